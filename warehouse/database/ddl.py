@@ -28,7 +28,7 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores a declared table's rows."""
+    """Return the quoted name, with schema, under which a declared table is stored."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
@@ -37,7 +37,7 @@ def structure() -> Iterator[str]:
     """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # Helpers for other macros and views have their own schema, so clients do not suggest them.
+    # Helpers of macros and views have their own schema, so that SQL clients do not suggest them.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
@@ -52,8 +52,8 @@ def structure() -> Iterator[str]:
 
 def rows_of_day(source: str, day: date) -> str:
     """Return a query for the rows of one day in a table or view."""
-    # The day is a literal, not a parameter or a subquery. DuckDB can then skip row groups when it
-    # plans, so a query for the newest book does not read other nights.
+    # Use a literal for the day, not a parameter or a subquery. DuckDB can then skip row groups
+    # during planning, so a query for the newest book does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
 
 
@@ -79,7 +79,7 @@ def newest_book(
         "create or replace view internal.books as "
         f"select * from ops.snapshots where is_book and {shown}"
     )
-    yield "comment on view internal.books is 'The books up to the one that is shown.'"
+    yield "comment on view internal.books is 'All books up to the book that schema main shows.'"
 
 
 def book_comments() -> Iterator[str]:
@@ -116,7 +116,7 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """Return a digest of everything that shapes the file. If it changes, the file is rebuilt."""
+    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
     # The digest includes comments, because people read them in the file. Comments from a different
     # version would contradict the dictionary.
     shape = "\n".join(
@@ -128,7 +128,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # only a file with a window has this view and the unions of years
+            control_totals(),  # only files with a native window have this view and the unions
             union_all(["years"] * 3),
         ]
     )
@@ -154,7 +154,7 @@ def meanings_of(table: Table) -> dict[str, str]:
 
 
 def create_table(table: Table, name: str | None = None) -> str:
-    """Return the statement that creates a table, named `name` (quoted) if given."""
+    """Return the statement that creates a table. If `name` is given, it must be quoted."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")

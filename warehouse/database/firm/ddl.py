@@ -48,8 +48,8 @@ _COMPARED = ("changes", "roll_forward", "asset_moves")
 # amounts to add.
 _UNFILTERED = "findings"
 _BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
-# `asset_moves` also reads these two. A source's control totals include portfolios that count for
-# other sources.
+# `asset_moves` also reads these two relations. They are recomputed, because a source's own control
+# totals include portfolios that count for other sources.
 _MOVED = {
     "internal.books": _BOOKS,
     "ops.control_totals": "select snapshot_id, 'sum' as measure, asset_id, is_custom_asset, "
@@ -61,7 +61,7 @@ _SET_ASIDE = (
     "create view internal.set_aside as select source, snapshot_date, portfolio_id "
     "from ops.shared_portfolios where source <> counted_for"
 )
-# The other macros query the nights of one organisation, so they are only in its own warehouse.
+# All other macros query the nights of one organisation, so only its own warehouse has them.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
     "select coalesce(book_date, error('no book on or before ' "
@@ -86,7 +86,7 @@ def structure() -> Iterator[str]:
 def _optional(table: Table) -> Table:
     """Return an ops table in which all columns outside the key are nullable.
 
-    If a source cannot be read, an older nightbook may have written its rows without some columns.
+    Rows of an unreadable source are copied from an older file, which may lack some columns.
     """
     if table.schema == "main":
         return table
@@ -98,20 +98,20 @@ def _optional(table: Table) -> Table:
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores all of a declared table's rows."""
+    """Return the quoted name, with schema, of the table with all rows of a declared table."""
     if table.schema == "main" and _OF_PORTFOLIOS in table.names:
         return f"internal.{quote_identifier(table.name)}"
     return ddl.stored_as(table)
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the quoted schema and name of the table that stores all of a view's rows."""
+    """Return the quoted name, with schema, of the table with all rows of a view."""
     schema = "history" if view.name == _UNFILTERED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 
 def tables_of_views(pattern: str) -> Iterator[str]:
-    """Yield statements that create the tables for views, with the columns of `pattern`.
+    """Yield statements that create a table for each view, with the view's columns from `pattern`.
 
     `pattern` is the name of an attached warehouse.
     """
@@ -159,7 +159,7 @@ def surface(
 
 
 def schema_version() -> str:
-    """Return a digest of everything that shapes the file. If it changes, the file is rebuilt."""
+    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
     shape = "\n".join([ddl.schema_version(), *structure(), *surface(None)])
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
@@ -219,9 +219,9 @@ def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
 
 
 def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return the tail of a query, which recomputes the rows of the `shared` sources.
+    """Return the end of a query, which adds recomputed rows for the `shared` sources.
 
-    Their stored rows include portfolios that count for other sources.
+    The stored rows of these sources include portfolios that count for other sources.
     """
     inner = views_of(view.sql)
     used = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
@@ -235,7 +235,7 @@ def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str
 
 
 def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yield the statements that create the view of a date, with its comments."""
+    """Yield the statements that create a view of one date, with its comments."""
     shown = f"main.{quote_identifier(name)}"
     stored = f"history.{quote_identifier(name)}"
     yield f"create or replace view {shown} as select * from {stored} where snapshot_date = {day}"
@@ -243,7 +243,7 @@ def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) 
 
 
 def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
-    """Yield the view of each source's previous book, for sources in the newest book."""
+    """Yield the statements for a view of the previous book of each source in the newest book."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "
@@ -251,7 +251,7 @@ def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
         f"where is_in_book and snapshot_date < {day} "
         "and source in (select source from internal.tonight) group by source)"
     )
-    meaning = f"`{table.name}` of each source's book before the newest. {table.meaning}"
+    meaning = f"`{table.name}` of each source's previous book. {table.meaning}"
     yield from ddl.comments_on("view", name, meaning, ddl.meanings_of(table))
 
 
@@ -276,5 +276,5 @@ def _as_of_macros() -> Iterator[str]:
         yield (
             f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` of the firm on "
             "a day, with the sources in the book of that night. day: any date. The newest book on "
-            "or before it is used. It is an error if there is none.'"
+            "or before that date is used. It is an error if there is no such book.'"
         )

@@ -73,13 +73,13 @@ def record_sources(
     removed = sorted(listed - results.keys())
     return (
         *(
-            f"{name} cannot be read, so the book keeps the nights that it had of {name}: {reason}"
+            f"{name} cannot be read, so the book keeps its existing nights of {name}: {reason}"
             for name, reason in results.items()
             if isinstance(reason, str)
         ),
-        *(f"{name} is new in firm.toml, and the book now has its nights" for name in added),
+        *(f"{name} is new in firm.toml, and the book now includes its nights" for name in added),
         *(
-            f"{name} is no longer in firm.toml, and the book no longer has its nights"
+            f"{name} is no longer in firm.toml, and the book no longer includes its nights"
             for name in removed
         ),
     )
@@ -123,7 +123,7 @@ def record_nights(
 
 
 def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return the previous book's nights for the sources that are still listed."""
+    """Return the rows of `ops.nights` from the last publish, for sources that are still listed."""
     return records(
         connection,
         "select * from ops.nights semi join (from ops.sources where is_listed) using (source)",
@@ -131,19 +131,19 @@ def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Write the portfolios that several sources can see, and the source that each counts for."""
+    """Write the portfolios that several sources can see, and for which source each one counts."""
     connection.execute("delete from ops.shared_portfolios")
     connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 
 
 def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources with a portfolio set aside in the newest or the previous book."""
+    """Return the sources with a portfolio that counts for another source, on any date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources with a portfolio set aside in the newest or previous book."""
+    """Return sources with a portfolio that counts for another source in the last two books."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

@@ -1,4 +1,4 @@
-"""Loading of one source's published warehouse into the firm's book.
+"""Functions that load one source's published warehouse into the firm's book.
 
 A source is read in one transaction. Either it is loaded completely and from one version, or its
 rows do not change.
@@ -47,7 +47,7 @@ class LoadedSource:
 
 
 def lost_nights(layout: Layout, known: Collection[Night]) -> str:
-    """Return a message about nights in the firm's book that a home lacks, or "".
+    """Return a message about nights in the firm's book that a home lacks, or an empty string.
 
     Raises `OSError` if the home cannot be read.
     """
@@ -63,8 +63,8 @@ def _lost_message(layout: Layout, known: Collection[Night], missing: Collection[
     first, last = min(missing)[0], max(missing)[0]
     span = f"of {first}" if first == last else f"{first} to {last}"
     return (
-        f"{layout.home} does not have {len(missing)} of the {count_of(len(known), 'snapshot')} "
-        f"that this book has of it ({span}). Is its disk mounted? The nights of this source in the "
+        f"{layout.home} lacks {len(missing)} of the {count_of(len(known), 'snapshot')} that this "
+        f"book has from that home ({span}). Is its disk mounted? The nights of this source in the "
         "book did not change, and no run was started in that home. Restore that home or mount its "
         f"disk. If those nights are lost for good, remove the organisation from {FIRM}, rebuild "
         "the firm's book, and add it back"
@@ -80,9 +80,9 @@ def load_source(
 ) -> LoadedSource:
     """Update a source's rows from its published warehouse.
 
-    `known_schema` is the schema version of its rows in the open book, or None if there are none.
-    `snapshots` is the table of all nights that the firm knows. A home that lacks some of them is
-    not read, because its disk may not be mounted. Raises `SourceUnreadable`.
+    `known_schema` is the schema version of the source's rows in the open book, or None if the book
+    has no such rows. `snapshots` is the table of all nights that the firm knows. A home that lacks
+    some of them is not read, because its disk may not be mounted. Raises `SourceUnreadable`.
     """
     try:
         known = _known_nights(connection, f"{snapshots} where source = ?", name)
@@ -113,7 +113,7 @@ def _require_nights(
     known: Collection[Night],
     snapshots: str,
 ) -> None:
-    """Check that the attached warehouse has all known nights, with the same times."""
+    """Check that the attached warehouse has all known nights, with unchanged finish times."""
     published = _known_nights(connection, f"{_INCOMING}.ops.snapshots")
     if lost := _lost_message(layout, known, set(known) - published):
         raise SourceUnreadable(lost)
@@ -126,8 +126,8 @@ def _require_nights(
         raise SourceUnreadable(
             f"{layout.home} has {count_of(others[0], 'night')} with the same IDs as nights in this "
             "book, but they were read at different times. Does the home belong to another "
-            "organisation? The nights of this source in the book did not change. Check its folder "
-            "in firm.toml"
+            "organisation? The nights of this source in the book did not change. Check the "
+            "source's folder in firm.toml"
         )
 
 
@@ -161,7 +161,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
     version, schema, program = build or ("", "", "")
     if schema != ddl.schema_version():
         raise SourceUnreadable(
-            f"another nightbook version built its warehouse ({program}, schema {schema}, not "
+            f"a different nightbook version built its warehouse ({program}, schema {schema}, not "
             f"{ddl.schema_version()}): rebuild it in the home of that organisation"
         )
     known = _books(connection, "ops", name) if schema == known_schema else set()
@@ -183,7 +183,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
 def _books(
     connection: DuckDBPyConnection, ops: str, source: str | None
 ) -> set[tuple[date, str, str]]:
-    """Return each date with its snapshot and the previous snapshot, which its findings use."""
+    """Return each book's date, snapshot and previous snapshot. Findings compare both snapshots."""
     own = "" if source is None else "and source = ?"
     return set(
         connection.execute(
@@ -216,7 +216,7 @@ def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
 
 
 def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str]) -> bool:
-    """Return whether rows with the `known` columns fit into these columns, by name and type."""
+    """Return whether the `known` columns fit into a table with `columns`, by name and type."""
     new = columns.keys() - known.keys()
     has_amounts = any(
         column.endswith("_text") or columns[column].startswith("DECIMAL") for column in new
@@ -229,7 +229,7 @@ def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str])
 def _tables_with_source(
     connection: DuckDBPyConnection, catalog: str
 ) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the schema and column types of each table with a source column, by name."""
+    """Return the schema and column types of each table with a source column, by table name."""
     rows = connection.execute(
         "select table_name, schema_name, map_from_entries(list(row(column_name, data_type))) "
         "from duckdb_columns() semi join duckdb_tables() using (database_name, table_oid) "
@@ -259,7 +259,7 @@ def _tables_of_source() -> Iterator[str]:
 def _replace_days(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Replace the rows for these dates with the source's rows."""
+    """Delete the rows for the `gone` and `new` dates, and insert the source's rows for `new`."""
     tables = [(stored_as(of_firm(table)), table.name) for table in BOOK]
     tables += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
     for table, table_of_source in tables:
@@ -339,6 +339,6 @@ def _differences(
         [name, list(days)] * (len(BOOK) + 2),
     ).fetchall()
     return tuple(
-        f"{table}{f' of {asset}' if asset else ''} on {day}: {expected} there, {here} here"
+        f"{table}{f' of {asset}' if asset else ''} on {day}: {expected} expected, {here} found"
         for day, table, asset, expected, here in rows
     )

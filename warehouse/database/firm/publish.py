@@ -1,4 +1,4 @@
-"""Publishing of the firm's book, which is built from its sources' warehouses and swapped in.
+"""Functions that build the firm's book from its sources' warehouses and publish it.
 
 If a source cannot be read, the others are not affected. The book reports the problem and keeps its
 existing rows from that source, even if the file is rebuilt.
@@ -45,10 +45,10 @@ class HistoryAtRisk(Exception):
 
     def __init__(self, source: str, reason: str, problem: str) -> None:
         super().__init__(
-            "The firm's book was not published, and what people see did not change. Its file must "
-            f"be rebuilt, but {source} cannot be read, and the nights of {source} in the file "
+            "The firm's book was not published, and readers still see the last version. Its file "
+            "must be rebuilt, but {source} cannot be read, and the nights of {source} in the file "
             f"cannot be copied, because {problem}. Make {source} readable, or remove it from "
-            f"{FIRM}, and rebuild the firm's book. It cannot be read because {reason}."
+            f"{FIRM}, then rebuild the firm's book. The source cannot be read because {reason}."
         )
 
 
@@ -66,7 +66,7 @@ class FirmBook:
 
     @property
     def nights(self) -> tuple[FirmNight, ...]:
-        """The newest requested night, with a row for each source."""
+        """The rows of the newest requested night, one for each source."""
         return self.state.nights
 
 
@@ -98,8 +98,8 @@ def publish_firm(
     """Publish the firm's book with the published nights of its sources, in one atomic step.
 
     The caller holds `layout.lock`, so there is only one writer. Unchanged nights are kept, unless
-    `fresh` or the schema changed. The newest versions are kept within `versions_gb` gigabytes.
-    Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
+    `fresh` is set or the schema changed. The newest versions are kept within `versions_gb`
+    gigabytes. Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
     """
     with new_version(layout, build.version, versions_gb) as file:
         steps = _FirmBookBuild(layout, build, say)
@@ -180,12 +180,12 @@ def _update(
         state = state_of(connection)
         load.complete(connection)
     if kept and kept != layout.database.resolve():
-        changes += (f"the last version of this file is damaged: {kept.parent.name} was used",)
+        changes += (f"the last version of this file is damaged, so {kept.parent.name} was used",)
     return FirmBook(database=layout.database, newest=newest, state=state, changes=changes)
 
 
 def _attach_last(connection: DuckDBPyConnection, layout: Layout) -> Path | None:
-    """Attach the newest undamaged version of the file, if there is one, and copy its nights."""
+    """Attach the newest undamaged version of the file, if any, and copy its `ops.nights`."""
     if (file := newest_whole(layout)) is not None:
         connection.execute(f"attach {literal(str(file))} as {_KEPT} (read_only)")
         connection.execute(f"insert into ops.nights by name select * from {_KEPT}.ops.nights")
@@ -216,10 +216,10 @@ def _carry_source(
     connection: DuckDBPyConnection, layout: Layout, name: str, reason: str, kept: Path | None
 ) -> None:
     """Copy a source's rows from the last version. Raises `HistoryAtRisk` if that is impossible."""
-    problem = "another nightbook version built the last version of its file, with other columns"
+    problem = "a different nightbook version built the last file, with different columns"
     if kept is None:
         if layout.database.parent.exists():
-            problem = "every version of its file is damaged"
+            problem = "every version of the file is damaged"
             raise HistoryAtRisk(name, reason, problem)
         return
     connection.execute("begin")
