@@ -52,7 +52,7 @@ from warehouse.storage.home import misleading_sign
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows in which lake a night is
+_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows which lake has a night
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
@@ -86,7 +86,7 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the table or view with the rows that a windowed database stores."""
+    """Return the name of the table or view with the rows that a windowed database stores itself."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
@@ -129,7 +129,7 @@ def move_window(
     unchanged: AbstractSet[date],
     say: ProgressCallback = silent,
 ) -> None:
-    """Store the books of the window in the database, and read the others from the lake.
+    """Store the window's books in the database, and read all older books from the lake.
 
     `unchanged` has the dates whose book did not change. A night that leaves the window is now read
     from its files, so their digests are checked. Raises `FileChanged`.
@@ -158,7 +158,7 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Make schema history show exactly these books from the lake. Their files were checked."""
+    """Make schema history show exactly these books from the lake. Their files must be checked."""
     # Rebuild only the lists for years in which a file changed, and build no paths for other years,
     # because a publish must not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
@@ -191,7 +191,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
 
 
 def _require_paths(book: Book, lake: str) -> None:
-    """Check that each file has its usual path, because views rebuild it from lake and night."""
+    """Check that each file has its usual path, because views derive paths from lake and night."""
     for name, file in book.files.items():
         expected = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
         if str(file) != expected:
@@ -221,9 +221,9 @@ def _from_lake(table: Table, files: Sequence[str]) -> str:
 
     Raises `ValueError` if the lake's path has characters that DuckDB would interpret.
     """
-    # One multi-line string opens in half the time of a list of strings (measured with ten
-    # years). DuckDB takes the date of a file from its folder without opening it. The columns are
-    # named, because a home below a folder named `a=b` would add a column.
+    # A view with one multi-line string opens in half the time of a view with a list of strings
+    # (measured with ten years). DuckDB takes the date of a file from its folder without opening it.
+    # The columns are named, because a home below a folder named `a=b` would add a column.
     for lake in {file.rsplit("/", 3)[0] for file in files}:
         if sign := misleading_sign(Path(lake)):
             raise ValueError(f"DuckDB cannot read the lake at {lake}: its path contains {sign!r}")

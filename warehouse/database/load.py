@@ -35,7 +35,7 @@ MEMORY = ("512MB", "2GB", "8GB")
 SMALLEST_GROUP = ROW_GROUP // 3
 _VECTOR = 2048  # the row count of a group must be a multiple of this
 # Nights per insert. Nights that are inserted together share row groups. If they were inserted one
-# by one, each night would compress the earlier ones again.
+# by one, each insert would compress the earlier nights again.
 TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
@@ -43,15 +43,15 @@ _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 def group_for(rows: int) -> int:
     """Return the row group size for nights whose longest table has this many rows."""
     # A checkpoint merges neighbouring groups that fit into fewer groups. With the usual group size,
-    # a night of 50,000 rows compresses 150,000 rows and sometimes 400,000 (measured). A night that
-    # nearly fills a group gets its own, which later checkpoints leave alone.
+    # loading a night of 50,000 rows compresses 150,000 rows and sometimes 400,000 (measured). A
+    # night that nearly fills a group gets its own group, which later checkpoints leave alone.
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
 
 def open_copy(
     layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
 ) -> DuckDBPyConnection | None:
-    """Open the copy of the last version. Return None if it cannot be opened or has another schema.
+    """Open the copy of the last version. Return None if this fails or the copy has another schema.
 
     `schema` is the current schema version. `rows` is the row count of the new night's longest
     table.
@@ -65,7 +65,7 @@ def open_copy(
 
 
 def remove_copy(file: Path) -> None:
-    """Delete the file, and the log that an unclean shutdown left next to it."""
+    """Delete a database file, and the log that an unclean shutdown left next to the file."""
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
 
@@ -85,13 +85,13 @@ def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
 
 
 def save(connection: DuckDBPyConnection) -> None:
-    """Commit the rows so far, because many nights are too much for one transaction."""
+    """Commit the rows so far, because one transaction for many nights would be too large."""
     connection.execute("commit")
     connection.execute("begin")
 
 
 def complete(connection: DuckDBPyConnection) -> None:
-    """Commit the rest and write everything into the file, without the log."""
+    """Commit the remaining rows, and write everything into the file, so that no log remains."""
     # DuckDB writes a commit above this threshold directly into the file, and every build is larger
     # than a kilobyte.
     connection.execute("set checkpoint_threshold = '1KB'")
@@ -189,7 +189,7 @@ class Contents:
             self.books
         ):
             raise ValueError(
-                f"the books ({sorted(book_ids)}) are not one per date, or differ from the "
+                f"two books have the same date, or the books ({sorted(book_ids)}) differ from the "
                 f"snapshots with is_book ({sorted(snapshot_ids)})"
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
@@ -203,7 +203,7 @@ def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
 
 
 def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
-    """Return the newest date before `before` that has a book, or None if there is none."""
+    """Return the newest date before `before` that has a book, or None if there is no such date."""
     query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
     newest: date | None = connection.execute(query, [before]).fetchall()[0][0]
     return newest
@@ -212,7 +212,7 @@ def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date
 def remove_days(
     connection: DuckDBPyConnection, days: Iterable[date], target: Callable[[Table], str] = stored_as
 ) -> None:
-    """Delete these dates from each table of the book. `target` returns the table's stored name."""
+    """Delete these dates from each table of the book. `target` returns a table's stored name."""
     for day in days:
         for table in BOOK:
             connection.execute(f"delete from {target(table)} where snapshot_date = ?", [day])
@@ -224,7 +224,7 @@ def add_books(
     say: ProgressCallback = silent,
     target: Callable[[Table], str | None] = stored_as,
 ) -> None:
-    """Insert books in date order, `TOGETHER` at a time, with a commit in between.
+    """Insert books in date order, in batches of `TOGETHER`, with a commit between batches.
 
     The caller must be in a transaction. `target` returns the table to insert into, or None to only
     check the files. Raises `ValueError` if a file does not match the contract.
@@ -275,8 +275,8 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
 def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
     # The tables of the book have no snapshot_id, because a day has one book (ops.snapshots).
     names = ", ".join(map(quote_identifier, table.names))
-    # Rows that do not fill a group are compressed at the commit. If they nearly fill one, two
-    # threads compress them twice: 120,000 instruments take 0.43 CPU seconds instead of 0.29.
+    # Rows that do not fill a group are compressed at the commit. If they nearly fill a group, two
+    # threads compress them twice. Then 120,000 instruments take 0.43 CPU seconds instead of 0.29.
     counting = f"select count(*), current_setting('threads') from {source}"
     [(rows, threads)] = connection.execute(counting).fetchall()
     connection.execute(f"set threads = {1 if rows < ROW_GROUP else threads}")
@@ -285,7 +285,7 @@ def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: s
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return a table function over files. Raises `ValueError` if their columns are wrong."""
+    """Return a table function that reads files. Raises `ValueError` if their columns are wrong."""
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()
@@ -303,8 +303,8 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
 
 def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
     """Return whether all files have the same columns with the same types."""
-    # If DuckDB reads several files, it casts them to the types of the first, which may round
-    # decimals. So compare the footers first.
+    # If DuckDB reads several files, it casts all values to the types of the first file, which may
+    # round decimals. So compare the footers first.
     return connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
         "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
@@ -340,7 +340,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
     # A night counts as loaded if its requests are loaded. Searching years of control totals takes
-    # long, so do this only for nights without requests. ops.snapshots does not show this, because
+    # long, so do this only for nights without requests. Do not use ops.snapshots for this, because
     # it also contains nights that were landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present

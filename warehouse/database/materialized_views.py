@@ -1,4 +1,4 @@
-"""Materialized views: their rows are stored night by night, so a query over a year just reads.
+"""Materialized views: rows are stored every night, so a query over a year only reads stored rows.
 
 When a night is loaded, its rows are taken from the view in schema `internal`. `history.NAME` shows
 them for all nights, and `main.NAME` for the newest book. In views with many rows, the exact text of
@@ -14,15 +14,15 @@ from warehouse.contract.model import Kind, quote_identifier
 from warehouse.sql.catalog import MATERIALIZED, views
 from warehouse.sql.header import SqlFile
 
-# Compression for columns with many rows. If it is set, DuckDB does not try other methods, which
-# would double the time.
+# The compression method for columns with many rows. If it is set, DuckDB does not try other
+# methods, which would double the time.
 _COMPRESSIONS = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# The sign for a total that equals the total to its left. It saves two thirds of the bytes
-# (measured).
+# The sign that replaces a total if it equals the total to its left. This saves two thirds of the
+# bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
@@ -69,7 +69,7 @@ def create_rows_of(view: SqlFile) -> str:
 
 
 def history_of(view: SqlFile) -> str:
-    """Return the statement that creates the view over all nights."""
+    """Return the statement that creates a view's history, which shows the rows of all nights."""
     name = quote_identifier(view.name)
     return f"create or replace view history.{name} as {rows_with_texts(view)}"
 
@@ -85,7 +85,7 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return the SQL for a stored total: a sign if it equals the lake's total, or the total."""
+    """Return the SQL that stores a total, or only a sign if it equals the lake's total."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 

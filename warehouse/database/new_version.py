@@ -172,8 +172,9 @@ def build_database(
 
     The build starts from a copy of the last version if possible, or from scratch if `fresh` is set.
     """
-    # Most nights need little memory, which leaves room for other programs. DuckDB can spill most
-    # operators to disk but not all, so a build that runs out of memory is repeated with more.
+    # Start with little memory, which is enough for most nights and leaves room for other programs.
+    # DuckDB can spill most operators to disk but not all, so a build that runs out of memory is
+    # repeated with more.
     for memory in load.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
             return _build_within(layout, file, build, memory, fresh=fresh)

@@ -1,4 +1,4 @@
-"""Publishing of the warehouse: a new version is built, verified and then swapped in.
+"""Functions that publish the warehouse: they build a new version, verify it and swap it in.
 
 Nobody is locked out. A reader that has a version open keeps it. If a publish is interrupted, the
 published version does not change, and the next publish removes the remains. `versions` explains
@@ -76,10 +76,10 @@ def publish(
 ) -> Published:
     """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
 
-    The caller holds `layout.lock`, so there is one writer. Days whose snapshot is the same as in
-    the last version are kept, unless `fresh` or the schema changed. The newest versions are kept
-    within `versions_gb` gigabytes. Raises `NotPublished` if a control total differs or a check with
-    severity error fails.
+    The caller holds `layout.lock`, so there is only one writer. Days whose snapshot is the same as
+    in the last version are kept, unless `fresh` is set or the schema changed. The newest versions
+    are kept within `versions_gb` gigabytes. Raises `NotPublished` if a control total differs or a
+    check with severity error fails.
     """
     build = _WarehouseBuild(layout, contents, version, built_at, program_version, say)
     with new_version(layout, version, versions_gb) as file:
@@ -170,7 +170,7 @@ class _WarehouseBuild:
 
 
 def _decision_times(contents: Contents) -> dict[str, str | None]:
-    """Return the time of the last decision on each snapshot, ISO 8601 in UTC."""
+    """Return the time of the last decision on each snapshot, as ISO 8601 in UTC."""
     times = {row["snapshot_id"]: row["decided_at"] for row in contents.snapshots}
     return {
         snapshot_id: time.astimezone(UTC).isoformat() if time else None

@@ -65,7 +65,7 @@ def _current_version(layout: Layout) -> str | None:
 
 
 def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
-    """Copy the published file and return its block digests. If it has none, copy nothing.
+    """Copy the published file and return its block digests. Copy nothing if there are no digests.
 
     The copy shares its blocks with the original if the file system supports this.
     """
@@ -119,7 +119,8 @@ def seal(
     """Make the file read-only, flush it to disk and write `digests.json` next to it.
 
     `decided` has the time of the last decision on each snapshot in the file (ISO 8601, UTC), and
-    `decisions` the number of decisions. Raises `RuntimeError` if its folder has other files.
+    `decisions` has the number of decisions on each. Raises `RuntimeError` if the file's folder has
+    other files.
     """
     names = sorted(path.name for path in file.parent.iterdir())
     if names != [DATABASE]:
@@ -153,7 +154,7 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 
     `expected` has the digests of the published file, and `built` has the new file's digests.
     """
-    # If a block is equal in the new and in the published file, the copy had this block too. So read
+    # If a block is equal in the new and in the published file, the copy had the same block. So read
     # only the blocks that the build has changed.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
@@ -239,8 +240,8 @@ def size_of(version: Path) -> int:
 def remove(version: Path) -> None:
     """Delete a version. Readers never see a partly deleted version."""
     if version.is_dir():
-        # Rename it first. If the deletion is interrupted, `clear` removes the dot folder later, so
-        # every remaining version has its database.
+        # Rename the folder first. If the deletion is interrupted, `clear` removes the dot folder
+        # later, so every remaining version has its database.
         removed = version.with_name(f".tmp-gone-{version.name}")
         version.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
