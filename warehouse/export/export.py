@@ -52,7 +52,7 @@ def export(
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown or not formats:
         raise NotExported(
-            f"Unknown format: {', '.join(unknown) or 'none given'}. Give one or more of "
+            f"Unknown format: {', '.join(unknown) or 'none given'}. Use one or more of "
             f"{', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
@@ -75,14 +75,14 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:
-    """Return a copy of the book that reports the rows written to sheets and CSV files to `say`."""
+    """Return a copy of the book that reports to `say` how many sheet and CSV rows are written."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
 
 
 def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the view's columns unchanged."""
+    """Write an exhibit to a Parquet file, with the view's columns unchanged."""
     names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
@@ -106,6 +106,6 @@ def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
             if rows != expected:
                 raise NotExported(
                     f"{rows} rows of {exhibit.title} were written, but {expected} were expected. "
-                    "Do not use these files. This is a defect of nightbook."
+                    "Do not use these files. This is a bug in nightbook."
                 )
             yield path

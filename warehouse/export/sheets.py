@@ -33,12 +33,12 @@ LOOKUP_KEY = "lookup_key"
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
     """Yield the columns for lookups from other workbooks.
 
-    They come last, because existing lookups count the columns from the left.
+    They are the last columns, because existing lookups count the columns from the left.
     """
     yield SheetColumn(
         LOOKUP_KEY,
         "Key",
-        "lookup_key: the same text for the same position in every workbook of nightbook. Use it "
+        "lookup_key: the same text for the same position in every nightbook workbook. Use it "
         "with XLOOKUP, VLOOKUP and MATCH.",
         SheetColumnKind.TEXT,
         width=21,
@@ -73,8 +73,9 @@ _DECIMALS = 11  # width of the decimal point and the decimals that the number fo
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
-    "digits: exact if every number of the row equals its exact text; rounded if one of them has "
-    "more than 15 digits, of which the number keeps 15; text only if no number can hold one.",
+    "digits: exact if every number in the row equals its exact text; rounded if an amount has more "
+    "than 15 digits, because a number keeps only 15; text only if an amount does not fit into a "
+    "number.",
     SheetColumnKind.DIGITS,
     width=10,
 )
@@ -82,7 +83,7 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table that is not based on a view. Each column is a list of strings or None."""
+    """A table that is not based on a view. Each column is a list with strings or None as items."""
 
     columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
@@ -154,7 +155,7 @@ def _column(
 
 
 def _number_width(whole: int) -> float:
-    """Return the width that fits `whole` digits with commas, plus the decimals."""
+    """Return the column width for numbers with `whole` digits, commas and decimals."""
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
@@ -203,18 +204,18 @@ def yes(flag: object) -> str:
 
 
 def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """Build the evidence for the figures: versions, control totals and bodies."""
+    """Build the sheet with evidence for the figures: versions, control totals and bodies."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
-        ("Kind", "run, rows, total or body."),
+        ("Kind", "Kind of the row: run, rows, total or body."),
         ("Of", "The name of a setting, table, asset or request."),
         ("Custom", "For a total: whether the asset is custom."),
         ("Value", "The value. For a body: the SHA-256 of the received bytes."),
         (_PLACES[0], "The exact count or sum over the received bodies."),
-        ("Ties", "yes if all places that state the figure agree to the last digit."),
+        ("Ties", "yes if all places that show the figure agree to the last digit."),
         (_PLACES[1], "The count or sum over the Parquet files."),
         (_PLACES[2], "The count or sum over the database."),
-        *((exhibit.title, f"The count or sum over sheet {exhibit.title}.") for exhibit in EXHIBITS),
+        *((exhibit.title, f"The count or sum on sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(
@@ -299,7 +300,7 @@ def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
     columns = tuple(
         SheetColumn(name, name, meaning, SheetColumnKind.TEXT, width=width)
         for name, meaning, width in (
-            ("Text no.", "The number that its cells show.", 10),
+            ("Text no.", "The number that the shortened cells show.", 10),
             ("Piece", "Number of the piece. Join all pieces of a text without a separator.", 8),
             ("Text", "One piece of the text.", 120),
         )
