@@ -1,4 +1,4 @@
-"""An export's staged tables, and their CSV files."""
+"""The temporary tables of an export, and the CSV files that are written from them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,9 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the most digits before the decimal point in each amount column (at most 15)."""
+    """Return the largest number of digits before the decimal point in each amount column (at most
+    15).
+    """
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
@@ -100,8 +102,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-# A spreadsheet evaluates text that looks like a formula, and it may guess any separator. So this
-# pattern matches every character that can begin a formula, with any blanks before it.
+# Spreadsheets evaluate text that looks like a formula, and they may split a line at any separator.
+# So the pattern below matches every character that can begin a formula, with any blanks before it.
 _BLANK = "[\\s\x00-\x1f\x7f]"
 _TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
 _SEPARATORS = ";,\t\r\n|\"'"
@@ -114,7 +116,7 @@ def harmless(text: str) -> str:
 
 
 def _disarm(match: re.Match[str]) -> str:
-    """Put an apostrophe wherever a cell could start, for any separator."""
+    """Put an apostrophe before each matched character that follows a possible separator."""
     matched = match[0]
     before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
     return "".join(
@@ -131,7 +133,7 @@ def field(text: str) -> str:
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the CSV file for people, and return the number of rows."""
     kinds = columns_of(source, exhibit)
-    # An amount appears as its exact text, under the title of the amount.
+    # Write the exact text of each amount, but with the title of the amount column.
     names = tuple(name for name in kinds if f"{name}_text" not in kinds)
     titles = [title(name.removesuffix("_text")) for name in names]
     formatters = _formatters(kinds, names, harmless)
@@ -151,7 +153,7 @@ def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
 def _formatters(
     kinds: Mapping[str, str], names: Iterable[str], text: Callable[[str], str]
 ) -> list[Callable[[Any], str]]:
-    """Return the function that formats each column. Only texts are quoted."""
+    """Return a formatting function for each column. Only text columns are quoted."""
 
     def quote(value: str) -> str:
         return field(text(value))
@@ -172,7 +174,7 @@ def _write(
     rows: Iterable[Sequence[Sequence[Any]]],
     formatters: Sequence[Callable[[Any], str]],
 ) -> int:
-    """Write a header and batches of columns. Return the number of rows."""
+    """Write a CSV header and its rows. Return the number of rows."""
     file.write((",".join(map(field, titles)) + "\r\n").encode())
     count = 0
     for batch in rows:

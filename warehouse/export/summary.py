@@ -1,7 +1,7 @@
 """The first sheet of the positions workbook: its date, its source, and whether it ties out.
 
-Only this sheet has formulas. They count and add up the other sheets, so that readers can check the
-figures themselves. Exact decimals decide whether a figure ties, never a formula.
+Only this sheet has formulas. They count and add up the rows of the other sheets, so that readers
+can check the figures themselves. Exact decimals decide whether a figure ties, never a formula.
 """
 
 import math
@@ -39,9 +39,7 @@ LIVE_COMPARISONS = (
 )
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
-Use number columns to read, sort and add up. A spreadsheet keeps 15 digits of a number, so the \
-exact column next to it has the true amount. Digits shows whether the two are equal. A figure that \
-begins with ~ has more digits than its cell shows.
+Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits of a number, \ so the exact column next to it has the true amount. The column Digits shows whether the two are \ equal. A figure that begins with ~ has more digits than its cell shows.
 A blank amount means that the API does not state it, and a dash means zero. Different assets are \
 never added up.
 The columns to the right of the printed ones have the ID of the portfolio and the exact text of \
@@ -73,7 +71,7 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a format that shows a total and the sum of its parts with equal digits."""
+        """Return a number format in which a total and the sum of its parts show the same digits."""
         # A sum of doubles may differ from the total's double in the last digits. So the cells show
         # only the digits on which both agree. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))

@@ -17,7 +17,7 @@ from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
 # Two organisations may use the same ID for different custom assets, so the sum is not a holding.
-OF_ALL = " (of all sources that define one: a check, no holding)"
+OF_ALL = " (of all sources that define one: a check, not a holding)"
 Asset = tuple[str, bool]
 _SOURCES = ("in_json", "in_lake", "in_warehouse")
 _SHEETS = {"accounts": ACCOUNTS, "positions": HOLDINGS}
@@ -29,7 +29,9 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """A figure as each place states it, in plain digits, or None if a place does not state it."""
+    """A figure from each place that states it, in plain digits. None means that a place does
+    not.
+    """
 
     kind: str
     of: str
@@ -46,7 +48,9 @@ class TotalLine:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTotals:
-    """The expected rows, rows with rounded numbers, and totals on an exhibit's sheets."""
+    """The number of rows, the number of rounded rows, and the totals expected on an exhibit's
+    sheets.
+    """
 
     exhibit: Exhibit
     rows: int
@@ -55,7 +59,7 @@ class ExpectedTotals:
 
 
 def expect_totals(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
-    """Count and add up an exhibit in DuckDB before anything is written."""
+    """Count an exhibit's rows and add up its amounts in DuckDB, before anything is written."""
     summed = "asset_id, is_custom_asset, exact_sum(total_text)"
     query = f"select {summed} from {exhibit.staged_name} group by all"
     rows = source.connection.execute(query).fetchall()
@@ -95,9 +99,9 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
 
 
 def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
-    """Return the measure, table or asset, custom flag, and the total in each place.
+    """Return rows with the measure, the table or asset, the custom flag, and each place's total.
 
-    If a place does not state one of the figures, it has no total.
+    A place has no total if it does not state one of the figures that are added up.
     """
     names = ", ".join(_SOURCES)
     query = (

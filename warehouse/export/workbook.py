@@ -76,15 +76,15 @@ def verify_sheets(
 
 
 def _escape_in_cell(text: str) -> str:
-    """Escape a text as in the XML of a cell."""
+    """Escape a text in the same way as the XML of a cell."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
 def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
     return NotExported(
         f"Sheet {expected.exhibit.title} of the finished workbook differs from the warehouse: "
-        f"{difference}. The new workbook was deleted, and the last one is unchanged. This is a "
-        "defect of nightbook or of the disk. Run the export again."
+        f"{difference}. The new workbook was deleted, and the last one is unchanged. The cause is "
+        "a bug in nightbook or a disk error. Run the export again."
     )
 
 
@@ -163,8 +163,8 @@ def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
     if not shortened:
         return []
     notice = (
-        f"Some texts are longer than the {CELL_LIMIT:,} characters of a cell. Their cells have the "
-        f"beginning and a number, and sheet {LONG_TEXTS} has the whole texts."
+        f"Some texts are longer than the {CELL_LIMIT:,} characters of a cell. Their cells contain "
+        f"the beginning and a number, and sheet {LONG_TEXTS} has the complete texts."
     )
     return [notice]
 
