@@ -1,11 +1,12 @@
-"""Isolation of untrusted work: one function in a child process with limits, which can be killed.
+"""Isolation of untrusted work: one function call in a child process that has limits.
 
 SQL and spreadsheets come from strangers, who can make the libraries exceed their own limits. A
 `repeat()` in DuckDB ignores interrupts, a cell in the last corner of a sheet makes a reader
-allocate the whole rectangle, and a panic in Rust is not an `Exception`. In a new interpreter
-without environment variables, each of these becomes one error.
+allocate the whole rectangle, and a panic in Rust is not an `Exception`. In a child process, which
+can be killed, each of these becomes an ordinary error.
 
-This module imports only the standard library, because `nightbook query` waits for it twice.
+This module imports only the standard library, because `nightbook query` imports it twice: in the
+parent and in the child.
 """
 
 import contextlib
@@ -80,8 +81,8 @@ def _limit_process(limits: ChildLimits) -> None:
             ValueError, OSError
         ):  # Ignore a limit that this system does not have.
             resource.setrlimit(limit, (value, value))
-    # The parent stops the child one second earlier and reports the reason, unless the parent has
-    # died.
+    # Normally, the parent stops the child one second earlier and reports the reason. This timer is
+    # for a parent that has died.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 

@@ -31,14 +31,14 @@ ProgressCallback = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Discard progress."""
+    """Ignore the progress."""
     del progress
 
 
 class Tally:
     """A thread-safe counter for one piece of work, which reports each change to `say`.
 
-    It also reports the start, unless there is nothing to do.
+    The counter also reports the start, unless there is nothing to do.
     """
 
     def __init__(self, say: ProgressCallback, known: int, things: str, of: str = "") -> None:
@@ -49,7 +49,7 @@ class Tally:
             self.add()
 
     def add(self, done: int = 0, amount: int = 0, *, known: int = 0) -> None:
-        """Add to the number done, to the bytes or rows, and to the number of known things."""
+        """Increase the number of things done, the bytes or rows, and the number of known things."""
         with self._lock:
             self._done += done
             self._amount += amount

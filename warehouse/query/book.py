@@ -28,7 +28,7 @@ SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
-# Small limits first, because DuckDB uses all the memory that it may use.
+# Try small limits first, because DuckDB uses all the memory that it is allowed to use.
 _MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)
 
 
@@ -46,7 +46,7 @@ class Exhibit:
 
     @property
     def staged_name(self) -> str:
-        """The name of its temporary copy."""
+        """The name of the table's temporary copy."""
         return f"export_{self.view}"
 
 
@@ -64,10 +64,10 @@ EXHIBITS = (
 class OpenBook:
     """One book, open for an export.
 
-    - `snapshot` and `build`: its rows in `ops.snapshots` and `ops.build`.
+    - `snapshot` and `build`: the book's rows in `ops.snapshots` and `ops.build`.
     - `rows`: the row count of each exhibit, by title.
     - `notices`: messages that readers of the figures need to see.
-    - `on_rows`: called with the number of rows after each read for a file.
+    - `on_rows`: a function that is called with the number of rows in each batch that is read.
     """
 
     connection: DuckDBPyConnection
@@ -87,7 +87,9 @@ class OpenBook:
 
     @property
     def of_snapshots(self) -> str:
-        """The SQL condition for the `ops` rows of this book's snapshot, or of all its sources."""
+        """The SQL condition for the `ops` rows of this book's snapshot (for a firm, of each
+        source's snapshot).
+        """
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())
@@ -105,7 +107,7 @@ def book(
     *,
     texts_alone: bool = False,
 ) -> Iterator[OpenBook]:
-    """Open the newest book, or the newest one on or before `as_of`, and copy these tables.
+    """Open the newest book, or the newest one on or before `as_of`, and copy its `exhibits`.
 
     With `texts_alone`, the copies contain only the exact text of each amount, not the decimal. This
     is a quarter faster (measured).
@@ -170,7 +172,7 @@ def accounts(connection: DuckDBPyConnection, day: date) -> int:
 def in_little_memory(
     connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Result]
 ) -> Result:
-    """Call `work` with a small memory limit for DuckDB, and raise it if that is not enough."""
+    """Call `work` with a small memory limit for DuckDB, and retry with a higher limit if needed."""
     for factor in _MEMORY_STEPS:
         connection.execute(f"set memory_limit = '{int(factor * megabytes)}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
@@ -213,7 +215,7 @@ def _find_book(
 def _stage(
     connection: DuckDBPyConnection, exhibit: Exhibit, day: date, *, texts_alone: bool
 ) -> None:
-    """Copy an exhibit, with portfolio and venue names, or their ids if they have no name."""
+    """Copy an exhibit to a temporary table. A portfolio or venue without a name gets its id."""
     on_day = f"date {literal(day.isoformat())}"
     # A view has its name columns at the end. In an export, the portfolio name comes first.
     query = f"select column_name from (describe select * from {exhibit.view})"
@@ -298,7 +300,7 @@ def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
     ]
     if uncertain:
         yield (
-            "Portfolios that several organisations see count once. For these, firm.toml names no "
-            "organisation, or theirs is not in these figures: "
+            "A portfolio that several organisations see counts once. For these, firm.toml does not "
+            "name an organisation, or the named one is not in these figures: "
             f"{and_more(uncertain, SHOWN_DATES)}. See firm_shared_portfolios."
         )

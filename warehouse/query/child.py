@@ -21,8 +21,8 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# These are DuckDB's threads, and all of them may be busy. A query over all nights keeps hundreds of
-# files of the lake open.
+# DuckDB uses two threads, and both may be busy. A query over all nights keeps hundreds of the
+# lake's files open.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
 # Arrow changes values of these types: numbers overflow, times lose their zone, bits become bytes.
@@ -45,7 +45,8 @@ def ask(
     """Run one query with limits on time and memory, and return at most `limit` rows.
 
     Decimals, times and nested values keep their types. Values of other types become strings. Raises
-    `QueryFailed` if it fails or exceeds a limit, and `FileNotFoundError` if nothing is published.
+    `QueryFailed` if the query fails or exceeds a limit, and `FileNotFoundError` if nothing is
+    published.
     """
     result = json.loads(_run("answer", database, sql, limit, limits))
     _raise_error(result)
@@ -108,8 +109,8 @@ def _from_json(value: Any) -> Any:
 def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    # JSON keeps strings, booleans, NULL and numbers. Other values are stored with their kind, so
-    # that the formats show the same text as without a child process.
+    # JSON can represent strings, booleans, NULL and numbers. Store other values with their kind, so
+    # that the output is the same as without a child process.
     if isinstance(value, Decimal):
         return {_KIND: "decimal", "value": str(value)}
     if isinstance(value, datetime):

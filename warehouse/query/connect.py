@@ -63,7 +63,7 @@ def connect(
 
 
 def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
-    """Forbid access to files, except to the files of nights in the lake."""
+    """Block access to files, except (with `with_lake`) to the files of nights in the lake."""
     # DuckDB shares open files within a process, so another reader may have locked it already.
     if not scalar(connection, "select current_setting('enable_external_access')"):
         return
@@ -85,7 +85,9 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for untrusted queries, with locked limits. Raises like `connect`."""
+    """Open the warehouse for untrusted queries, which cannot change its limits. Raises like
+    `connect`.
+    """
     connection = connect(
         database,
         with_lake=with_lake,
@@ -102,7 +104,7 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
 
 
 def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
-    """Parse queries and return the names that each reads: tables, views and its own CTEs."""
+    """Parse queries, and return the names of the tables, views and CTEs that each query reads."""
     # Serializing parses the SQL but does not bind it, so the tables need not exist.
     sql = "select json_extract_string(json_serialize_sql(unnest($1)), '$..table_name')"
     with duckdb.connect(config={**HARDENED, "threads": 1}) as connection:
