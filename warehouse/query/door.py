@@ -32,7 +32,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 _ATTEMPTS = 5  # attempts to open a version, because a publish may remove it between two steps
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-# A macro with one of these endings returns the columns of its view.
+# A macro with one of these suffixes returns the columns of the view with the name before it.
 _MACRO = re.compile(r"_(as_of|between)$")
 
 
@@ -45,7 +45,7 @@ def open_book(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> "ReadOnlyBook":
-    """Open the published book of `home`, or of the configured home if it is not given.
+    """Open the published book in `home`, or in the configured home if `home` is not given.
 
     `home` may also be the path of the DuckDB file or of a copy. `clock` returns the current time,
     which `attrs["night"]["is_tonights"]` needs. Raises `FileNotFoundError` if nothing is published
@@ -60,17 +60,19 @@ def open_book(
     candidates = (Layout(path).database, path, path / DATABASE, path / "current" / DATABASE)
     database = next((candidate for candidate in candidates if candidate.is_file()), None)
     if database is None:
-        origin = "the path given" if home is not None else f"{HOME}, or its default"
+        origin = "the path that you passed" if home is not None else f"{HOME}, or its default"
         raise FileNotFoundError(
             f"There is no book at {candidates[0]} ({path} is {origin}). Pass the home or the file, "
-            "open_book('/path/to/data'), or take a first night with `nightbook run`, or try "
+            "as in open_book('/path/to/data'). Or take a first night with `nightbook run`, or try "
             "`nightbook demo`."
         )
     return ReadOnlyBook(database, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
 
 
 def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that a path links to. Return the version's own path, which never changes."""
+    """Open the version that a path links to. Return the version's real path and a connection to
+    it.
+    """
     # A publish may replace and remove the version before it is opened.
     for attempt in range(_ATTEMPTS):
         file = database.resolve()
@@ -100,7 +102,7 @@ class ReadOnlyBook:
             self.close()
             raise QueryFailed(
                 f"{self.file} is a DuckDB file, but not a nightbook book: it has no ops.build. "
-                "Pass the home, open_book('/path/to/data'), or the file in it."
+                "Pass the home or the file in it, as in open_book('/path/to/data')."
             )
 
     def __repr__(self) -> str:
@@ -179,7 +181,8 @@ class ReadOnlyBook:
         return to_polars(self.arrow(sql, params))
 
     def holdings(self, as_of: date | str | None = None, by: str = "portfolio") -> pd.DataFrame:
-        """Return holdings by `portfolio`, `venue` or `asset`, from the newest book or for a date.
+        """Return the holdings by `portfolio`, `venue` or `asset`, from the newest book or a date's
+        book.
 
         Raises `NoBookThatDay` if the date has no book.
         """
@@ -199,7 +202,9 @@ class ReadOnlyBook:
     def history(
         self, table: str, since: date | str | None = None, until: date | str | None = None
     ) -> pd.DataFrame:
-        """Return the rows of a table or view in schema `history`, for a date range or for all."""
+        """Return the rows of a table or view in schema `history`, for a date range or for all
+        dates.
+        """
         if table not in self._histories:
             raise NotAQuestion(
                 f"There is no history of {table!r}. There is a history of "
@@ -274,7 +279,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _has_gaps(self) -> bool:
-        """Whether an amount, a sum of amounts or a difference of sums may not fit into a DECIMAL.
+        """Whether DECIMAL(38,18) may be unable to hold an amount, a sum, or a difference of sums.
 
         The limit applies to sums of absolute amounts and leaves room for a difference.
         """

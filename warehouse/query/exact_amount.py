@@ -28,7 +28,7 @@ _EXACT_KINDS = (int, Decimal)
 
 
 def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Return the exact result. Raises `NotExact` for a float. Other types may handle it."""
+    """Return the exact result, or NotImplemented for other types. Raises `NotExact` for a float."""
     if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
         return ExactAmount(operation(left, right))
     _refuse_float(left, right)
@@ -47,7 +47,7 @@ def _refuse_float(*operands: Any) -> None:
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
-    """Return an operator's two methods, with the amount on the left and on the right."""
+    """Return an operator's two methods: for an amount on its left, and for one on its right."""
     return (
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),
@@ -61,9 +61,9 @@ _INTEGER_DIVISION.traps[DivisionByZero] = True
 class ExactAmount(Decimal):
     """A decimal whose sums, differences, products and remainders keep all digits.
 
-    A quotient is exact if it has at most 400 digits, and otherwise has 28 digits (see `Quotient`).
-    A conversion to float raises `NotExact`. pandas does this for means, medians and rolling sums.
-    `warehouse.floats` converts to floats on purpose.
+    A quotient is exact if it has at most 400 digits, and is otherwise rounded to 28 digits (see
+    `Quotient`). A conversion to float raises `NotExact`. pandas converts to float for means,
+    medians and rolling sums. `warehouse.floats` converts to floats on purpose.
     """
 
     __slots__ = ()
@@ -85,7 +85,8 @@ class ExactAmount(Decimal):
             return ExactAmount(EXACT.power(self, exponent))
         raise NotExact(
             f"{plain(self)[:60]} to the power of {exponent!r} would be rounded; nothing was "
-            "calculated. Whole powers from 0 on are exact. For charts, convert the amounts: `from "
+            "calculated. Powers are exact if the exponent is 0, 1, 2 and so on. For charts, "
+            "convert the amounts: `from "
             "warehouse import floats`."
         )
 
@@ -178,7 +179,7 @@ _ROUNDING.clear_traps()
 class Quotient(ExactAmount):
     """A quotient of amounts, which adds exactly and can be converted to a float.
 
-    The next sum would round a plain `Decimal` to 28 digits.
+    If the quotient were a plain `Decimal`, the next sum would round it to 28 digits.
     """
 
     __slots__ = ()

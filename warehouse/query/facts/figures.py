@@ -28,7 +28,9 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: its SQL for rows, their key within one asset, and the sums."""
+    """A view with published sums: the SQL for its rows, their key within one asset, and the sum
+    columns.
+    """
 
     name: str
     key: tuple[str, ...]
@@ -81,7 +83,7 @@ class BookPosition:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameter values for queries."""
+        """The values of the query parameters."""
         return {
             "day": self.snapshot["snapshot_date"],
             "asset": self.asset_id,
@@ -90,7 +92,7 @@ class BookPosition:
 
 
 def published_sums(connection: DuckDBPyConnection, position: BookPosition) -> list[PublishedSum]:
-    """Return all published sums that include one of the rows."""
+    """Return all published sums that include at least one row of a position."""
     rows = [row | {"portfolio_id": position.portfolio_id} for row in position.rows]
     keys = {view: dict.fromkeys(_key_of(row, view) for row in rows) for view in _VIEWS}
     totals = _add_up(connection, position, keys)
@@ -112,7 +114,7 @@ def _key_of(row: Mapping[str, Any], view: _View) -> Key:
 def _add_up(
     connection: DuckDBPyConnection, position: BookPosition, keys: Mapping[_View, Mapping[Key, None]]
 ) -> Totals:
-    """Count and add up all of the asset's amounts for each of these keys."""
+    """Count and add up the asset's amounts for each key of each view."""
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
     for row in stream_records(connection, _PARTS, position.parameters):
         amount = exact(row["amount_text"])
@@ -187,7 +189,9 @@ _REJECTS = "select request_no, path, reason, value from ops.rejects where snapsh
 
 
 class NightPruned(LookupError):
-    """The figures of that date were pruned. `known` is a message about the remaining facts."""
+    """The figures for the requested date were pruned. `known` is a message about the facts that
+    remain.
+    """
 
     exit_code = 1
 
@@ -225,9 +229,10 @@ class PositionAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedFigures:
-    """A position of one book with its accounts, its sums, and the requests that read it.
+    """A position in one book, with its accounts, its sums, and the requests that read it.
 
-    `snapshot` is a row of `ops.snapshots`. `requests` and `rejects` are rows of those tables.
+    `snapshot` is a row of `ops.snapshots`. `requests` and `rejects` are rows of `ops.requests` and
+    `ops.rejects`.
     """
 
     snapshot: Mapping[str, Any]

@@ -33,7 +33,7 @@ _FIRM_WAITING = (
 _MISSING = (
     "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
 )
-# Portfolios with a list whose count is unreadable or larger than the number of its rows.
+# Portfolios with an incomplete list: its count is unreadable, or higher than its number of rows.
 _INCOMPLETE = """
 select portfolio_id
 from history.portfolios
