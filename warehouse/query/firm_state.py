@@ -51,7 +51,7 @@ from ops.snapshots where state = ? group by source order by source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmNight:
-    """One source in the newest night of the firm: whether it is in the book, or the reason."""
+    """One source in the firm's newest night: whether it is in the book and, if not, the reason."""
 
     source: str
     snapshot_date: date
@@ -66,8 +66,8 @@ class FirmNight:
 class SharedPortfolio:
     """A portfolio that several sources can see.
 
-    `counted_for` is the source that it counts for. If `is_settled` is true, firm.toml names it.
-    `differs` is true if the sources report different amounts.
+    `counted_for` is the source that the portfolio counts for. `is_settled` is true if firm.toml
+    names that source. `differs` is true if the sources report different amounts.
     """
 
     portfolio_id: str
@@ -119,14 +119,14 @@ class FirmState:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all sources are in the newest night and all could be read."""
+        """Whether all sources of the newest night are in its book, and all could be read."""
         is_in_book = all(firm_night.is_in_book for firm_night in self.nights)
         return bool(self.nights) and is_in_book and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """The snapshots of each source in a firm's book, and its row in `ops.sources`."""
+    """The snapshots of each source in a firm's book, and each source's row in `ops.sources`."""
 
     nights: Mapping[str, Collection[Night]]
     rows: Mapping[str, Mapping[str, Any]]

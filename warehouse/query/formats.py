@@ -23,7 +23,7 @@ def printable_lines(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return equivalent JSON with unprintable characters escaped as in JSON."""
+    """Return equivalent JSON in which unprintable characters are escaped."""
     lines = text.split("\n")
     return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
 
@@ -132,7 +132,9 @@ def distinct_names(names: tuple[str, ...]) -> list[str]:
 
 
 def as_table(answer: QueryResult) -> str:
-    """Format the result as a terminal table: numbers right-aligned, controls escaped."""
+    """Format the result as a terminal table with right-aligned numbers and escaped control
+    characters.
+    """
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]

@@ -75,11 +75,11 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
         return AmountFrame
 
     def nlargest(self, n: int = 5, keep: Any = "first") -> Any:
-        """Return the `n` largest values, like a series of numbers."""
+        """Return the `n` largest values, as pandas does for numbers."""
         return self.iloc[_positions(self).nlargest(n, keep).index]
 
     def nsmallest(self, n: int = 5, keep: Any = "first") -> Any:
-        """Return the `n` smallest values, like a series of numbers."""
+        """Return the `n` smallest values, as pandas does for numbers."""
         return self.iloc[_positions(self).nsmallest(n, keep).index]
 
     def to_excel(self, *given: Any, **options: Any) -> None:
@@ -99,11 +99,11 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return AmountSeries
 
     def nlargest(self, n: int, columns: Any, keep: Any = "first") -> Any:
-        """Return the rows with the `n` largest values, like a frame of numbers."""
+        """Return the rows with the `n` largest values, as pandas does for numbers."""
         return self.iloc[self._positions(columns).nlargest(n, columns, keep).index]
 
     def nsmallest(self, n: int, columns: Any, keep: Any = "first") -> Any:
-        """Return the rows with the `n` smallest values, like a frame of numbers."""
+        """Return the rows with the `n` smallest values, as pandas does for numbers."""
         return self.iloc[self._positions(columns).nsmallest(n, columns, keep).index]
 
     def _positions(self, columns: Any) -> pd.DataFrame:
@@ -204,7 +204,7 @@ def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
             f"Two columns of the answer have the same name: {', '.join(table.column_names)}. Give "
-            "each its own name with `as`."
+            "each column its own name with `as`."
         )
     for field, kind, origin in zip(table.schema, answer.types, answer.origins, strict=True):
         name, column = field.name, table[field.name]
@@ -255,8 +255,8 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
         )
     text_name = f"{name}{TEXT_SUFFIX}"
     raise NotExact(
-        f"{name} is NULL in {count_of(missing, 'row')}. This can mean that DECIMAL(38,18) cannot "
-        f"hold the amount, because this book has such amounts. You can also read {text_name}, "
+        f"{name} is NULL in {count_of(missing, 'row')}. This book has amounts that DECIMAL(38,18) "
+        f"cannot hold, so amounts may be missing. You can also read {text_name}, "
         f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`); or read "
         f"the amounts that {name} is calculated from, each with its text, and calculate in Python; "
         f"or add up with exact_sum(...{TEXT_SUFFIX})."
@@ -374,7 +374,9 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
 
 
 def _exact_amounts(values: Iterable[Any], source: str) -> "pd.Series[Any]":
-    """Convert values to a series of exact amounts. Raises `NotExact`."""
+    """Convert values to a series of exact amounts. Raises `NotExact` if a value is not an
+    amount.
+    """
     converted = [
         value if type(value) is ExactAmount else _exact_amount(value, source) for value in values
     ]

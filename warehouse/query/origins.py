@@ -18,13 +18,13 @@ Node = Mapping[str, Any]
 
 
 class Origin(Flag):
-    """The amounts that a column is calculated from, and how. NOTHING means no amounts."""
+    """The kinds of amounts that a column is calculated from. NOTHING means no amounts."""
 
     NOTHING = 0
-    NUMBER = auto()  # a decimal of the book
+    NUMBER = auto()  # a decimal from the book
     GAPPED = auto()  # a decimal that is NULL if DECIMAL(38,18) cannot hold the amount
     TEXT = auto()  # the text of an amount
-    SKIPPED = auto()  # NULLs of an amount were skipped or replaced
+    SKIPPED = auto()  # amounts that are NULL were skipped or replaced
     ROUNDED = auto()  # calculated by a function that may round
 
 
@@ -54,7 +54,8 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of one query's columns, by index if the syntax tree has it, otherwise by name.
+    """The origins of one query's columns, by index if the syntax tree has it, and otherwise by
+    name.
 
     `known` has the amount columns of the book. If the query uses a name twice, both origins are
     combined.
@@ -92,7 +93,7 @@ class Origins:
         """Return the origin of a result column. `kind` is its type."""
         if self._by_index is not None:
             return self._by_index[index]
-        # Text of unknown origin is treated like a name.
+        # Treat text of unknown origin as a name, not as an amount.
         unknown = Origin.NOTHING if kind == "VARCHAR" else self._unknown | self._unnamed
         return self._names.get(name.casefold(), unknown)
 
@@ -250,7 +251,9 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that get new names: from VALUES, a CTE or a subquery, or unknown ones."""
+    """Return the columns that VALUES, a CTE or a subquery renames, or placeholders if they are
+    unknown.
+    """
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
@@ -278,7 +281,7 @@ def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the same key as the SQL of `lookup_key`. `parts` has each field and its value."""
+    """Calculate the same key as the SQL from `lookup_key`. `parts` has each field and its value."""
     cells = [
         cell
         for field, text in parts

@@ -1,7 +1,8 @@
-"""A block on importing pandas, which takes as long as a small night and is not needed for one.
+"""An import blocker for pandas. Importing pandas takes as long as a small night, which does not
+need it.
 
 pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
-objects. It tries once. If pandas is missing, it tries again only for a data frame.
+objects. It tries this only once. If pandas is missing, it retries only for a data frame.
 """
 
 import sys

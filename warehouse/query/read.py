@@ -102,7 +102,9 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
 
 
 def query_error(error: duckdb.Error, message: str) -> QueryFailed:
-    """Return `NotAQuestion`, or `QueryFailed` if the machine or DuckDB failed, not the query."""
+    """Return `QueryFailed` if the machine or DuckDB failed, or `NotAQuestion` if the query is
+    invalid.
+    """
     is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
     return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
 
@@ -128,7 +130,7 @@ def _require_lake(connection: DuckDBPyConnection) -> None:
     files = lake_files(connection)
     if missing := [file for file in files if not Path(file).is_file()]:
         raise QueryFailed(
-            f"{len(missing)} of the {len(files)} files of older nights are missing, the first is "
+            f"{len(missing)} of the {len(files)} files of older nights are missing. The first is "
             f"{missing[0]}. Queries that may need them are refused, because rows would be missing. "
             "Nothing was changed. `nightbook verify` finds the damage. `nightbook rebuild` "
             "rebuilds the warehouse, and with `--from-landing` also the lake."
@@ -136,16 +138,16 @@ def _require_lake(connection: DuckDBPyConnection) -> None:
 
 
 def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """Return the type of the only statement.
+    """Return the statement type of a query with exactly one statement.
 
-    Raises `NotAQuestion` if there is not exactly one, because only the last would be shown.
+    Raises `NotAQuestion` for any other number, because only the last result would be shown.
     """
     statements = connection.extract_statements(sql)
     count = len(statements)
     if count != 1:
         found = f"{count} statements" if count else "no statement"
         raise NotAQuestion(
-            f"The query has {found}, and one is needed. Nothing was run. Run the statements one "
+            f"The query has {found} instead of one. Nothing was run. Run the statements one "
             "at a time."
         )
     return statements[0].type
