@@ -56,7 +56,9 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return a key's display names. An unmapped key keeps its unknown names, folded."""
+    """Return the display name of each field in a key. Unknown names in an unmapped key stay
+    folded.
+    """
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -130,16 +132,16 @@ class KnownNames:
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension that has the most of these strings as names, or an empty string.
+        """Return the dimension with the most names among these strings, or an empty string.
 
-        At least two of the strings must be names in it.
+        At least two of the strings must be names in the dimension.
         """
         counts = {name: sum(self.has(name, text) for text in texts) for name in _NAMED_DIMENSIONS}
         best = max(counts, key=lambda name: counts[name])
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Return the only name from a dimension among a string's words, or an empty string."""
+        """Return the only name from a dimension that a string contains, or an empty string."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
@@ -169,7 +171,7 @@ _MOST_COMPARED = 50_000  # limit for the comparisons in a run, because suggestio
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The ID for a name as written, or None and perhaps a suggestion.
+    """The result of resolving a written name: its ID, or None and possibly a suggestion.
 
     `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the ID's display name.
     """
@@ -181,7 +183,9 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as the cell displays it, truncated and with its digest if it is too long."""
+    """Return a name as its cell displays it. A name that is too long is truncated and has a
+    digest.
+    """
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -189,7 +193,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and the forms it has in a cell that cannot contain it."""
+    """Yield a name, and its other spellings in cells that cannot contain the name itself."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -198,7 +202,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """Return the form that similar names share: Latin letters and digits, no leading zeros."""
+    """Return the form that similar names share: Latin letters and digits, without leading zeros."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters
@@ -253,7 +257,7 @@ class Names:
             target = fold(self._aliases[seen[-1]])
             if target in seen:
                 raise NotReconciled(
-                    f"The aliases of {self._field} go in a circle: "
+                    f"The aliases of {self._field} refer to each other in a circle: "
                     f"{' = '.join([*seen, target])}. Nothing was reconciled. Delete one of "
                     f"them under [alias.{self._field}] in recon.toml."
                 )
@@ -268,9 +272,9 @@ class Names:
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
-        # Try names that look the same or are used elsewhere (XBT), then names that differ by few
-        # characters. The second search compares with every name, so all suggestions of a run share
-        # one budget.
+        # First try names that look the same and common other names (XBT), then names that differ by
+        # few characters. The second search compares with every name, so all suggestions of a run
+        # share one budget.
         bare = skeleton(name)
         common = _OTHER_NAMES.get(bare, bare)
         if common in self._skeletons:
@@ -310,7 +314,7 @@ class Reference:
 
 
 def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
-    """Create the table `book_rows`: a day's book at the level of these fields."""
+    """Create the table `book_rows` with a day's book, added up for each key of these fields."""
     connection.execute(f"create temp table book_rows as {book_query(day, fields)}")
 
 
@@ -320,7 +324,8 @@ def book_query(day: date, fields: Key) -> str:
     The query has no row for a balance that the API does not report, because a missing balance is
     not zero.
     """
-    # The query reads the tables, because the other columns of the view double its time (measured).
+    # Read the tables instead of the view, because the view's other columns double the time
+    # (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
@@ -471,7 +476,7 @@ def _view(table: Table) -> str:
         if column in table.names
     ]
     replaced = f" replace ({', '.join(columns)})" if columns else ""
-    # Each organisation lists the same venue, so one row is enough.
+    # Several organisations list the same venue, so keep one row for each venue.
     place = ", ".join(table.key)
     once = "" if columns else f"distinct on ({place}) "
     return (
