@@ -83,7 +83,7 @@ def find_damage(folder: Path) -> list[RecordDamage]:
 
 
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
-    """Delete archived ledgers that are in a pack and unused for the last `keep_days` days."""
+    """Delete archived ledgers that are in a pack and were not used in the last `keep_days` days."""
     old = {
         sha256
         for sha256, day in ledgers_by_day(record).items()
@@ -127,7 +127,7 @@ class CloseSummary:
 
 
 def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
-    """Write a month's pack and lock its days. If it is killed, it can simply run again.
+    """Write a month's pack and lock its days. If the process is killed, run the close again.
 
     Raises `NotReconciled` if no day can be closed, and `NotClosed` if a person must settle
     something first.
@@ -188,7 +188,8 @@ def _existing_version(record: Record, closing: Closing) -> CloseSummary:
     path = packs(record) / closing.pack
     if problem := pack_problem(record, closing):
         raise NotClosed(
-            f"{closing.month} is closed already and nothing changed since, but {problem}. Restore "
+            f"{closing.month} is already closed and nothing has changed since then, but {problem}. "
+            "Restore "
             f"{path} from the backup. Nothing was written."
         )
     return CloseSummary(closing=closing, pack=path)
@@ -241,7 +242,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
-    """Yield the signatures that their workbook cannot show."""
+    """Yield a message for each signature that its day's workbook cannot show."""
     for day in month.days:
         workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
@@ -254,15 +255,16 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
     """Raise `NotClosed` if a requirement in recon.toml is not met, or a workbook was changed."""
     if problems := list(_unmet_demands(month, settings)):
         raise NotClosed(
-            f"{month.name} was not closed, because recon.toml asks for more under [close]: "
+            f"{month.name} was not closed, because it does not meet the requirements under [close] "
+            "in recon.toml: "
             f"{'; '.join(problems)}. Nothing was written."
         )
     if changed := list(_changed_workbooks(record, month)):
         raise NotClosed(
-            f"{month.name} was not closed, because {count_of(len(changed), 'workbook')} of it "
-            f"differ from the stored results: {and_more(changed, _NAMED, '; ')}. Restore them from "
-            "the backup, or move them away and run their day again: nightbook reconcile run "
-            "--as-of DAY. Nothing was written."
+            f"{month.name} was not closed, because its stored results differ from "
+            f"{count_of(len(changed), 'workbook')}: {and_more(changed, _NAMED, '; ')}. Restore "
+            "each workbook from the backup, or move it away and run its day again: nightbook "
+            "reconcile run --as-of DAY. Nothing was written."
         )
 
 
@@ -295,7 +297,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
             checked = verify_workbook(record, path)
             differences = list(checked.differences)
             if checked.run_id != result.run_id:
-                differences = [f"it shows run {checked.run_id}, and {result.run_id} counts"]
+                differences = [f"it shows run {checked.run_id}, but the newest is {result.run_id}"]
         except NotReconciled as error:
             differences = [str(error)]
         if differences:

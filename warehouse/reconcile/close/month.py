@@ -103,11 +103,11 @@ class Month:
 
     @property
     def through(self) -> date:
-        """The last day that is closed."""
+        """The last day that the close covers."""
         return self.days[-1].day
 
     def __contains__(self, day: date) -> bool:
-        """Return whether a day is one of the closed days."""
+        """Return whether the close covers a day."""
         return self.first <= day <= self.through
 
     @property
@@ -220,7 +220,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
         )
         if then and then.digest != day.digest:
             why = whys or "no reason was given"
-            yield f"{day.day} was restated: run {then.run_id} is now {day.run_id}: {why}"
+            yield f"{day.day} was restated: run {then.run_id} was replaced by {day.run_id}: {why}"
         elif whys:
             yield f"{day.day} was run again with the same result: {whys}"
     since = [item for item in record.signatures if item.day in month and item.at > closed_at]

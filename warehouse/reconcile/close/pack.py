@@ -51,9 +51,9 @@ NAMED_LEDGERS = 2
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
-# Characters that not every system allows in a file name, and dots and spaces at either end.
+# Characters that some systems do not allow in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
-# The longest file name in bytes, and the longest ending in characters.
+# The maximum length of a file name in bytes, and of its ending in characters.
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10
 # A constant time, so that equal content gives an identical file.
 _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
@@ -78,7 +78,7 @@ class MemberDigest(msgspec.Struct, frozen=True):
 
 
 class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All other files in a pack, by name."""
+    """The manifest of a pack, which lists all its other files by name."""
 
     format: int
     month: str
@@ -93,11 +93,11 @@ class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of a pack that its files do not contain.
+    """Facts about a pack that its other files do not contain.
 
     `books` maps days to snapshot IDs. `changes` lists the differences from the previous version.
     `missing` lists files and signatures that should be in the pack but are missing. `wording` is
-    the wording of its pages.
+    the version of the wording on its pages.
     """
 
     month: str
@@ -114,7 +114,9 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_name(month: str, version: int) -> str:
-    """Return a version's file name. The first version has no number in its name."""
+    """Return the file name of a pack. The name of a month's first version does not have a
+    number.
+    """
     return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
 
 
@@ -157,7 +159,8 @@ def settings_names(month: Month) -> dict[str, str]:
 def ledger_names(record: Record, month: Month) -> dict[str, str]:
     """Map the digest of each of the month's ledgers to its file name in the pack.
 
-    This is the ledger's name in the inbox, in a folder named after the first day that read it.
+    The file name is the ledger's name in the inbox, in a folder named after the first day that read
+    the ledger.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -328,7 +331,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break accepted during the month, in its state on the last of `days`, and the decision."""
+    """A break that was accepted during the month, as of the last of `days`, and the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -336,7 +339,7 @@ class AcceptedLine:
 
     @property
     def on_days(self) -> str:
-        """The days on which it was accepted."""
+        """The days on which the break was accepted."""
         return _days_in_words(self.days)
 
     @property
@@ -346,7 +349,7 @@ class AcceptedLine:
 
 
 def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
-    """Render the first page.
+    """Render the first page of a pack.
 
     `archived` contains the digests of the ledgers that are in the pack.
     """

@@ -98,7 +98,8 @@ def _compare_pages(
     """Compare the pages for people with pages rendered again from the pack's other files."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
-            f"{' and '.join(left)} by an older nightbook ({facts.program}): only with the manifest"
+            f"{' and '.join(left)} written by an older nightbook ({facts.program}): compared only "
+            "with the manifest"
         )
     for name, content in pages.items():
         if (record.root / name).read_bytes() != content:
@@ -125,12 +126,12 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
         compared, keys = compared + 1, keys + count
         if digest != result.digest:
             check.differences.append(
-                f"{result.day}: the positions give the digest {digest}, and the result has "
+                f"{result.day}: the positions have the digest {digest}, but the result has "
                 f"{result.digest}"
             )
         if count != result.position_count:
             check.differences.append(
-                f"{result.day}: {count} positions, and the result has {result.position_count}"
+                f"{result.day}: {count} positions, but the result has {result.position_count}"
             )
     check.compared.append(
         f"{count_of(compared, 'result')} with the digest of their {count_of(keys, 'position')}"
@@ -190,7 +191,9 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that a result read each ledger and recon.toml under the name that it has here."""
+    """Check that each ledger and recon.toml in a pack was read by a result, and has the expected
+    name.
+    """
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
