@@ -1,7 +1,8 @@
 """Exact amounts from the notations that people use, with one decimal convention per column.
 
 If two conventions read a cell differently (`1.234`), other cells in the column or a person decide.
-Nothing is guessed. A cell that is not an amount has a reason, and a blank cell is never 0.
+Nothing is guessed. A cell that is not an amount is reported with a reason, and a blank cell is
+never 0.
 """
 
 import re
@@ -81,7 +82,7 @@ _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",",
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A column's notation: its decimals, and whether CR or DR is negative.
+    """A column's notation: its decimal convention, and whether CR or DR is negative.
 
     `footnotes` are the marks after amounts that only refer to footnotes.
     """
@@ -109,7 +110,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because the pattern's time grows with the square of the length.
+    # Check the length first, because the time to match grows with the square of the length.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -118,7 +119,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if word and unit.upper() in {"CR", "DR"}:
         return NEEDS_WORD
     if _MAGNITUDE.fullmatch(unit.casefold()):
-        return f"{unit} is a magnitude, or a unit that looks like one"
+        return f"{unit} may mean thousand, million or billion"
     signed = _split_sign(match["number"].strip())
     if signed is None or (match["before"] and match["after"]):
         return NO_AMOUNT
@@ -132,7 +133,7 @@ def footnote_mark(cell: object) -> str:
     match = _FOOTNOTE.fullmatch(cell.strip())
     if match is None or not _is_amount(match["number"]):
         return ""
-    # The mark is an exponent if the number is 10: raised digits as in 10² are not a footnote.
+    # Raised digits after a whole number are an exponent, as in 10², and not a footnote mark.
     is_power = match["number"].isdecimal() and match["mark"].isdigit()
     return "" if is_power else match["mark"]
 
@@ -149,7 +150,7 @@ def split_footnote(text: str) -> tuple[str, str]:
 
 
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
-    """Return a string without the footnote mark at its end, if it is one of these marks."""
+    """Return a string without the footnote mark at its end, if the mark is in `marks`."""
     match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
     return match["number"] if match is not None and match["mark"] in marks else cell
 
@@ -180,7 +181,9 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return, by convention, the number in unsigned digits and how many decimals are written."""
+    """Return, for each convention that fits, the unsigned number and its count of written
+    decimals.
+    """
     # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
     # have one reading. A grouping character must be at every third digit or, as in India, at every
     # second digit before the last three. So `1,23` is not a grouped number.
@@ -209,7 +212,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return a cell that only one convention can read, by convention, and an ambiguous cell."""
+    """Return, for each convention, a cell that no other can read. Also return an ambiguous cell."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -285,7 +288,7 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
 
 
 def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return which strings are amounts in plain digits with these decimals."""
+    """Return which strings are amounts in plain digits with this decimal mark."""
     pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
     is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
     return pc.and_(pc.match_substring_regex(cells, pattern), is_short)

@@ -1,4 +1,6 @@
-"""A sheet's rows: names, labels above them, totals, and used, skipped or rejected rows."""
+"""The rows of a sheet: their names, their labels, the total lines, and the skipped and rejected
+rows.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ _DIGITS = re.compile("[0-9]")
 
 
 def _pandas() -> ModuleType:
-    """Import pandas when the first ledger is read, which saves 0.16 s on nights without one."""
+    """Import pandas when the first ledger is read, which saves 0.16 s on nights without a
+    ledger.
+    """
     return importlib.import_module("pandas")
 
 
@@ -69,7 +73,7 @@ def _array(values: Iterable[str]) -> Texts:
 
 
 def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
-    """Yield a column's merged cells: the rows below the first one, and its text.
+    """Yield a column's merged cells: the rows below each cell's first row, and the cell's text.
 
     Rows are counted from the first row below the header. Blocks do not overlap. A ledger with
     100,000 rows can have just as many blocks.
@@ -88,7 +92,7 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """Names that rows inherit from rows above, for each field, and flags that mark the label rows.
+    """Names that rows inherit from the rows above them, by field, and flags for the label rows.
 
     The arrays have one item for each row below the header. A row that does not inherit a name has
     an empty string.
@@ -167,7 +171,7 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
-    """Return the groups below a label, which replaces its own dimension and all inner ones."""
+    """Return the groups below a label. The label replaces its own dimension and all inner ones."""
     # A label without a known dimension is one level deeper than the label in the row above. If the
     # row above is not a label, it has the deepest level.
     dimension = label.dimension
@@ -220,7 +224,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    # Rows that differ only in their digits are a report's page lines, not names.
+    # Rows that differ only in their digits are lines like `Page 2`, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
@@ -228,8 +232,8 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
             f"{location}: rows like {examples} do not have an amount. They may name the "
-            f"{' or the '.join(missing)} of the rows below them, which no column states, but the "
-            "book does not know these names.",
+            f"{' or the '.join(missing)} of the rows below them, which no column states, but these "
+            "names are not in the book.",
             choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
@@ -295,7 +299,7 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of a group of rows, their number, and their assets."""
+    """A group of rows: the sum of their amounts, their number, and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
@@ -334,7 +338,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
         elif sums and len(sums[0].assets) == 1:
             yield Notice(
                 "high",
-                f"{total.text!r} says {total.amount.text}, and its {count_of(sums[0].rows, 'row')} "
+                f"{total.text!r} says {total.amount.text}, but its {count_of(sums[0].rows, 'row')} "
                 f"{'adds' if sums[0].rows == 1 else 'add'} up to {plain(sums[0].amount)}. A row "
                 "may be missing, wrong or repeated",
                 f"{location}:{total.line}",
@@ -426,8 +430,8 @@ def ask_for_spellings(body: LedgerBody, location: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{location}: names like {examples} have a mark after a name of the book, which "
-                "seems to refer to a footnote.",
+                f"{location}: names like {examples} are names from the book with a mark after "
+                "them, which seems to refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
@@ -465,7 +469,9 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield each name's exact spelling in a string, and the spelling that allows any other text."""
+    """Yield, for each name in a string, its exact spelling and one that allows any text around
+    it.
+    """
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -534,7 +540,7 @@ def plain_rows(
 _BATCH = 50_000  # rows
 _OTHER_DATE = "another date"
 
-# Errors that programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
+# Errors that spreadsheet programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
 _BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
 
@@ -620,7 +626,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
 
 
 def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
-    """Read a text file's rows that do not need checks. Return the numbers of the other rows."""
+    """Use the rows of a text file that do not need checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
     is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
@@ -644,7 +650,8 @@ def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Se
 
 
 def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
-    """Return sheet rows with `number`, `line`, `cells` and a name for each field.
+    """Return a table of rows with the columns `number`, `line`, `cells` and one for each field's
+    name.
 
     `number` counts from 0, and `line` is the row number that programs show.
     """
@@ -689,7 +696,7 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
     rows = rows[rows["reason"] == ""].copy()
     if (
         reading.head.unit is not None
-    ):  # The word in the unit column may be the name of the asset, which means 1.
+    ):  # The word in the unit column may be the name of the asset, which means a factor of 1.
         rows["amount"] = read(rows["cells"], rows["asset"])
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
@@ -766,7 +773,7 @@ def _repeats_header(head: Header, cells: Row) -> bool:
 
 
 def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
-    """Return whether any amount cell is not blank, or is an error."""
+    """Return whether any amount cell in a row has content or an error."""
     return any(
         (len(cells) > column and cells[column] != "") or (row, column) in reading.grid.errors
         for column in reading.head.amount_columns
@@ -835,8 +842,8 @@ def _reason_of_error(name: str, error: str) -> str:
         shown = "" if error == NO_VALUE else f" ({error})"
         return (
             f"the {name} is a formula without a result{shown[:40]}. If it is a name that begins "
-            "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, let its "
-            "program calculate it"
+            "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, open "
+            "the file in its program and save it"
         )
     return f"the {name} is an error cell: {error}"[:200]
 

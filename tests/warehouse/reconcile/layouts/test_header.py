@@ -110,7 +110,7 @@ def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severi
     ledger, _ = read_with_answers(sample, tmp_path / "recon.toml")
     (notice,) = ledger.notices
     assert notice.severity == severity
-    assert ("says 4, and its 2 rows add up to 3" in notice.message) == (severity == "high")
+    assert ("says 4, but its 2 rows add up to 3" in notice.message) == (severity == "high")
 
 
 def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
