@@ -30,7 +30,7 @@ _MOST = (
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
-# Characters that are sides only as a pair, and the member that makes an amount negative.
+# Pairs of values that state a side only together, and the value that makes an amount negative.
 _PAIRS = {
     frozenset((positive, negative)): negative
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
@@ -43,7 +43,7 @@ _SHORTEST_UNIT = (
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
 _MANY_DECIMALS = 12  # an asset with at least this many decimals has a tiny smallest unit
-# The fields whose names are searched in the names of files and tabs.
+# The fields whose names are searched for in the names of files and tabs.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
@@ -57,7 +57,8 @@ def ask_for_scope(
         if dimension in missing:
             raise Ambiguous(
                 f"{location}: its columns match an export of {' and '.join(names)}, but the "
-                f"book does not have a {dimension} of that name. Write the name in the book.",
+                f"book does not have a {dimension} of that name. Write the name that the book "
+                "uses.",
                 choices(
                     table,
                     f'{dimension} = "..."',
@@ -68,7 +69,8 @@ def ask_for_scope(
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{location}: no column states the {dimension}, and the name contains {name!r}. "
+                f"{location}: no column states the {dimension}, but the name of the file or its "
+                f"tab contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
             )
@@ -114,7 +116,7 @@ def ask_for_asset(body: LedgerBody, location: str) -> None:
 
 
 def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
-    """Return whether an asset has several distinct values in a column."""
+    """Return whether any asset has several distinct values in a column."""
     pairs = [(name, value) for value, name in body.pairs(column, asset) if value]
     texts = {value for _, value in pairs}
     is_text = any(any(map(str.isalpha, value)) for value in texts)
@@ -155,13 +157,13 @@ def question_of_columns(
     message = f"{location}: cannot tell what these columns state about the amounts: "
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
-        message += f" The ledger has no column for {', '.join(missing)}. Without it, the comparison"
-        message += " is less detailed and does not find amounts that moved between them."
+        message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
+        message += " is less detailed and does not find amounts that moved from one to another."
     fields = " or ".join(f'{field} = "..."' for field in (*missing, "amount"))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
         f"lines if they are wrong. A column can be named by {fields}, by sign, by unit_column, or "
-        f"by keep_rows and skip_rows. List it under {UNUSED} if it does not change anything.",
+        f"by keep_rows and skip_rows. List a column under {UNUSED} if it does not change anything.",
         "\n".join([head.table, *lines]),
     )
 
@@ -369,7 +371,7 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# By title, the words in rows that are used and in rows that are skipped.
+# For each column title, the words that mark used rows and the words that mark skipped rows.
 _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
@@ -388,10 +390,10 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
 
 
 def ask_for_words(body: LedgerBody, location: str) -> str:
-    """Return the only word in the sign column that recon.toml lacks, or an empty string.
+    """Return the only word in the sign column that recon.toml does not explain, or an empty string.
 
-    Raises `Ambiguous` if recon.toml does not explain several words in the sign column, a unit, or a
-    word in a column that states which rows count.
+    Raises `Ambiguous` if there are several such words in the sign column, or if recon.toml does not
+    explain a unit or a word that states which rows count.
     """
     head = body.head
     positive = "" if head.sign is None else _ask_for_signs(body, head.sign, location)
@@ -424,7 +426,7 @@ def _quote_words(words: Sequence[str]) -> str:
 
 
 def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
-    """Return the only word that recon.toml lacks. Raise `Ambiguous` if there are several."""
+    """Return the sign column's only unexplained word. Raise `Ambiguous` if there are several."""
     head, shape = body.head, body.head.shape
     title = head.title_of(column)
     words = body.values(column)

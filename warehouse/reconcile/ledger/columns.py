@@ -34,7 +34,7 @@ _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
 _NUMBERED = 5  # minimum number of rows for recognizing a column with row numbers
-_LARGEST_DIGIT = Decimal(36)  # more than the decimals of any asset and the power of ten of any unit
+_LARGEST_DIGIT = Decimal(36)  # larger than any asset's decimals and any unit's power of ten
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -44,7 +44,7 @@ _TIME = re.compile(
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
 _MOST_STARTS = (
-    20_000  # with more distinct first texts of rows than this, do not search for total lines
+    20_000  # if rows have more distinct first texts than this, do not search for total lines
 )
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # maximum fraction of the keys that only have rows with other dates
@@ -94,7 +94,9 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return the row count of each common value, the number of distinct values and of rows."""
+        """Return each common value's row count, the number of distinct values, and the number of
+        rows.
+        """
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -105,7 +107,9 @@ class LedgerBody:
         return values, different, len(cells)
 
     def values(self, column: int | None) -> list[str]:
-        """Return a column's common values that are not blank, or an empty list without a column."""
+        """Return a column's common values that are not blank, or an empty list if `column` is
+        None.
+        """
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:
@@ -159,7 +163,9 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return is_used  # Total lines may add a question, but they must not hide one.
+            return (
+                is_used  # A total line that is not found may add a question, but never hides one.
+            )
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [
@@ -194,7 +200,8 @@ def is_total(
     """
     # An asset or an account may be called `total`. So the word must be the first text in the row,
     # and the asset must be blank or the same word. If there is a name next to the word ("Total
-    # Kraken"), the book must know the name. An asset `Total Return` is an asset.
+    # Kraken"), the book must contain the name. A row with the asset `Total Return` is not a total
+    # line.
     group = head.words.total_name(first)
     if group is None or known.dimension_of(first):
         return False
@@ -284,7 +291,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
 def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
     """Yield reasons why a column of this kind is not needed, ending with an empty one."""
     title = head.titles[column.index]
-    kinds = {"": "it is empty", "date": "it contains dates", "index": "it numbers the rows"}
+    kinds = {"": "it is empty", "date": "it contains dates", "index": "it contains row numbers"}
     if column.kind in kinds:
         yield kinds[column.kind]
     elif column.kind == "text" and head.words.is_remark(title):
@@ -406,7 +413,7 @@ def _dates_matter(column: UnknownColumn, body: LedgerBody) -> bool:
 
 
 def _numbers_matter(column: UnknownColumn, body: LedgerBody) -> bool:
-    """Return whether figures may be factors, flags, years or numbers of things."""
+    """Return whether a column's figures may be factors, flags, years or counts."""
     values = [value for value in column.counts if value not in ("", "-", "--")]
     title = body.head.titles[column.index]
     is_named = any(body.head.words.is_title(title, kind) for kind in ("figure", "number"))
@@ -491,7 +498,7 @@ def _kind(cell: object) -> str:
 def rows_of_other_dates(
     body: LedgerBody, days: Sequence[date | None], day: date | None, location: str
 ) -> Iterator[Unused]:
-    """Yield the rows that have a different date.
+    """Yield an entry for the rows that have a date other than `day`.
 
     Raises `Ambiguous` if the column may not be the balance date.
     """
@@ -512,9 +519,9 @@ def rows_of_other_dates(
     repeats = 2 * len(now & then) > len(now)
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{location}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
-            f"other days than {day}. Without these rows, {lost} of {len(now | then)} positions "
-            "have no row. The column may be the date of the last movement.",
+            f"{location}: in the column {title!r}, {number} of {len(days) - head.body} rows have a "
+            f"date other than {day}. Without these rows, {lost} of {len(now | then)} positions "
+            "have no row. The column may contain the date of the last movement.",
             choices(
                 head.table,
                 'as_of = ""   # all rows count',
