@@ -50,7 +50,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # All amounts are whole numbers, which a decimal point does not change.
+            continue  # No amount has a comma, so a comma pattern would find only whole numbers.
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
@@ -60,7 +60,8 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-# The other convention reads this amount as thousands, so it does not reveal the convention.
+# An amount like 1.234 means thousands in the other convention, so it does not reveal which one is
+# used.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
 _BELOW = 20  # number of rows at the end of a sheet that may be notes
@@ -110,7 +111,7 @@ def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -
     is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
-            f"{location}: {source} states the smallest unit of one asset, and the ledger has "
+            f"{location}: {source} states the smallest unit of one asset, but the ledger has "
             f"several assets ({', '.join(assets[:4])}).",
             choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
         )
@@ -175,7 +176,7 @@ def rules_of(
     if unsure:
         raise Ambiguous(
             f"{location}: {unsure!r} can have a decimal point or a decimal comma, and no other "
-            "amount of the column shows which it is.",
+            "amount in the column shows which one is right.",
             choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
@@ -257,7 +258,7 @@ def dates_of(
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise question_of_order(
             f"{location}: the date {example!r} may begin with the day or with the month, and no "
-            "other date of the column shows which it is.",
+            "other date in the column shows which one is right.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
             day,
@@ -283,7 +284,7 @@ def _ask_for_dates(
         raise Ambiguous(
             f"{location}: the column {title!r} seems to have the date of each row, but its texts "
             f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
-            "example 2026-11-20. If the column does not have the day of the rows, use the line.",
+            "example 2026-11-20. If the column does not contain the rows' dates, add the line.",
             choices(head.table, 'as_of = ""'),
         )
 
@@ -445,7 +446,7 @@ def day_of(source: LedgerSource) -> date | None:
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the ledgers for other days whose use nobody has allowed."""
+    """Return the ledgers for other days that recon.toml does not allow for this day."""
     return [
         source
         for source in ledger.sources
@@ -463,9 +464,9 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the "
-        "book of another day would show breaks that are already settled. Put the ledger of the day "
-        "into the inbox, or remove this one from it. Or add the line, to use it for this day "
+        f"The book is of {day}, and {sentences}. A ledger of another day is not used, because the "
+        "comparison would show breaks that are already settled. Put the ledger of the day into the "
+        "inbox, or remove the other ledger. Or add the line to use the other ledger for this day "
         "anyway.",
         choices(f"[late.{day}]", *lines),
     )

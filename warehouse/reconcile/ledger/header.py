@@ -404,7 +404,8 @@ def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None
     the settings is missing.
     """
     # The header is the first row that names both an asset and an amount, by known words or by the
-    # settings for such headers. Titles, blank lines and addresses above it name at most one.
+    # settings for such headers. Titles, blank lines and addresses above it name at most one of the
+    # two.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):
@@ -422,7 +423,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A setting for a file name counts only in the row that has the title.
+    # A setting for a file name counts only if this row has the title of its column.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

@@ -30,7 +30,7 @@ from warehouse.spreadsheet.reading.text import fold, text_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingContext:
-    """The settings, the book's day and names, and the decisions from earlier runs.
+    """The context for reading a ledger: settings, the book's day and names, and earlier decisions.
 
     `remembered` has the decisions by header fingerprint. Reading a ledger adds to it. `sources` are
     a firm's organisations.
@@ -93,7 +93,9 @@ class Profile:
 
 
 def profile_of(titles: Sequence[str]) -> Profile | None:
-    """Return the export with such a header, or None. The export with the most titles wins."""
+    """Return the known export with this header, or None. If several match, prefer the longest
+    header.
+    """
     written = {fold(title) for title in titles}
     matching = [profile for profile in known_profiles() if profile.titles <= written]
     return max(matching, key=lambda profile: len(profile.titles), default=None)
@@ -156,7 +158,9 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field named by a title, or by its lower row."""
+        """Return the field that a column's title names, or else the field that its lower row
+        names.
+        """
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
@@ -193,7 +197,9 @@ class Candidate:
         return dates if len(set(dates.values())) > 1 else {}
 
     def has_numbers(self, column: int) -> bool:
-        """Return whether a column's first rows have numbers."""
+        """Return whether most of a column's first cells contain numbers. Blank cells do not
+        count.
+        """
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
         texts = [text_at(row, column) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
