@@ -61,7 +61,7 @@ class Figures:
 
 
 class _SummaryWriter:
-    """Writes the summary from top to bottom. `row` is the index of the next row."""
+    """A writer that fills the summary from top to bottom. `row` is the index of the next row."""
 
     def __init__(self, draft: Draft) -> None:
         self.worksheet = draft.book.add_worksheet(SHEET)
@@ -108,7 +108,7 @@ class _SummaryWriter:
 
 
 def write_summary(draft: Draft, figures: Figures, program_version: str) -> None:
-    """Write the summary."""
+    """Write the summary sheet."""
     sheet = _SummaryWriter(draft)
     longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):

@@ -112,14 +112,16 @@ def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
 
 
 def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:
-    """Return the rows of a small query as dictionaries by column name."""
+    """Return the rows of a small query as dictionaries with the column names as keys."""
     return list(stream_records(connection, query, list(values)))
 
 
 def stream_records(
     connection: DuckDBPyConnection, query: str, values: object
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query as dictionaries by column name, fetched in chunks."""
+    """Yield the rows of a query as dictionaries with the column names as keys, fetched in
+    chunks.
+    """
     result = connection.execute(query, values)
     names = [column[0] for column in result.description or ()]
     while chunk := result.fetchmany(_CHUNK):

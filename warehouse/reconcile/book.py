@@ -406,7 +406,9 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the assets' other names by key. A bare ID means the listed asset."""
+    """Return the assets' other names by key. If a listed and a custom asset share an ID, the ID
+    alone means the listed asset.
+    """
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {

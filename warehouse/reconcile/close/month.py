@@ -80,7 +80,7 @@ class MonthDay:
 
     @property
     def state(self) -> str:
-        """The state in a few words."""
+        """The state of the day in a few words."""
         if self.result is None:
             return "no ledger" if self.snapshot_id else "no book"
         if not self.result.position_count:
@@ -90,7 +90,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The days of a month, or only its first days, and its newest closing or None."""
+    """The days of a month, or only the first of them, and the month's newest closing or None."""
 
     name: str
     days: tuple[MonthDay, ...]

@@ -266,7 +266,9 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
 
 
 def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts and never repeats a name in two rows."""
+    """Return whether a column has blanks next to amounts, and no name is in two consecutive
+    rows.
+    """
     rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -324,7 +326,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
 
     A total may be the sum of the rows since the previous total, of all rows in the group that it
     names, or of all rows above it. A sum over different assets is not reported as wrong, because it
-    may be a value.
+    may be a sum of values in one currency.
     """
     if rows.num_rows > _MOST_ROWS:
         yield Notice(
