@@ -1,4 +1,4 @@
-"""The inbox: tonight's ledgers, and the reason why each other file is not used."""
+"""Selection of tonight's ledgers from the inbox, with a reason for each file that is not used."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,7 +28,7 @@ from warehouse.spreadsheet.reading.files import (
 )
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
-# Files for human readers only. Other files contain their amounts too.
+# Documents for human readers. Their amounts are also in other files.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
 
@@ -49,7 +49,7 @@ def find_ledgers(
     config: Config,
     done: Collection[str] = (),
 ) -> InboxContents:
-    """Return a day's ledgers, and every other file in the inbox with the reason.
+    """Return a day's ledgers, and the reason why each other file in the inbox is not used.
 
     A family is the set of files that one source delivers night after night. Their names are the
     same, apart from dates, digits and words like "copy". The newest file in each family that is not
@@ -67,7 +67,7 @@ def find_ledgers(
             unused.append(reason)
         elif stated is not None and stated > day:
             unused.append(
-                _file(path, f"the day in its name is {stated}, after the day of the book")
+                _file(path, f"the date in its name ({stated}) is later than the date of the book")
             )
         else:
             own = path.name if config.inbox_setting(path.name) == LEDGER else family(path.name)
@@ -85,7 +85,7 @@ def find_ledgers(
             raise _versions(rivals, newest)
         twin = next((file for file in chosen if file.sha256 == read.sha256), None)
         if twin is not None:
-            message = f"it is the same file as {twin.path.name}, which was read once"
+            message = f"it has the same content as {twin.path.name}, which was read"
             unused.append(_file(newest, message, "medium"))
         else:
             chosen.append(read)
@@ -98,7 +98,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
-    """Yield a file in the inbox, or the files in an archive, each with its error or ""."""
+    """Yield a file in the inbox, or each file in an archive, with its error or an empty string."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):
         yield path, ""
@@ -110,7 +110,7 @@ def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
 
 
 def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
-    """Return a file with the reason why it cannot be a ledger, or None if it can be one."""
+    """Return the file and the reason why it cannot be a ledger, or None if it may be a ledger."""
     archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
     if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
@@ -125,27 +125,27 @@ def _settle(path: LedgerFile) -> str:
 
 
 def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
-    """Yield reasons why a file cannot be a ledger, with severities. Only the first one counts."""
+    """Yield reasons why a file cannot be a ledger, each with a severity. Only the first counts."""
     settle = _settle(path)
     name = path.name.rpartition("/")[2]
     if name.startswith(("~$", ".~lock.")):
-        yield "a program writes it while it has a spreadsheet open", "low"
+        yield "it is a temporary file of a spreadsheet program", "low"
     if isinstance(path, Path) and path.is_symlink():
         reason = f"it is a link, which may lead to any file: copy the file itself here, {settle}"
         yield reason, "high" if path.exists() else "medium"
     if name.startswith("."):
-        yield "its name begins with a dot, like the name of a hidden file", "low"
+        yield "it is a hidden file, because its name begins with a dot", "low"
     if isinstance(path, Path) and path.is_dir():
         has_files = any(file.is_file() for file in path.rglob("*"))
         reason = "this is a folder, and files in folders are not read: move them up into the inbox"
         yield f"{reason}, {settle}", "high" if has_files else "low"
     if not path.is_file():
-        yield "it is not an ordinary file", "low"
+        yield "it is not a regular file", "low"
     yield from _reasons_of_kind(path, settle)
 
 
 def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]:
-    """Yield reasons why a file's extension, or an XML file's first element, rules it out."""
+    """Yield reasons to reject a file by its extension, or by the first element of an XML file."""
     ending = path.suffix.lower() or "no extension"
     if ending in _PAPERS:
         yield f"files with {ending} are not read", "medium"
@@ -162,7 +162,8 @@ def _rivals(
 ) -> list[LedgerFile]:
     """Return the files with different content that may be for the same day as the newest file.
 
-    A file is left out if its name has another day, or if a finished day used it.
+    A file is left out if its name contains a different date, or if it was already used for an
+    earlier day.
     """
     stated = day_in(newest.name)
     # Modification times do not help, because a file that was copied yesterday may have older
@@ -178,14 +179,14 @@ def _rivals(
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
-    """Return the question about which of a day's files is the ledger."""
+    """Return the question that asks which of several files is the day's ledger."""
     files = [path.name for path in (*rivals, newest)]
     # The newest file may be the wrong one, because somebody may have opened and saved an old copy.
     lines = [setting(name, UNUSED) for name in files]
     lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
-        f"{' and '.join(files)} differ, and may be versions of one ledger of the same day, or "
-        f"several ledgers. {newest.name} was saved last.",
+        f"{' and '.join(files)} differ. They may be versions of one day's ledger, or separate "
+        f"ledgers. {newest.name} was saved last.",
         choices("[inbox]", *lines),
     )
 
@@ -197,12 +198,12 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
         yield _file(path, f"{newest.name} is newer")
     elif older:
         names = sorted(path.name for path, _ in older)
-        reason = f"{count_of(len(older), 'older file')}, and newer ones were read"
+        reason = f"{count_of(len(older), 'older file')}, because newer files were read instead"
         name = f"{names[0]} ... {names[-1]}"
         yield Unused(name, FilePart.FILE, name, reason, "low", len(older))
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
-    """Return a sort key: the day's files last, then by date in the name, then by time."""
+    """Return a key that sorts files by date in the name and by time, with the day's files last."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

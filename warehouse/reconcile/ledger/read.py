@@ -1,7 +1,8 @@
-"""A day's ledgers read as one ledger, including checks for late and missing ledgers.
+"""Reading all of a day's ledgers as one ledger, with checks for late and missing ledgers.
 
 Two organisations in a firm may use the same portfolio name, so a firm's portfolios are named
-`organisation / portfolio`. If a ledger has two columns for them, they are joined.
+`organisation / portfolio`. If a ledger has separate columns for organisation and portfolio, the two
+names are joined.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -219,16 +220,16 @@ def _start_reading(
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the day whose rows are read: the book's day, or else the newest day in a row."""
+    """Return the date whose rows are read: the book's date, or else the latest date of any row."""
     # `read_ledgers` decides later whether a ledger for another day may be used.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Remember the column of each field.
+    """Remember the title of each field's column.
 
-    The settings name the columns of an amount that has several.
+    The amount is left out if it has several columns, because the settings name them.
     """
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
@@ -294,8 +295,9 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
 
 def _late(source: LedgerSource, day: date) -> Unused:
     reason = (
-        f"it is of {conventions.day_of(source)}, and the book is of {day}, so its part of the book "
-        f"was not compared. To use it, add under [late.{day}] {setting(source.name, 'used')}"
+        f"it is as of {conventions.day_of(source)}, but the book is as of {day}, so its part of "
+        f"the book was not compared. To use it, add under [late.{day}] "
+        f"{setting(source.name, 'used')}"
     )
     return Unused(source.name, FilePart.FILE, source.name, reason, "high")
 
@@ -307,5 +309,5 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
         if expected.is_expected and not is_there:
             covers = (f"{name} {', '.join(names)}" for name, names in expected.covers.items())
             scope = "; ".join(covers) or "its part of the book"
-            reason = f"no such ledger of {day} was read: {scope} was not compared"
+            reason = f"no such ledger was read for {day}, so {scope} was not compared"
             yield Unused(expected.pattern, FilePart.FILE, expected.pattern, reason, "high")

@@ -1,4 +1,4 @@
-"""The choice of the ledger's tabs, and the question about a file without a known header."""
+"""Choice of the tabs that contain the ledger, and the question about an unknown header."""
 
 import re
 from collections import Counter
@@ -31,10 +31,10 @@ _MOST = 0.5  # A field is proposed if more than this fraction of the column's ce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TitledColumn:
-    """A column below a row of titles, with its name for recon.toml.
+    """A column of a table that has titles, and the name by which recon.toml can refer to it.
 
-    `field` is the field that the title names, and `second` is the field that it may name if no
-    other title does. `names` is the field whose names are in the column's cells.
+    `field` is the field that the title names. `second` is the field that the title names if no
+    other title names that field. `names` is the field to which most names in the cells belong.
     """
 
     name: str
@@ -49,7 +49,7 @@ class _TitledColumn:
 def unknown_header(
     grids: Sequence[Grid], file: str, context: ReadingContext
 ) -> Ambiguous | NotReconciled:
-    """Return the question about a file without a known header, with its columns."""
+    """Return the question about a file without a known header. It lists the file's columns."""
     for grid in grids:
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
@@ -60,7 +60,7 @@ def unknown_header(
         if row is not None:
             return _question(grid, row, file, context)
     return NotReconciled(
-        f"{file} does not have a table: expected a row of titles, one for the asset and one for "
+        f"{file} does not contain a table: expected a row with titles for at least the asset and "
         "the amount, and rows below it. Nothing was reconciled. `nightbook reconcile init` writes "
         "a template. If the file is not a ledger, remove it from the inbox, or add to recon.toml "
         f"under [inbox] {setting(file, UNUSED)}"
@@ -68,7 +68,7 @@ def unknown_header(
 
 
 def refusal_of(grid: Grid) -> str:
-    """Return why a known export's sheet is not a ledger, or an empty string."""
+    """Return the reason why a sheet from a known export is not a ledger, or an empty string."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
 
@@ -76,17 +76,18 @@ def refusal_of(grid: Grid) -> str:
 def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
     starts = ", ".join(map(str, grid.likely_starts))
     return Ambiguous(
-        f"{file} is a table in columns made of spaces. Some lines do not fit the columns, or the "
-        "columns may begin elsewhere. With this setting, a column begins at each of these "
-        "characters of a line, counted from 1. A line with a word in two columns is rejected.",
+        f"{file} is a table whose columns are separated by spaces. Some lines do not fit the "
+        "columns, or the columns may begin elsewhere. This setting lists the character positions "
+        "at which columns begin, counted from 1. A line with a word that spans two columns is "
+        "rejected.",
         f"{heading('file', name_pattern(file))}\ncolumn_starts = [{starts}]",
     )
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the first row with the most titles.
+    """Return the index of the row with the most titles, or None if no row has at least two.
 
-    It has at least two titles and is not the last row.
+    If several rows have the same number of titles, the first one counts. The last row is ignored.
     """
     titles = [
         sum(bool(title) and not _NUMBER.fullmatch(title) for title in titles_of(cells))
@@ -110,14 +111,12 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
         item for item in columns if item.is_number and context.known.has(dimension, item.title)
     ]
     if len(labels) > 1:
-        message += f" The titles are names of a {dimension}, so each column seems to have the "
+        message += f" The titles are {dimension} names, so each column seems to contain the "
         message += f"amounts of one {dimension}."
         return Ambiguous(
             message, _answer_of_pivot(columns, labels, dimension, table=table, file=file)
         )
-    message += (
-        f" Other columns can be named by {', '.join(READ)}. If the file is not a ledger, add "
-    )
+    message += f" The settings for columns are {', '.join(READ)}. If the file is not a ledger, add "
     message += f"{setting(file, UNUSED)} under [inbox] instead."
     return Ambiguous(message, _answer(columns, table, file))
 
@@ -130,10 +129,10 @@ def _answer_of_pivot(
     table: str,
     file: str,
 ) -> str:
-    """Return the lines for a table in which each column has one name's amounts."""
+    """Return recon.toml lines for a pivot table, in which each name has its own amount column."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
-    # A venue's name may be the title of another field, and there may be other figures.
+    # List the columns if a name is also the title of a field, or if other columns contain numbers.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
         lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
@@ -143,7 +142,7 @@ def _answer_of_pivot(
 
 
 def _answer(columns: Sequence[_TitledColumn], table: str, file: str) -> str:
-    """Return the lines that name the asset, the amount, and other columns by their cells."""
+    """Return recon.toml lines for the asset, the amount, and columns recognized by their cells."""
     assets = (
         [item for item in columns if item.field == "asset"]
         or [item for item in columns if item.names == "asset"]
@@ -159,7 +158,7 @@ def _answer(columns: Sequence[_TitledColumn], table: str, file: str) -> str:
 
 
 def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
-    """Return the line that names a field's column, or a choice of lines."""
+    """Return the recon.toml line that names a field's column, or several lines to choose from."""
     if len(columns) == 1:
         return [setting(field, columns[0].name)]
     return [f"{CHOICE}{setting(field, item.name)}" for item in columns] or [
@@ -168,7 +167,7 @@ def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
 
 
 def _named_by_cells(columns: Sequence[_TitledColumn], taken: str) -> list[str]:
-    """Return the lines for columns with unknown titles whose cells are names of a field."""
+    """Return lines for columns with unknown titles whose cells contain known names, like venues."""
     said = {taken, *(item.field for item in columns)}
     named: dict[str, str] = {}
     for item in columns:
@@ -238,7 +237,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
 def _tabs_of_day(
     tabs: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> list[tuple[Grid, Header]]:
-    """Return the tab for the book's day, or for the newest day before it, if all tabs have a day.
+    """If every tab's name has a date, return the tab for the book's day or the last day before it.
 
     `read_ledgers` decides later whether a ledger for another day may be used.
     """
@@ -260,15 +259,15 @@ def _names(grids: Iterable[Grid]) -> str:
 def _several_tabs(
     tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
 ) -> Ambiguous:
-    """Return the question about several tabs that may be the ledger."""
-    message = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
+    """Return the question for a file in which several tabs may be the ledger."""
+    message = f"{file}: each of the sheets {_names(grid for grid, _ in tabs)} may be the ledger."
     lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
     dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
     if dimension in lacking:
         return Ambiguous(
-            f"{message} Their names are names of a {dimension}, which no column states.",
+            f"{message} Their names are {dimension} names, and no column contains the {dimension}.",
             f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
-            "   # the name of a tab is the name for all of its rows",
+            "   # each tab's name applies to all of its rows",
         )
     lines = [setting("sheet", grid.sheet) for grid, _ in tabs]
     return Ambiguous(
@@ -289,7 +288,7 @@ def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
     if lacking:
         common = ", ".join(f'"{name}"' for name in has if name in config.level)
         raise Ambiguous(
-            f"{location} has no column for {', '.join(lacking)}, and `level` in recon.toml is "
+            f"{location} has no column for {', '.join(lacking)}, but `level` in recon.toml is "
             f"{', '.join(config.level)}. Name the column under {head.table}, like "
             f'{lacking[0]} = "...", or use a level that the ledger has.',
             f"[settings]\nlevel = [{common}]",
@@ -323,7 +322,7 @@ def _reason_of_tab(
 ) -> tuple[str, str]:
     """Return the reason why a tab is not read, and its severity.
 
-    Without a reason, the tab may be a ledger.
+    If the reason is empty, the tab may be a ledger.
     """
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"
@@ -335,7 +334,7 @@ def _reason_of_tab(
         return f"recon.toml says {setting('sheet', sheet)}", "medium"
     day, day_of_chosen = day_in(grid.sheet), day_in(chosen[0].sheet)
     if day is not None and day_of_chosen not in (None, day):
-        return f"the day in its name is {day}", "low"
+        return f"the date in its name is {day}", "low"
     return refusal_of(grid), "medium"
 
 
@@ -345,13 +344,13 @@ def _question_of_others(
     file: str,
     context: ReadingContext,
 ) -> Ambiguous:
-    """Return the question about tabs with amounts whose columns are unknown."""
+    """Return the question about tabs that contain amounts, but have unknown columns."""
     sheet, head = chosen[0][0].sheet, chosen[0][1]
     lines = [head.table, setting("sheet", sheet)]
     if context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
         f"{file}: the ledger is in {sheet!r}, but there are also amounts in {_names(asked)}, and "
-        "their columns are unknown. If the ledger is complete without them, use the line.",
+        "their columns are unknown. Use the line only if the ledger is complete without them.",
         choices(*lines),
     )

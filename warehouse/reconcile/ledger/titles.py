@@ -25,7 +25,7 @@ def fingerprint(titles: Sequence[str]) -> str:
 
 
 def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
-    """Score the row that names the most fields, to compare different readings of a file.
+    """Score a reading of a file by the row that names the most fields. The highest score is best.
 
     A row with both an asset and an amount beats rows with any number of other fields.
     """
@@ -47,7 +47,7 @@ def titles_of(row: Row) -> tuple[str, ...]:
 
 
 def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
-    """Return the columns with a title, or with a name like `column C`."""
+    """Find columns by their title, or by a name like `column C` if no title matches."""
     by_title = [
         column for column, title in enumerate(titles) if title and fold(title) == fold(wanted)
     ]
@@ -83,7 +83,7 @@ def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
 
 
 def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the joined titles of a header with several rows, and those in its last row alone."""
+    """Return the joined titles of a header with several rows, and the titles of its last row."""
     # If a title spans several columns, it is in the leftmost cell, and the cells to its right are
     # blank.
     rows = [titles_of(cells) for cells in islice(grid.rows, row, row + depth)]
@@ -102,7 +102,7 @@ def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tu
 
 
 def samples(grid: Grid, row: int, most: int) -> Iterator[str]:
-    """Yield a row's titles, each with two values from below it."""
+    """Yield each title in a row, with the first two values below it."""
     for column, title in list(enumerate(titles_of(grid.rows[row])))[:most]:
         below = [
             str(cells[column])[:30]

@@ -1,4 +1,4 @@
-"""The vocabulary of ledgers: words for fields, roles, totals, units and an amount's sides.
+"""The vocabulary of ledgers: words for fields, roles, totals, units, debits and credits.
 
 The words are in `words.toml` next to this module. A user can add words in a file with the same
 format.
@@ -24,8 +24,8 @@ _KEPT = re.compile(r"[^\w/%#&]|_")
 _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
-# The currency of a value. If there are columns `Balance` and `Balance (USD)`, the second one has
-# the value of the balance.
+# Currencies in the titles of value columns. If a ledger has the columns `Balance` and `Balance
+# (USD)`, the second column contains the value of the balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
@@ -40,13 +40,13 @@ _PART = re.compile(r"[^\W_]+")
 _LONG_PART = 4  # minimum length of a word, because a name may contain shorter words by chance
 _FEW_PARTS = 4
 
-# Words by group and kind, for example `field` and `asset`.
+# Lists of words by group and kind, like the kind `asset` in the group `field`.
 _Lists = dict[tuple[str, str], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The known words by key. Titles are looked up in all their spellings."""
+    """The known words by their normalized form. Titles are looked up in all their spellings."""
 
     fields: Mapping[str, str]
     second: Mapping[str, str]
@@ -65,7 +65,7 @@ class Words:
         return "" if is_other else self._field(title, self.fields)
 
     def second_field_of(self, title: str) -> str:
-        """Return the field that a title names if no other column names it better, or ""."""
+        """Return the field that a title may name if no other column is a better match, or ""."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
         # A pivot table has titles like `Sum of Quantity`.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
@@ -78,7 +78,7 @@ class Words:
         for written in _spellings(title):
             if field := words.get(_key(written), ""):
                 return field
-        # The title has two words for the same thing, like `Coin / Token`.
+        # A title may have two words for the same field, like `Coin / Token`.
         parts = {words.get(_key(part), "") for part in title.split("/")}
         return parts.pop() if len(parts) == 1 else ""
 
@@ -125,7 +125,7 @@ class Words:
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
     def is_unmarked(self, cell: str) -> bool:
-        """Return whether a cell means that its column's title does not apply."""
+        """Return whether a cell is blank, or means that its title does not apply, like `no`."""
         return not _key(cell) or self.is_cell(cell, "unmarked")
 
     def factor_of(self, cell: str) -> str:
@@ -134,7 +134,7 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the only one of these kinds among a cell's longer words, or ""."""
+        """Return the kind of a cell's longer words if exactly one of these kinds occurs, or ""."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""
@@ -178,7 +178,7 @@ class Words:
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
-        """Return the group in a string like `Total Kraken`, "" for `Total`, or None."""
+        """Return `Kraken` for `Total Kraken`, "" for `Total`, or None for other strings."""
         bare = text.strip().rstrip(":").strip()
         if _key(bare) in self.whole_totals:
             return ""
@@ -186,7 +186,7 @@ class Words:
         return (match["after"] or match["before"] or "").strip() if match else None
 
     def unit_of(self, text: str) -> str:
-        """Return `thousands`, `millions` or `billions` if a string states it as the unit, or ""."""
+        """Return the unit that a string states (`thousands`, `millions` or `billions`), or ""."""
         bare = _bare(text)
         return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
@@ -212,7 +212,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Return a title and the part after its last slash or comma, or an empty string."""
+    """Split a title at its last slash or comma. The second part is empty if it has neither."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -230,7 +230,7 @@ def _bare(text: str) -> str:
     folded = fold(text)
     if (
         folded.isascii()
-    ):  # skip ASCII strings, because normalizing every string took half of the time for the words
+    ):  # skip ASCII strings, because normalizing them took half of the time for looking up words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -238,13 +238,13 @@ def _bare(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _key(text: str) -> str:
-    """Return the key that all spellings of a word share, mainly its letters and digits."""
+    """Normalize a word to the key that all its spellings share, mainly its letters and digits."""
     bare = _bare(text).strip()
     return _KEPT.sub("", f"{bare[:-1]} no" if bare.endswith("#") else bare)
 
 
 def _keys(word: str) -> frozenset[str]:
-    """Return a word's keys. `ä` may be written as `ae`."""
+    """Return a word's keys. A word with an umlaut has two, because `ä` may be written as `ae`."""
     return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
 
 
@@ -252,7 +252,8 @@ def _keys(word: str) -> frozenset[str]:
 def words_of(own: str = "") -> Words:
     """Combine the known words with the user's words, which take precedence.
 
-    `own` is the content of the user's `words.toml`. Raises `NotReconciled` with all its errors.
+    `own` is the content of the user's `words.toml`. Raises `NotReconciled`, which lists all errors
+    in that file.
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
@@ -313,7 +314,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
     except tomllib.TOMLDecodeError as error:
         complaints = [f"it is not TOML: {error}"]
     except (AttributeError, TypeError):  # The file contains something other than lists in tables.
-        complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
+        complaints = ['each line must look like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
             kinds = ", ".join(map(".".join, shipped))
