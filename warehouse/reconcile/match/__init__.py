@@ -1,1 +1,1 @@
-"""The ledger and the book at one level, and the result for each key."""
+"""Comparison of the ledger with the book at one level, with a result for each key."""

@@ -61,7 +61,7 @@ def status_now(
     if decision.status == OPEN:
         return OPEN, decision.note
     if decision.episode < episode:
-        return OPEN, f"returned; it was {decision.status} before"
+        return OPEN, f"returned; its status was {decision.status} before"
     if decision.status != ACCEPTED:
         return decision.status, ""
     decided = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
@@ -77,7 +77,7 @@ _SHORTEST_ID = 8
 
 
 def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
-    """Return the keys' IDs, in the same order.
+    """Return the break ID of each key, in the order of the keys.
 
     An ID is the shortest prefix of a digest that is unique and has at least eight characters.
     """
@@ -136,14 +136,14 @@ def previous_ids(
 ) -> dict[str, str]:
     """Map each break's ID to the ID that the same break had in the previous run.
 
-    `keys` has the current keys for these fields, by ID.
+    `keys` maps each current ID to its key, which has these fields.
     """
     same = {id_: id_ for id_ in keys if id_ in before}
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
     # Compare keys at two levels by the fields that both levels have. Two breaks are the same only
-    # if each is the only one on its side with the short key, and neither fits a break at another
-    # level.
+    # if no other break on either side has the same values in these fields, and neither fits a break
+    # at another level.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -187,7 +187,7 @@ _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matches:
-    """The breaks from both sides, and the rules that decided them."""
+    """The breaks found by comparing both sides, and the rules that were applied."""
 
     broken: Sequence[Mismatch]
     rules: MatchRules
@@ -202,7 +202,7 @@ class _Matches:
 def reconcile(
     source: OpenBook, ledger: Ledger, config: Config, reference: Reference, history: History
 ) -> Outcome:
-    """Compare a ledger with a book, which leaves every key in the connection's view `compared`.
+    """Compare a ledger with a book. Afterwards, the connection's view `compared` has every key.
 
     Raises `NotReconciled` if recon.toml has a wrong name, and `Ambiguous` if there are more breaks
     than recon.toml allows.
@@ -251,7 +251,7 @@ def reconcile(
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
-    """Drop the relations from an attempt that ran out of memory, because each is created once."""
+    """Drop the tables and views of an attempt that ran out of memory, so it can be repeated."""
     for kind in ("view", "table"):
         names = f"select {kind}_name from duckdb_{kind}s() where temporary and not internal"
         for (name,) in connection.execute(names).fetchall():
@@ -313,7 +313,7 @@ def _follow(
     prior: Run | None,
     keys: Mapping[str, Key],
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
-    """Match the previous run's breaks with the current ones, whose keys are given by ID.
+    """Match the previous run's breaks with the current ones. `keys` has the current keys by ID.
 
     Return the earlier breaks by current ID, the earlier breaks that no ledger covers tonight, and a
     notice if the level changed.
@@ -326,16 +326,16 @@ def _follow(
     }
     before = {id_: of for id_, of in before.items() if id_ not in not_compared}
     gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
-    # An ID changes only with its level. A compared key that now matches is resolved, even if a
-    # break next to it is new.
+    # An ID changes only if the level changes. If a compared key now matches, its break is resolved,
+    # even if a similar key is a new break.
     if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
         compared = compare.compared_keys(connection, fields, gone.values()) - {*keys.values()}
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
     same = previous_ids(before, fields, keys)
     notices = []
     if prior is not None and prior.fields != fields:
-        message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}: "
-        message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognized, "
+        message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}, so "
+        message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognized "
         message += "and keep their history"
         notices.append(Notice("medium", message))
     earlier = {new: before[old] for new, old in same.items()}
@@ -376,14 +376,14 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book is brought to tonight's levels, but it is not limited to tonight's scope.
+    # The previous book is added up to tonight's levels, but it is not limited to tonight's scope.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
 
 
 def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
-    """Return the totals of the previous book's compared part by asset, or None without a book."""
+    """Return the previous book's totals by asset, within the scope, or None if there is no book."""
     day = day_before(source)
     if day is None:
         return None
@@ -465,9 +465,9 @@ def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
     """Return a break's sort key: by asset, with the largest difference first."""
-    # Plain digits are compared as strings, which avoids a decimal for each break. The longer whole
-    # part is the larger number. If both have the same length, the larger number sorts last, so the
-    # digits are inverted.
+    # Amounts are compared as strings, because creating a decimal for each break is slow. A number
+    # with a longer whole part is larger. Among numbers of the same length, the larger one would
+    # sort last, so the digits are inverted.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),
@@ -482,8 +482,8 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",
-            f"{alias.field} under two names? {count_of(alias.rows, 'amount')} would match if "
-            f"recon.toml had, under [alias.{alias.field}], the line {alias_line(alias)}",
+            f"{alias.field} under two names? {count_of(alias.rows, 'amount')} would match with "
+            f"this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}",
             "",
             alias.written[:1000],
         )

@@ -1,4 +1,4 @@
-"""Likely causes of breaks, suggested only if the digits show them."""
+"""Likely causes of breaks, suggested only if the amounts support them."""
 
 # ruff: noqa: S608 - names are ours
 
@@ -37,11 +37,11 @@ _TWO = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One break before it is assembled.
+    """The data from which a break is built.
 
     `earlier` is the same break in the previous run. `snapshot_before` is the key's amount in the
-    previous book. `rounding` is the cause found from the whole file. `rejected` are the key's rows
-    that could not be read.
+    previous book. `rounding` is the cause if the whole file seems to be rounded. `rejected` are the
+    key's rows that could not be read.
     """
 
     pair: Mismatch
@@ -55,26 +55,26 @@ class Case:
 
     @property
     def ledger(self) -> Decimal:
-        """The ledger's amount, or zero."""
+        """The ledger's amount, or zero if the ledger does not have the key."""
         return self.pair.amounts[0]
 
     @property
     def snapshot(self) -> Decimal:
-        """The snapshot's amount, or zero."""
+        """The snapshot's amount, or zero if the snapshot does not have the key."""
         return self.pair.amounts[1]
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger has the previous book's amount, which this book does not have."""
+        """Whether the ledger has the amount of the previous book, which has changed since."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """An amount that only the ledger has, and one that only the book has, under different names.
+    """The same amount under two names, one of which is only in the ledger and one only in the book.
 
-    An alias can join them, unless the book itself has the ledger's name (`has_name`).
+    An alias can join the two names, unless the book also has the ledger's name (`has_name`).
     """
 
     field: str
@@ -127,7 +127,7 @@ def suggest_causes(
 def pair_names(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
-    """Yield each amount that is once on each side, under names that differ in one field."""
+    """Yield amounts that each side has exactly once, under keys that differ in only one field."""
     for field in fields:
         if field == "bucket":
             continue
@@ -149,7 +149,7 @@ def pair_names(
 
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
-    """Return each alias that would join breaks, with the number of positions that it joins."""
+    """Return the aliases that would resolve breaks, each with the number of positions it joins."""
     counts = Counter(
         (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
     )
@@ -162,7 +162,7 @@ def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
 def _opposites(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[tuple[str, str]]:
-    """Yield the IDs and causes of two breaks in a portfolio's asset whose differences cancel."""
+    """Yield IDs and causes of breaks that cancel in pairs, within one portfolio and asset."""
     shared = columns(name for name in fields if name in ("portfolio", "asset"))
     # If a third break has the same size, nobody can tell which two belong together.
     rows = connection.execute(
@@ -177,19 +177,19 @@ def _opposites(
 
 
 def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
-    """Yield a notice for each file whose differences are mostly amounts from the previous book."""
+    """Yield a notice for each file whose differing amounts are mostly from the previous book."""
     counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for case in cases:
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # The remaining differences may be real errors. In a file of the right day, only a few
-        # amounts are from the previous book.
+        # The remaining differences may be real errors. In a file for the right day, only a few
+        # differing amounts are from the previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
             message += f"the amount of that book. Put the ledger of {source.day} into the inbox in "
-            message += "its place, and run again"
+            message += "place of this file, and run again"
             yield Notice("high", message, ledger.sources[file].place_name)
 
 

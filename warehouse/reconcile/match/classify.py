@@ -1,4 +1,4 @@
-"""The result for each pair that is not equal, decided in SQL, and the limits on forgiven sums."""
+"""Results for unequal pairs, decided in SQL, and limits on the sum of forgiven differences."""
 
 # ruff: noqa: S608 - names are ours, and values are quoted by literal
 
@@ -22,13 +22,15 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-_DUST = Decimal("0.000001")  # an amount so small that rounding may always lose it, for any asset
+_DUST = Decimal(
+    "0.000001"
+)  # an amount that rounding may always lose, because it is tiny for any asset
 # minimum number of keys for the limit over all assets; with fewer keys, only the limit for each
 # asset applies
 _FEWEST = 3
 
-# The condition for differences that a setting forgives. It leaves out differences that are only due
-# to the 15 digits of a number cell.
+# The condition for differences that a setting forgives. It leaves out differences that come only
+# from the 15 digits of a number cell.
 _IS_FORGIVEN = (
     f"(result = '{Result.TOLERANCE.value}' "
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
@@ -127,7 +129,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """The inputs to a result besides the two amounts.
+    """Everything besides the two amounts that a result depends on.
 
     `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
     number. `totals` has the book's totals by asset, and is empty if no setting forgives anything.
@@ -156,13 +158,13 @@ class Forgiven:
     tolerated: int = 0
 
     def plus(self, amount: Decimal, allowed: Decimal) -> "Forgiven":
-        """Return the sum with one more key. The key may differ by `allowed`."""
+        """Return a copy with one more key, which may differ by at most `allowed`."""
         total, largest = EXACT.add(self.amount, amount), max(self.largest, allowed)
         return replace(self, keys=self.keys + 1, amount=total, largest=largest)
 
     @property
     def share(self) -> Decimal:
-        """The forgiven share of the book's total."""
+        """The forgiven sum as a share of the book's total."""
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
@@ -213,7 +215,7 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
 def _judged_query(rules: MatchRules) -> str:
     """Return the SQL query for `judged`."""
     config = rules.config
-    # An amount below 1e19 with at most 18 decimals is a DECIMAL(37,18), and two such amounts are
+    # An amount below 1e19 with at most 18 decimals fits a DECIMAL(37,18), and two such amounts are
     # subtracted exactly. The cast would round other amounts.
     numbers = [
         f"case when {decimals_of(side)} <= 18 then try_cast({side} as decimal(37, 18)) end"
@@ -260,8 +262,8 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # SQL decides amounts that are rounded to decimals, because a file can contain a million of
-        # them.
+        # Amounts that are rounded to decimals are checked in SQL, because a file can contain a
+        # million of them.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))
@@ -273,7 +275,7 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
-    """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles, and for digits."""
+    """Provide two SQL functions for arithmetic that a DECIMAL(38,18) cannot do exactly."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
         """Return how much a rule allows a key's rows to differ, or an empty string."""
@@ -323,7 +325,7 @@ def _sum_forgiven(
 
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
-    """Return the assets whose forgiven sum is too large, alone or with the other assets."""
+    """Return the assets whose forgiven sum is too large, on its own or with the other assets."""
     # A tolerance is for noise, and noise has a small sum. If every key lacks a thousandth, the
     # whole book lacks a thousandth, although each key is within its tolerance. So there are two
     # limits: one for the sum of each asset, and one for the mean share over all assets.
@@ -335,7 +337,8 @@ def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[st
 
 def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> Decimal:
     """Return the mean forgiven share over all assets in the book."""
-    # The whole total of an asset may be a tiny amount, and a share of it would be meaningless.
+    # Skip tiny sums, because an asset's whole total may be just as tiny, and a share of it would be
+    # meaningless.
     larger = (amount for amount in sums.values() if amount.amount > _DUST)
     shares = sum((amount.share for amount in larger), Decimal(0))
     return shares / max(len(totals), 1)
@@ -376,8 +379,9 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
         yield Notice(
             "high",
             f"{rule} would forgive too much in total: {count_of(number, 'position')} of {shown} "
-            f"{'is a break' if number == 1 else 'are breaks'}. More than `limit` of an asset, "
-            "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
+            f"{'is a break' if number == 1 else 'are breaks'}. The forgiven sum must not be more "
+            "than `limit` of an asset, or `limit_in_all` of all assets. To change the limits, set "
+            "them in "
             "recon.toml under [tolerance]",
         )
 

@@ -1,4 +1,4 @@
-"""The join of both sides, with its counts, totals and digest.
+"""The join of the ledger with the book, and the counts, totals and digest of the result.
 
 Amounts on both sides are plain digits in one canonical form, so equal strings are equal amounts,
 however many digits they have.
@@ -97,7 +97,7 @@ def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
 
 
 def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> str:
-    """Return the SHA-256 of `also` and of every key with both amounts and the result, in order."""
+    """Return the SHA-256 of `also` and of all keys, in order, with their amounts and results."""
     # Signatures depend on this digest. Each part of a key is preceded by its length, so two
     # different tables never give the same bytes, whatever characters their names contain.
     sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())
@@ -124,21 +124,21 @@ def decimals_of(amount: str) -> str:
 
 
 def _part(amount: str) -> str:
-    """Return the SQL for a part of an exact sum, an aggregate over amounts in any notation."""
+    """Return the SQL aggregate for one part of an exact sum of amounts in any notation."""
     is_decimal = f"regexp_full_match({amount}, '{_DECIMAL}')"
     number = f"case when {is_decimal} then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part({number}, {amount})"
 
 
 def _canonical_part(amount: str) -> str:
-    """Return the SQL for a part of an exact sum, an aggregate over canonical amounts."""
+    """Return the SQL aggregate for one part of an exact sum of canonical amounts."""
     # Matching a pattern is three times slower (measured). Counting the decimals is enough, because
     # a cast does not round an amount with at most 18 decimals.
     number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
 
 
-# Planning these sums costs 25 % of a small ledger's run, so each query has only one list.
+# Planning this expression takes 25 % of a small ledger's run, so each query has it only once.
 _SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
 
 
@@ -159,7 +159,7 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
 
 
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
-    """Create the table `totals`: the numbers of keys and breaks and six sums, by these fields.
+    """Create the table `totals`, grouped by these fields: numbers of keys and breaks, six sums.
 
     The sums are the three in `_PARTS`, each for the ledger and then for the book.
     """
@@ -179,7 +179,7 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
 
 
 def _tie(levels: Sequence[str], *row: Any) -> Tie:
-    """Return one total. Its level is the last level that has a name."""
+    """Build a total from a row. Its level is the last field that is not NULL in the row."""
     *names, keys, breaks, sums = row
     level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
     difference, broken, near = map(subtract, sums[::2], sums[1::2])
@@ -200,7 +200,7 @@ def _tie(levels: Sequence[str], *row: Any) -> Tie:
 def roll_forward(
     ties: Sequence[Tie], prior: Run | None, book_before: Mapping[str, str] | None
 ) -> list[RollForwardLine]:
-    """Return a line for each asset in this or the previous run, those with breaks first.
+    """Return a line for each asset in this or the previous run. Assets with breaks come first.
 
     If there was no previous run, the snapshot opens with the asset's total in the previous book.
     """

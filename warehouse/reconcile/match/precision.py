@@ -96,7 +96,7 @@ def _unit(precision: Precision, amount: Decimal) -> Decimal:
 
 
 def _is_kept(precision: Precision, amount: Decimal) -> bool:
-    """Return whether an amount has at most the digits that this precision keeps."""
+    """Return whether an amount has no more digits than this precision keeps."""
     # An amount with more digits was not rounded.
     if precision.kept is Kept.DECIMALS:
         return not amount or decimals(amount) <= precision.number
@@ -110,7 +110,7 @@ def most_digits(precision: Precision) -> int:
 
 
 def _double(amount: Decimal) -> float:
-    """Return the double nearest to an amount, or infinity if no double has all its digits."""
+    """Return the double nearest to an amount, or infinity if it is too large or too small."""
     return float(amount) if abs(amount.adjusted()) < _LARGEST_EXPONENT else math.inf
 
 

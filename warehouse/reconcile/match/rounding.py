@@ -1,6 +1,6 @@
 """Detection of files that keep fewer digits than the book, from all of a file's amounts.
 
-A precision is only proposed. The differences stay breaks until a person states it.
+A precision is only proposed. The differences stay breaks until a person adds it to recon.toml.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -77,7 +77,8 @@ def find_rounding(
             continue
         place = ledger.sources[number].place_name
         cause = (
-            f"Rounding: {place} keeps {precision.notation}. Summary has the line that settles it"
+            f"Rounding: {place} keeps {precision.notation}. The sheet Summary has the setting for "
+            "it"
         )
         causes |= {difference.no: cause for difference in rounded}
         totals = rules.totals or compare.totals_of_book(connection)
@@ -128,7 +129,8 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # In nine of ten rounded amounts, the last kept digit is not 0.
+    # Nine of ten rounded amounts do not end with 0, so the most frequent numbers of digits are
+    # likely.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -138,7 +140,7 @@ def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
-    """Count a file's amounts that equal the book but have more digits than it would keep."""
+    """Count a file's amounts that equal the book but have more digits than the precision keeps."""
     number, count = precision.number, compare.decimals_of("ledger")
     if precision.kept is not Kept.DECIMALS:
         number = most_digits(precision)
@@ -156,7 +158,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets that the proposal would put over the limit."""
+    """Return a sentence about the assets that would exceed the limit with the proposal."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -168,7 +170,7 @@ def _over_limit(
     if not over:
         return ""
     return (
-        f". In total this is too much of {and_more(over, 10)}, so their breaks stay: see `limit` "
+        f". In total this is too much for {and_more(over, 10)}, so their breaks stay: see `limit` "
         "under [tolerance]"
     )
 
@@ -189,7 +191,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     )
 
 
-_MOST_SAMPLED = 10_000  # number of breaks in the sample that a question shows
+_MOST_SAMPLED = 10_000  # maximum number of breaks in the sample for a question
 _EXAMPLES = 3
 
 
@@ -226,8 +228,9 @@ def require_few(
         message += f"{rounded} seems to keep fewer digits than the book. The line states how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
-        "The ledger may be of another book or another day, or its positions may have different "
+        "The ledger may belong to a different book or day, or its positions may have different "
         "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
-        "it is wrong. The line allows all of these breaks. Each needs six kilobytes of memory."
+        "it is wrong. The line allows all of these breaks, and each break needs six kilobytes of "
+        "memory."
     )
     raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

@@ -65,7 +65,7 @@ class Scope:
         )
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return the SQL condition that tests if one of these files (or any file) covers a row."""
+        """Return the SQL condition that one of these files covers a row. None means any file."""
         if files is None and self.is_whole:
             return "true"
         chosen = (
@@ -106,8 +106,9 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
         headings = " or ".join(dict.fromkeys(problems.values()))
         raise NotReconciled(
             f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] state the part of "
-            "the book that a file covers, and only that part would be compared. To state a column, "
-            f"write its title under {headings}. To add a different spelling, write it under "
+            "the book that a file covers, and only that part would be compared. To name a column "
+            "instead, write its title under {headings}. To add a different spelling, write it "
+            "under "
             "[alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
             "nothing was changed."
         )
@@ -151,7 +152,7 @@ def make_covered_rows(
 ) -> tuple[int, list[Notice]]:
     """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
 
-    Return the number of other rows, and a notice about them.
+    Return the number of rows that are not covered, and a notice about them.
     """
     is_covered = scope.predicate("book_rows")
     rows_covered = f"select * from book_rows where {is_covered}"
@@ -193,7 +194,7 @@ def _rows_outside(
             parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
             verb = "is" if count == 1 else "are"
             message = f"{count_of(count, 'row')} {verb} not compared, because recon.toml says that "
-            message += f"the file covers only a different part of the book ({parts})"
+            message += f"the file covers only one part of the book ({parts})"
             notices.append(Notice("medium", message, source.place_name))
             tests.append(test)
     return " or ".join(tests), notices
@@ -214,8 +215,8 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that has it, so no amount is compared twice. Several fine
-    # rows of the book may add up to the amount of one row in a coarse file.
+    # Each row belongs to the finest level that has its key, so no amount is compared twice. Several
+    # fine rows of the book may add up to the amount of one row in a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -360,7 +361,7 @@ def _accounts_like(
 ) -> dict[str, tuple[str, ...]]:
     """Return the book accounts that an unknown name may mean.
 
-    Such an account is not in the ledger, or differs there only in case or spaces.
+    Such an account is not in the ledger, or is written there with different case or spaces.
     """
     rows = connection.execute(
         "select distinct account from covered_rows where lower(trim(account)) in "
@@ -474,8 +475,8 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: name it "
-            message += f"in recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
+            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: add "
+            message += f"to recon.toml under [alias.{alias.field}] the line {alias_line(alias)}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
