@@ -20,7 +20,7 @@ from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 
 class Result(Enum):
-    """The result for one key: the first in this order that applies.
+    """The result for one key. If several results apply, the first one in this order counts.
 
     The values are codes. Results, positions and packs store them, and digests contain them, so a
     value must never change. `label` is the text for people.
@@ -141,10 +141,10 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A ledger name that differs from the book: its ID, the method, and the number of rows.
+    """A name in the ledger that differs from the book's name, and the ID that was found for it.
 
-    `name` is the ID's display name. `how` is a code: `folded`, `alias`, `unknown`, or `suggested`
-    if the name was inferred only from the amounts.
+    `name` is the ID's display name, and `rows` is the number of rows. `how` is the method:
+    `folded`, `alias`, `unknown`, or `suggested` if the name was inferred only from the amounts.
     """
 
     field: str
@@ -175,7 +175,7 @@ Key = tuple[str, ...]
 class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location": "where"}):
     """A notice that is shown with a result. The severity is high, medium or low.
 
-    In JSON, older results have the fields `words` and `where`.
+    In JSON, the message and the location are named `words` and `where`, as in older results.
     """
 
     severity: str
@@ -220,17 +220,17 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The key's fields. A break that was not compared keeps the fields from its own night."""
+        """The key's fields. A break that is not compared keeps the fields it had before."""
         return tuple(name for name in FIELDS if name in self.names)
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields in the break's ledger. A coarse file next to finer ones lacks some."""
+        """The fields of the break's ledger. A coarse ledger has fewer fields than a fine one."""
         pairs = zip(self.fields, self.key, strict=True)
         return tuple(name for name, value in pairs if value != WHOLE)
 
     def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the key for these fields, with `WHOLE` for each field that it lacks."""
+        """Return the key for these fields, with `WHOLE` for each field that the break lacks."""
         values = dict(zip(self.fields, self.key, strict=True))
         return tuple(values.get(name, WHOLE) for name in fields)
 
@@ -333,7 +333,7 @@ class State:
 
 
 class FilePart(Enum):
-    """The kind of inbox part that was not used."""
+    """The kind of an unused part of the inbox."""
 
     FILE = "file"
     TAB = "tab"
@@ -641,7 +641,7 @@ def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
 
 
 def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Count breaks by owner. A missing owner has an empty name."""
+    """Count breaks by owner. Breaks without an owner are counted under an empty name."""
     return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
@@ -802,7 +802,7 @@ class Ledger:
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """For each key that two files share, yield the locations of its first rows."""
+    """Yield the locations of rows that are in different files but have the same key."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table

@@ -1,4 +1,4 @@
-"""A preview of a ledger: the columns and rows that a run would read, and its question."""
+"""A preview of a ledger: the columns and rows that a run would read, or its open question."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -52,8 +52,8 @@ class ColumnUse:
 class TabPreview:
     """One tab: its header rows, as the spreadsheet numbers them, and all its columns.
 
-    `source` counts its rows, and is None while a question is open. `rows` are the first used rows,
-    with the amount last. `totals` has each asset's exact sum and number of rows.
+    `source` has the tab's row counts, and is None while a question is open. `rows` are the first
+    used rows, with the amount last. `totals` has each asset's exact sum and number of rows.
     """
 
     place: str
@@ -85,8 +85,9 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     """
     if not path.is_file():
         raise NotReconciled(
-            f"There is no file {path}. Nothing was read. Give its path from here: nightbook "
-            "reconcile preview FILE. A run reads the folder reconcile/inbox of the home."
+            f"There is no file {path}. Nothing was read. Give the path relative to the current "
+            "folder: nightbook reconcile preview FILE. Runs read the folder reconcile/inbox in the "
+            "home."
         )
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
@@ -103,7 +104,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     check(ledger)
     days = [(source.name, conventions.day_of(source)) for source in ledger.sources]
     late = [
-        f"{name} is as of {day}, and the book is as of {context.day}"
+        f"{name} is as of {day}, but the book is as of {context.day}"
         for name, day in days
         if day not in (None, context.day)
     ]
@@ -161,7 +162,7 @@ def _use(header: Header, index: int) -> str:
         for term in layer.terms:
             if term.column == index:
                 label = "".join(f" of {name}" for name in layer.names.values())
-                return f"amount taken off{label}" if term.is_negative else f"amount{label}"
+                return f"amount subtracted{label}" if term.is_negative else f"amount{label}"
     row_filters = dict.fromkeys(header.rows.values(), "row filter")
     return ({header.sign: "sign", header.unit: "unit"} | row_filters).get(index, "")
 
