@@ -53,8 +53,8 @@ class EditConflict:
 class MergeStates:
     """The three states needed to merge a workbook that is read back.
 
-    `shown` is the state in the workbook. `base` and `current` are `shown` and the present state,
-    both without the engine's entries about the day of the run.
+    `shown` is the state in the workbook. `base` is the same state, and `current` is the present
+    state, but both lack the engine's entries about the day of the run.
     """
 
     shown: State
@@ -88,7 +88,7 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
     decisions: dict[str, StatusDecision] = {}
-    # If `without` is None, the parameter is empty, which matches no `engine_day`.
+    # If `without` is None, the parameter is an empty string, which matches no `engine_day`.
     for row in record.select(_STATE, last, without.isoformat() if without else ""):
         id_, field, value = (row.pop(name) for name in ("break_id", "field", "value"))
         breaks.setdefault(id_, {})[field] = value
@@ -120,7 +120,7 @@ def merge_edits(
 
     for break_id, cells in edited.rows.items():
         if break_id not in breaks and break_id not in states.current.breaks:
-            notify("medium", "a comment on a break that this folder does not have was kept")
+            notify("medium", "this folder does not have the break, but its comment was kept")
         merged = [
             _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
@@ -229,7 +229,7 @@ def _with_conflicts(
 
 
 def _with_difference(entry: Entry, break_: Break | None) -> Entry:
-    """Add to a status entry the episode and the difference that the decision was about."""
+    """Add the break's episode and its accepted difference to a status entry."""
     if entry.field != "status":
         return entry
     is_accepted = break_ is not None and entry.value == ACCEPTED
@@ -250,7 +250,7 @@ def read_comments(
 ) -> None:
     """Store the entries and signatures from workbooks, with notices about them.
 
-    `notices_of` returns notices about text in a workbook's cells that are not read back.
+    `notices_of` returns notices about text in cells that are not read back.
     """
     for workbook in workbooks:
         states = MergeStates(
@@ -305,7 +305,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries about a run's day. They replace its earlier entries."""
+    """Store the engine's entries about a run's day. They replace earlier entries about that day."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [
@@ -334,7 +334,7 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
 
 
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Copy entries from an earlier break ID to its new ID, for fields that have none.
+    """Copy entries from an earlier break ID to the new ID, for fields without an entry there.
 
     `ids` limits the new IDs. None means all of them.
     """

@@ -53,7 +53,7 @@ def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> D
     """Return the settings for a day.
 
     The newest day has the present settings. If a past day is run again, it keeps the settings from
-    the time when it was the newest day, and its workbook lists the differences to the present
+    the time when it was the newest day, and its workbook lists the differences from the present
     settings.
     """
     before = record.result(day)
@@ -70,13 +70,13 @@ def settings_changes(record: Record, config: Config, day: date) -> Iterator[Noti
     if then.digest == config.digest and then.words in (None, config.words):
         return
     if then.words is None:
-        differences = ["an older nightbook did not keep the earlier settings"]
+        differences = ["an older version of nightbook did not store the earlier settings"]
     else:
         differences = list(_differences(then.words, config.words))
     if differences:
         yield Notice(
             "high",
-            "this past day was run again, and its settings were different in run "
+            "this past day was run again, and recon.toml has changed since run "
             f"{then.run_id}: {and_more(differences, _SHOWN, '; ')}",
             "recon.toml",
         )

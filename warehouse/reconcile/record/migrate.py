@@ -137,7 +137,7 @@ def _read(path: Path, kind: type[_Content]) -> _Content:
     except (OSError, ValueError) as error:
         raise NotReconciled(
             f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}), because it was "
-            "changed or damaged. Nothing was reconciled and nothing was changed. Restore that "
+            "changed or damaged. Nothing was reconciled and nothing was changed. Restore its "
             "folder from the backup."
         ) from error
     return content  # type: ignore[no-any-return]  # convert returns an instance of `kind`

@@ -1,7 +1,8 @@
 """A reconciliation's state: the SQLite file `record.db` in the `reconcile` folder of a home.
 
 A run commits once before it writes its files. A second transaction then records the written files.
-Files that people use (inbox, recon.toml, workbooks, packs) and archived inputs stay files.
+Files that people use (inbox, recon.toml, workbooks, packs) and archived inputs are not in the
+database.
 """
 
 import fcntl
@@ -168,7 +169,7 @@ class Record:
         return NotReconciled(
             f"{self.database} cannot be read ({type(error).__name__}: {str(error)[:200]}), because "
             "it was changed or damaged. Nothing was reconciled and nothing was changed. Restore "
-            "that folder from the backup."
+            "its folder from the backup."
         )
 
     def _open_for_reading(self) -> sqlite3.Connection:
@@ -198,7 +199,7 @@ class Record:
         if not self.database.exists() and migrate.has_folders(self.root):
             self._migrate()
         if not self.database.exists():
-            # SQLite gives its journal the mode of the database.
+            # Create the file with the right mode, because SQLite gives its journal the same mode.
             with suppress(FileExistsError):
                 os.close(os.open(self.database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
         connection = _connect(self.database, "rw")
@@ -290,7 +291,7 @@ class Record:
         ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Map break IDs to their last occurrence and first day ever, as known before a day."""
+        """Map break IDs to the last occurrence before a day, and to the day of the first one."""
         with self.open_for_queries() as connection:
             prior = _prior_run(connection, before)
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
@@ -336,7 +337,7 @@ class Record:
         return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Store for each ledger the first day that it was read for."""
+        """Store the first day for which each of these ledgers was read."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "

@@ -1,4 +1,4 @@
-"""Signatures on results. Changing any amount changes the digest, which voids them."""
+"""Signatures on results. If an amount changes, the digest changes, which voids the signatures."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -40,7 +40,7 @@ def sign(
     source: str = "",
     sha256: str = "",
 ) -> Signature:
-    """Sign a result. `entered_by` typed the signature, in the workbook `source` or at a terminal.
+    """Sign a result. `entered_by` is the user who typed it, in the workbook `source` or a terminal.
 
     Raises `NotReconciled` if the role is unknown, the person does not have it, the name is empty,
     nothing was compared, or the person has already signed in another role (ignoring case and
@@ -80,8 +80,8 @@ def _refusals(
         yield f"{role!r} by {who!r} is not a signature: expected {', '.join(ROLES)} and a name."
     if not run.position_count:
         yield (
-            f"Run {run.run_id} of {run.day} compared no position, so there is nothing to sign. See "
-            "which part of the book its ledgers cover: nightbook reconcile status."
+            f"Run {run.run_id} of {run.day} did not compare any position, so there is nothing to "
+            "sign. To see which part of the book its ledgers cover, run nightbook reconcile status."
         )
     if not settings.may_sign(role, who):
         roles = ", ".join(settings.roles_of(who)) or "no role"
@@ -104,7 +104,7 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
         yield (
             f"{signature.source} does not say who saved it. With [roles] in recon.toml, the "
             f"signature of {who} in such a file is not accepted. Enter your name in the settings "
-            "of the program and save again, or use nightbook reconcile sign."
+            "of the spreadsheet program and save again, or use nightbook reconcile sign."
         )
     for signed in others:
         if {fold(who), fold(entered_by)} & {
@@ -151,7 +151,7 @@ def take_signatures(
     for cells in workbook.signatures:
         if run is None:
             message = (
-                f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the "
+                f"signed by {cells.who}, but the run {workbook.run_id} is unknown, so the "
                 "signature was not stored"
             )
             notices.append(Notice("high", message, workbook.name))
@@ -199,8 +199,8 @@ def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie,
     new, gone = len(after.keys() - before), len(before.keys() - after)
     assets = {asset for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
     return (
-        f"the amounts of {count_of(moved, 'break')} changed, {count_of(new, 'break')} came, "
-        f"{gone} went, and the totals of {count_of(len(assets), 'asset')} changed"
+        f"the amounts of {count_of(moved, 'break')} changed, {count_of(new, 'break')} appeared, "
+        f"{gone} disappeared, and the totals of {count_of(len(assets), 'asset')} changed"
     )
 
 

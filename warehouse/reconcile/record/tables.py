@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
-# Numbered records, which are only ever added.
+# Numbered records. New ones are added, but existing ones are never changed.
 NumberedRecord = Annotation | Signature | Restatement | Closing
 Numbered = TypeVar("Numbered", bound=NumberedRecord)
 NUMBERED_TABLES: dict[type, str] = {
@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# The column name for each field whose column has a different name.
+# Column names, for fields that have a different name in the table.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -47,7 +47,7 @@ _RENAMED = {
     "ties": {"of": "name"},
 }
 _JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # the columns that contain JSON
-# These fields are always read together, so they are one JSON value.
+# These fields are always read together, so they are stored as one JSON value.
 _SHOWN = ("counts", "coverage", "workbook", "evidence")
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
@@ -253,7 +253,8 @@ def _add_parts(
         row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
-# The tables in a pack. Each has its row order, and the condition that selects runs by day.
+# The tables in a pack. Each has an order for its rows, and a condition if only the rows of certain
+# days are exported.
 _OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
 _EXPORTED = {
     "runs": "where day between ?1 and ?2 order by no",
@@ -294,5 +295,5 @@ def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[R
         rows = list(read(table))
         given = set(rows[0]) if rows else known
         if not required <= given <= known or any(row.keys() != given for row in rows):
-            raise ValueError(f"the rows of {table} do not have its columns")
+            raise ValueError(f"the rows for the table {table} do not have its columns")
         insert(connection, table, rows)

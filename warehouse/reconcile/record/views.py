@@ -26,7 +26,7 @@ from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
-# The age bands, in the order of `AGE_BANDS`.
+# Columns with the counts by age band, in the order of `AGE_BANDS`.
 _BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
 _OPEN = f"status <> '{ACCEPTED}'"
 _COUNTS = (
