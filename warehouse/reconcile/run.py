@@ -245,7 +245,7 @@ def _compare_ledger(
 
 
 def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return the content with the texts and the identity of its workbook in its run."""
+    """Return the content with a run that also has the texts and the identity of the workbook."""
     shown = ShownTexts(
         names=_shown_names(content),
         left_out=tuple(result.value for result in content.left_out),
@@ -257,8 +257,8 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
     """Return the ledger at the previous run's level if a finer file may be missing."""
-    # A break's ID depends on the level. Otherwise, if the only file with accounts is missing one
-    # night, the ID of every break in the other files would change.
+    # A break's ID depends on the level. If the only file with accounts is missing one night, the ID
+    # of every break in the other files would otherwise change.
     if prior is None or config.level is not None or not config.files:
         return ledger
     fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
@@ -266,7 +266,7 @@ def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledge
 
 
 def _megabytes(source: OpenBook, ledger: Ledger) -> int:
-    """Return DuckDB's memory limit, which is low because a large ledger is in memory too."""
+    """Return DuckDB's memory limit in megabytes. It is low, because the ledger is in memory too."""
     larger = max(accounts(source.connection, source.day), len(ledger.lines))
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
@@ -292,7 +292,7 @@ def _resolved_breaks(
 def _evidence(
     source: OpenBook, ledger: Ledger, outcome: Outcome, config: Config, program_version: str
 ) -> dict[str, str]:
-    """Return the facts that prove the figures, by label."""
+    """Return the evidence for a result, by label: digests, versions, settings and counts."""
     return (
         {
             "run": f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
@@ -366,7 +366,8 @@ def _run_of(
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
-    # The ties contain every key, except the keys of portfolios that tonight's book does not have.
+    # The ties contain the IDs of all keys, except keys of portfolios that tonight's book does not
+    # have.
     shown = {(tie.level, tie.of) for tie in content.run.ties}
     for level in content.names.keys() & set(content.run.fields):
         rows = content.source.connection.execute(
@@ -414,7 +415,7 @@ def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Not
         rest = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
-            f"{run.position_count:,} positions are more than the workbook lists (listed = "
+            f"the workbook does not list all {run.position_count:,} positions (listed = "
             f"{config.listed} in recon.toml). The sheet {UNMATCHED} has those that {rest}. "
             f"{positions.name} next to the workbook has all of them",
         )
@@ -426,12 +427,12 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
         stated = conventions.day_of(file)
         if stated not in (None, source.day):
             message = (
-                f"the ledger is as of {stated}, and the book is as of {source.day}. It was used "
+                f"the ledger is as of {stated}, but the book is as of {source.day}. It was used "
                 f"because recon.toml says so under [late.{source.day}]"
             )
             yield Notice("high", message, file.name)
         if not file.used:
-            yield Notice("high", "the ledger has no row that could be used", file.name)
+            yield Notice("high", "no row of the ledger could be used", file.name)
     for _, places in zip(range(_DUPLICATE_NOTICES), stacked_twice(ledger), strict=False):
         message = "two files have the same position, and their amounts were added up"
         yield Notice("medium", message, places)

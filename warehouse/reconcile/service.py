@@ -77,8 +77,8 @@ def rehearse(
 ) -> tuple[Path, tuple[str, ...]]:
     """Write a ledger for the newest book, with planted errors, into the inbox. Return the errors.
 
-    `first` is the day of the first such ledger, if there were others. Its errors depend on the
-    night: some stay, some are corrected, and some return.
+    `first` is the day of the first such ledger, if this is not the first one. Its errors depend on
+    the night: some stay, some are corrected, and some return.
     """
     record = Record(folder)
     record.make()

@@ -94,7 +94,7 @@ class Ambiguous(Exception):
 
 
 def choices(table: str, *lines: str) -> str:
-    """Return a table whose lines a person must choose from."""
+    """Return a table with lines from which a person must choose."""
     return "\n".join([table, *(f"{CHOICE}{line}" for line in lines)])
 
 

@@ -29,14 +29,15 @@ _KEEP_DAYS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSettings:
-    """The tables `[close]` and `[roles]`.
+    """The settings in the tables `[close]` and `[roles]`.
 
-    If a month has unsigned days, open breaks or unreconciled days, `close` can `list` them or
-    `refuse`. A day is unreconciled if it has no ledger or no book, or if nothing was compared.
-    `roles` has the names of the people who may sign, by role. A role that is not listed is open to
-    everybody. Only people with the highest listed role may close a month or restate a closed day.
-    With `needs_approver`, an approver must sign the last day of the month. The archive keeps the
-    ledgers of closed months for `keep_days`, and the packs keep them forever.
+    If a month has unsigned days, open breaks or unreconciled days, the command `close` either lists
+    them (`list`) or does not close the month (`refuse`). A day is unreconciled if it has no ledger
+    or no book, or if nothing was compared. `roles` has the names of the people who may sign, by
+    role. A role that is not listed is open to everybody. Only people with the highest listed role
+    may close a month or restate a closed day. With `needs_approver`, an approver must sign the last
+    day of the month. The archive keeps the ledgers of closed months for `keep_days`, and the packs
+    keep them forever.
     """
 
     unsigned: str = "list"
@@ -63,7 +64,8 @@ class CloseSettings:
             return ""
         names = ", ".join(self.roles[role]) or "nobody"
         return (
-            f"{who or 'somebody unknown'} is not {role}; under [roles] in recon.toml it is {names}"
+            f"{who or 'somebody unknown'} does not have the role {role}; under [roles] in "
+            f"recon.toml it belongs to {names}"
         )
 
     def roles_of(self, who: str) -> list[str]:
@@ -106,9 +108,9 @@ class Config:
 
     `limit` is the share of an asset that settings may forgive, and `limit_in_all` limits the mean
     of these shares over all assets. `inbox` has `unused` or `ledger` by file name or name pattern.
-    `late` has, by day, the ledgers from other days that are used for it. `words` has every setting
-    by path, like `tolerance.absolute`. `own_words` is the content of the user's own `words.toml`,
-    which adds words for headers.
+    `late` has, by day, the ledgers from other days that are used for that day. `words` has every
+    setting by path, like `tolerance.absolute`. `own_words` is the content of the user's own
+    `words.toml`, which adds words for headers.
     """
 
     name: str = "positions"
@@ -165,7 +167,7 @@ def parse_config(content: bytes, path: Path) -> Config:
         words = tomllib.loads(join_tables(content.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotReconciled(
-            f"{path.name} is not TOML: {error}. Nothing was reconciled. Correct that line."
+            f"{path.name} is not valid TOML: {error}. Nothing was reconciled. Correct that line."
         ) from error
     # After a table, TOML does not allow settings for the whole file, so lines pasted at the end
     # have them in the table [settings].
@@ -240,5 +242,7 @@ def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
     names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
     if all(word == "used" for word in names.values()):
         return frozenset(names)
-    complaints.append(f'late.{day} is not a table of a day like [late.2026-11-20] with "used"')
+    complaints.append(
+        f'late.{day} must be a table for one day, like [late.2026-11-20], in which each value is "used"'
+    )
     return frozenset()

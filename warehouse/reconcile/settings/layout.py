@@ -121,11 +121,14 @@ LAYOUT = (
 SPELLED = ("portfolio", "asset", "venue", "account")
 NAME, ANY = "{}", "*"  # placeholders in a spelling, for the name and for any other characters
 _MARKS = ("CR", "DR")
-_JOINED = ("unused", "positive_words")  # settings to which the answers of questions are added
+_JOINED = (
+    "unused",
+    "positive_words",
+)  # settings that answers to questions extend, but do not replace
 
 
 class Decimals(Enum):
-    """The character before the decimals."""
+    """The decimal separator."""
 
     POINT = "point"
     COMMA = "comma"
@@ -226,7 +229,7 @@ _SILENT = Shape()
 
 
 def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Return the shape in a table. `dimensions` are the fields that it may assign a column to."""
+    """Parse the shape in a table, which may assign columns to the fields in `dimensions`."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
     amounts = table.texts("amount") or ()
     columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}
@@ -267,7 +270,8 @@ def _spellings(table: TomlTable) -> Mapping[str, str]:
     texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
     wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
     table.complaints.extend(
-        f"{table.place} {name}_spelling is {texts[name]!r}, expected one {NAME} for the name"
+        f"{table.place} {name}_spelling is {texts[name]!r}, expected exactly one {NAME} in place "
+        "of the name"
         for name in wrong
     )
     return {name: text for name, text in texts.items() if text and name not in wrong}
@@ -304,7 +308,7 @@ def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
-        f"{table.place} names {word!r} of {title!r} under {name} and under {other}, expected one"
+        f"{table.place} has {word!r} of {title!r} under both {name} and {other}, expected only one"
         for title, named in words.items()
         for word in set(named) & set(others.texts(title) or ())
     )

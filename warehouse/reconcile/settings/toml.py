@@ -10,7 +10,7 @@ from typing import Any
 
 from warehouse.exact import exact
 
-_LARGEST = 200  # the largest power of ten, as for amounts in a ledger
+_LARGEST = 200  # largest power of ten in an amount, the same as for amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # the kinds of tables in the answers to questions
@@ -24,7 +24,7 @@ def setting(name: str, value: str) -> str:
 
 def quote(text: str) -> str:
     """Return a string in TOML notation."""
-    # TOML requires an escape for this character.
+    # TOML allows the character U+007F only as an escape sequence.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -39,9 +39,9 @@ def heading(kind: str, name: str) -> str:
 
 
 def join_tables(text: str) -> str:
-    """Return the file with the lines of a repeated table moved below its first heading."""
+    """Merge repeated tables, by moving their lines below the first heading of the table."""
     # Each answer begins with the heading of its table. Two pasted answers may repeat a heading,
-    # which TOML refuses. If a question has two answers, the later one counts.
+    # which TOML does not allow. If a question has two answers, the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.split("\n"):  # splitlines() would also split at U+2028 in a name
@@ -57,7 +57,7 @@ def join_tables(text: str) -> str:
 
 
 def _is_same_key(line: str, name: str) -> bool:
-    """Return whether a line is a whole setting with this name, not a part of a longer one."""
+    """Return whether a line is a setting with this name, and not the start of a longer setting."""
     key = _KEY.match(line)
     return key is not None and key[1] == name and line.count("[") == line.count("]")
 
@@ -80,7 +80,7 @@ class TomlTable:
         return TomlTable(value, self.complaints, place)
 
     def tables(self, name: str) -> Iterator[tuple[str, "TomlTable"]]:
-        """Yield each table within a named table of this one, with its name."""
+        """Yield the name and the content of each table within the table `name`."""
         table = self.table(name)
         yield from ((key, table.table(key)) for key in table.values)
 
@@ -135,7 +135,7 @@ class TomlTable:
         return (value,) if isinstance(value, str) else tuple(value)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return true or false."""
+        """Return the value of a setting that is true or false."""
         expected = "true or false"
         return bool(self._validate(name, default, lambda value: isinstance(value, bool), expected))
 

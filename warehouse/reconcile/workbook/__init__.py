@@ -1,1 +1,1 @@
-"""The workbook of a reconciliation: written, read back, verified."""
+"""The workbook of a reconciliation, which is written, read back and verified here."""

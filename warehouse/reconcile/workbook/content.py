@@ -1,4 +1,4 @@
-"""The content of a workbook: a run, and what the workbook shows besides it."""
+"""The content of a workbook: a run, and everything else that the workbook shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

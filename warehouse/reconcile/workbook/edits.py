@@ -1,4 +1,4 @@
-"""What people wrote into a workbook, and who saved it."""
+"""The edits that people made in a workbook, and the person who last saved it."""
 
 import hashlib
 import io

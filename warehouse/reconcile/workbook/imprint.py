@@ -34,7 +34,7 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 # The titles that identify the table of all positions.
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
 _MOST_BYTES = 1 << 30  # limit for the size of an unpacked imprint
-_LEVEL = 3  # a fifth of the time that level 9 takes, and 10 % more bytes
+_LEVEL = 3  # level 3 takes a fifth of the time that level 9 takes, for 10 % more bytes
 _HEADER_ROWS = 60  # more rows than people ever add above a header
 _BATCH = 16_384
 
@@ -205,7 +205,7 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                # Skip the other sheets, because calamine needs long to open a million rows.
+                # Skip the sheets of positions, because calamine takes long to open a million rows.
                 continue
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)

@@ -101,11 +101,11 @@ class PlantedError(Enum):
     DAY_BEFORE = "has the amount of the day before"
     SMALLEST = "is 0.000000000000000001 off"
     SIGN = "has the wrong sign"
-    TWICE = "is there twice"
+    TWICE = "is in the ledger twice"
     TRANSPOSED = "has two digits transposed"
     UNIT = "is a thousand times too large"
     MISSING = "is missing"
-    ACCOUNT = "has another account name"
+    ACCOUNT = "has a different account name"
     UNREADABLE = "cannot be read"
 
 
