@@ -79,12 +79,12 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adds_up(self) -> bool:
-        """Whether the difference is exactly the sum of both parts."""
+        """Whether the difference is exactly the sum of `broken` and `near`."""
         return exact(self.difference) == EXACT.add(exact(self.broken), exact(self.near))
 
     @property
     def result(self) -> str:
-        """`equal`, `within tolerance`, or `differs`."""
+        """The result of the comparison: `equal`, `within tolerance`, or `differs`."""
         if self.breaks:
             return "differs"
         return EQUAL if self.difference == "0" == self.near else "within tolerance"
@@ -359,7 +359,7 @@ class Unused:
 
     @property
     def location(self) -> str:
-        """The file, and the part within it."""
+        """The name of the file, followed by the part within the file."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
     @property
@@ -445,7 +445,7 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A day's settings. `words` has them by path, or is None for older runs."""
+    """A day's settings. `words` has each setting by its path, or is None for older runs."""
 
     digest: str
     words: Mapping[str, str] | None
@@ -456,7 +456,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of one run, which `status`, `history` and `verify` read.
 
     `uncovered` counts the book positions that no ledger covers, or is None for older runs. `no`
-    counts the runs of a day.
+    is the number of the run within its day.
     """
 
     name: str
@@ -752,7 +752,7 @@ class LedgerRows:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """Return the rows sorted by file and line. Sorted rows are not copied."""
+    """Return the rows sorted by file and line. If they are already sorted, do not copy them."""
     places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
     if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
         table = table.take(pc.array_sort_indices(places))
@@ -891,7 +891,7 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 TIED, OPEN_BREAKS = 0, 3
 SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence of a result
-SAID = ("status", "owner", "root_cause", "comment")  # the fields that people write
+SAID = ("status", "owner", "root_cause", "comment")  # the fields that people fill in
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
@@ -916,7 +916,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The entries of one workbook, or of the engine, at one time.
+    """The entries that one workbook, or the engine, added at one time.
 
     `read_for` is the day of the run that read the workbook. The engine's entries apply to
     `engine_day`, and withdraw the annotations that they replace.

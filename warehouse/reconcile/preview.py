@@ -123,7 +123,7 @@ def _column_starts(file: str, context: ReadingContext) -> tuple[int, ...]:
 
 
 def _preview_tabs(file: OpenedFile, context: ReadingContext) -> Iterator[TabPreview]:
-    """Yield the tabs that are read, until a question about one of them is open."""
+    """Yield the tabs that are read, up to the first tab that raises a question."""
     try:
         for grid, header in chosen_tabs(file, context):
             rows = f"row {grid.line(header.row)}"
@@ -176,7 +176,7 @@ def _reason(header: Header, use: str, title: str) -> str:
         return f"known from {header.profile.name}" if header.profile else "recon.toml says so"
     if header.words.field_of(title) == use:
         return f"its title is a word for {use}"
-    return "by its title"
+    return "recognized by its title"
 
 
 def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:

@@ -97,8 +97,8 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
             continue
         if not portfolios:
             raise NotReconciled(
-                f"{file} {grid.sheet}".strip() + f" has the column {titles[sources[0]]!r} for the "
-                "organisations, but not a column for their portfolios. Nothing was reconciled. The "
+                f"{file} {grid.sheet}".strip()
+                + f" has the column {titles[sources[0]]!r} for organisations, but no column for portfolios. Nothing was reconciled. The "
                 "ledger of a firm needs both: add a column Portfolio."
             )
         joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]

@@ -103,8 +103,8 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
     table = heading("ledger", fingerprint(titles))
     shown = "; ".join(samples(grid, row, _SHOWN))
     message = (
-        f"{file}: no row has titles for the asset and the amount. The columns with their first "
-        f"values: {shown[:1500]}."
+        f"{file}: no row has titles for the asset and the amount. These are the columns and their "
+        f"first values: {shown[:1500]}."
     )
     dimension = context.known.shared_dimension([title for title in titles if title])
     labels = [

@@ -28,9 +28,11 @@ from warehouse.reconcile.model import (
 
 _ROUNDING = Context(prec=EXACT.prec)
 _FEWEST_BEHIND = (
-    3  # minimum number of positions, because fewer may be equal by chance or booked late
+    3  # minimum number of positions, because a few may be equal by chance or booked late
 )
-_FEWEST_DIGITS = 3  # minimum number of significant digits, because fewer may be equal by chance
+_FEWEST_DIGITS = (
+    3  # minimum number of significant digits, because short numbers may be equal by chance
+)
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # the powers of ten between common units
 _TWO = 2
 

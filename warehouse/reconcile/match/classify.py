@@ -326,9 +326,9 @@ def _sum_forgiven(
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
     """Return the assets whose forgiven sum is too large, on its own or with the other assets."""
-    # A tolerance is for noise, and noise has a small sum. If every key lacks a thousandth, the
-    # whole book lacks a thousandth, although each key is within its tolerance. So there are two
-    # limits: one for the sum of each asset, and one for the mean share over all assets.
+    # A tolerance is for noise, and noise has a small sum. If every key is short by a thousandth,
+    # the whole book is short by a thousandth, although each key is within its tolerance. So there
+    # are two limits: one for the sum of each asset, and one for the mean share over all assets.
     keys = sum(amount.keys for amount in sums.values())
     if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)

@@ -45,7 +45,7 @@ _TRIED, _SAMPLE_SIZE = 2, 1000
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Files that seem to round: causes by pair number, proposals, and the proposed settings."""
+    """Files with rounded amounts: the causes by pair number, proposals, and proposed settings."""
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()

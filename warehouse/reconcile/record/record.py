@@ -317,14 +317,14 @@ class Record:
             return self.result(result.day) or result
 
     def lessons(self) -> dict[str, dict[str, str]]:
-        """Return the lessons about ledger columns, by header fingerprint."""
+        """Return the lessons learned about ledger columns, by header fingerprint."""
         lessons: dict[str, dict[str, str]] = {}
         for row in self.select("select * from lessons order by fingerprint, name"):
             lessons.setdefault(row["fingerprint"], {})[row["name"]] = row["value"]
         return lessons
 
     def store_lessons(self, lessons: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace all lessons about ledgers."""
+        """Replace all lessons learned about ledgers."""
         with self.transaction() as connection:
             connection.execute("delete from lessons")
             tables.insert(connection, "lessons", tables.lesson_rows(lessons))

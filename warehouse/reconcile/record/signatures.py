@@ -145,7 +145,9 @@ def why_not_accept(
 def take_signatures(
     record: Record, workbook: WorkbookEdits, settings: CloseSettings
 ) -> list[Notice]:
-    """Store a workbook's signatures for the result that it shows. Return notices of refusals."""
+    """Store the signatures in a workbook for its result. Return notices about refused
+    signatures.
+    """
     run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:

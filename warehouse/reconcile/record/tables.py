@@ -71,7 +71,7 @@ def _insertion(verb: str, table: str, row: Row) -> str:
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
-    """Return all rows of a query. The read lock is released when this returns."""
+    """Return all rows of a query. The read lock is released when the function returns."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, map(_from_sqlite, row), strict=True)) for row in cursor.fetchall()]
@@ -196,7 +196,7 @@ def latest_occurrences(
 
 
 def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
-    """Convert the lessons about ledgers, which are grouped by header fingerprint, to rows."""
+    """Convert the lessons learned about ledgers, grouped by header fingerprint, to rows."""
     for fingerprint, learned in lessons.items():
         for name, value in learned.items():
             yield {"fingerprint": fingerprint, "name": name, "value": value}

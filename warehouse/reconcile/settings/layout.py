@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The treatment of the remaining digits. Calculated amounts may also be off by one unit."""
+    """The treatment of digits that are not kept. Calculated amounts may also be off by one unit."""
 
     NEAREST = ""
     CUT_OFF = "cut off"

@@ -111,7 +111,7 @@ class TomlTable:
         return self.values.get(name, default)
 
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
-        """Return a string. If `allowed` is given, the string must be one of these."""
+        """Return a setting that is a string. If `allowed` is given, it must be one of them."""
 
         def is_valid(value: object) -> bool:
             return isinstance(value, str) and (not allowed or value in allowed)

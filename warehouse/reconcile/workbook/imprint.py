@@ -89,7 +89,7 @@ class SheetImprint:
 
 
 class _StoredSheet(msgspec.Struct, frozen=True):
-    """One sheet in stored form. Each formula comes after its row and column."""
+    """One sheet as it is stored. Each formula is listed after its row and its column."""
 
     rows: list[list[str]]
     formulas: list[tuple[int, int, str]]
