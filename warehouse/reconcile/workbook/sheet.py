@@ -1,4 +1,4 @@
-"""Sheets that are written from top to bottom.
+"""A writer for workbook sheets, which adds rows from top to bottom.
 
 A string is never written as a formula. A number cell contains the number nearest to the exact
 amount, and another column contains the exact amount as a string.
@@ -31,9 +31,9 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # number of digits before the decimal point that fit into a column
+_MOST_WHOLE = 15  # maximum number of digits before the decimal point for which a column has room
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-# maximum length of a text that is wrapped, because a longer one would not fit in the tallest row
+# maximum number of characters to wrap, because more would not fit in the tallest row
 _MOST_CHARACTERS = 2000
 _MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
@@ -93,7 +93,8 @@ class SheetWriter:
         text = _ROW | {"num_format": "@", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
         exact = SheetColumnKind.EXACT
-        # Formats by kind: for ordinary text, and for text that looks like a formula.
+        # Each kind has two formats: one for ordinary text, and one for text that looks like a
+        # formula.
         self._text_formats = {
             "yellow": self._add_text_formats(yellow),
             "text": self._add_text_formats(text),
@@ -124,7 +125,8 @@ class SheetWriter:
     ) -> None:
         """Set the widths of amount columns, starting with column `first`.
 
-        They all get as many decimals as the amounts have, limited by the space on paper.
+        All of these columns get the same number of decimals: as many as the amounts have, if the
+        page has room for them.
         """
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
         wholes = [
@@ -139,11 +141,13 @@ class SheetWriter:
         room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
-            digits = _DIGIT * (1 + whole + room)  # 1 character for the mark of rounded figures
+            digits = _DIGIT * (
+                1 + whole + room
+            )  # 1 extra character for the mark of a rounded figure
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the number of decimals for the next row's amounts. `first` is a measured column."""
+        """Set the decimals for the next row's amounts. `measure` must have set column `first`."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
@@ -153,8 +157,9 @@ class SheetWriter:
         decimals = shown_decimals(text, room) if self._scale is None else self._scale
         whole, _, part = text.lstrip("-").partition(".")
         digits = (whole + part).strip("0")
-        # A tiny amount (None) has its own number format instead of a conditional format, because
-        # some programs apply only one condition per cell, and accepted breaks use it for colour.
+        # Tiny amounts (None) have their own number format. A conditional format would not work,
+        # because some programs apply only one per cell, and accepted breaks already need it for
+        # their colour.
         is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
         if digits and not whole.strip("0") and not part[:decimals].strip("0"):
             is_rounded = None
@@ -218,7 +223,7 @@ class SheetWriter:
             must(self.worksheet.write_number(self.row, column, float(text), shape))
 
     def formula(self, column: int, formula: str, value: object, kind: str = "text") -> None:
-        """Write a formula with its result, for programs that do not calculate."""
+        """Write a formula and its result, because some programs do not calculate formulas."""
         shape = {
             "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
@@ -304,7 +309,7 @@ class SheetWriter:
         print_set_up(self.worksheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
-        """Widen columns to fit their longest amounts, and mark very small and large amounts."""
+        """Widen columns for their longest amounts. Show extreme amounts in scientific notation."""
         for column, width in self._widths.items():
             if width > self.headings[column].width:
                 self._set_width(column, self.headings[column], width)
@@ -317,7 +322,7 @@ class SheetWriter:
 
 
 def describe_printed_rows(printed: int, rows: int) -> str:
-    """Return the page header for a sheet whose rows are only partly printed."""
+    """Return the page header for a sheet of which only the first rows are printed."""
     return (
         f"Only the first {printed:,} of {rows:,} rows are printed. To print all rows, clear the "
         "print area"
@@ -329,7 +334,8 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        # most texts fit on one line, and wrapping a text takes as long as writing it (measured)
+        # Most texts fit on one line, so do not wrap them. Wrapping a text takes as long as writing
+        # it (measured).
         return 1
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

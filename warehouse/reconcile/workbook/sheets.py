@@ -50,7 +50,9 @@ ROOT_CAUSES = (
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the formula for the exact strings in row #
+_DIFFERENCE = difference("S#", "T#").removeprefix(
+    "="
+)  # the difference formula, where # stands for the row number
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all printed columns fit on one A4 page at 8 points.
@@ -161,7 +163,7 @@ Breaks are the results that a person must explain: Rejected, Unmapped, Not in le
 book, Amount differs.
 Bucket is the kind of balance, for example trading or staking, with its state: free or locked.
 Difference is ledger minus book. It is calculated from the exact amounts, which are texts, because \
-number cells keep 15 digits. Exact decimals decide the result, never a formula.
+number cells keep only 15 digits. The result comes from exact decimals, never from a formula.
 Digits and Shown amounts say whether the number cells of a line are exact or rounded. Sums agree \
 and Adds up say whether the figures of a line add up exactly. A Tolerance rule of none means that \
 no difference is allowed.
@@ -169,15 +171,15 @@ Tie-out compares the totals of ledger and book. Roll-forward shows how each tota
 the previous run.
 A figure that begins with ~ has more digits than its cell shows. All figures of a line have the \
 same number of decimals, and the exact texts are in the columns to the right.
-Age counts from Occurred on, the first day of the present occurrence. If a break disappears \
-and returns, this is a new occurrence, and Occurrence counts them. First seen is the first day of \
-its first occurrence. On the sheet Resolved, Status is the last status before the break closed.
+Age is counted from Occurred on, the first day of the current occurrence. If a break disappears \
+and returns, this is a new occurrence, and Occurrence is the count. First seen is the first day of \
+the first occurrence. On the sheet Resolved, Status is the last status before the break closed.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
 its difference changes, if it returns, or if the acceptance is too old.
-These cells are read back: Status, Owner, Root cause and Comment by Break ID, and the names next \
-to Prepared by and Reviewed by. Other cells are not read back. You may save any copy in out or \
-inbox, as xlsx or ods, and you may sort, filter or rename it.
-If two people write different texts for one break, both are in the comment and in Notices.
+nightbook reads back Status, Owner, Root cause and Comment of each Break ID, and the names next \
+to Prepared by and Reviewed by. Other cells are not read back. Save copies in the folder out or \
+inbox, as xlsx or ods. You may sort, filter or rename them.
+If two people write different texts for one break, both texts are in its comment and in Notices.
 A signature is valid for this result only. It is void as soon as an amount changes.
 """.strip().splitlines()
 
@@ -185,7 +187,7 @@ A signature is valid for this result only. It is void as soon as an amount chang
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
     breaks, fields = content.run.breaks, content.run.fields
-    # The columns are always the same. Name columns that this level does not have are hidden.
+    # Every workbook has the same columns. The name columns that this level does not use are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
@@ -258,7 +260,7 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
         "criteria": "<=",
         "value": LONGEST_COMMENT,
         "error_type": "warning",
-        "error_message": f"Keep comments below {LONGEST_COMMENT} characters.",
+        "error_message": f"Use at most {LONGEST_COMMENT} characters in a comment.",
     }
     cause = status | {"source": f"={LISTS}!$C$4:$C${3 + len(ROOT_CAUSES)}"}
     for letter, rule in (("M", status), ("O", cause), ("P", comment)):
@@ -307,7 +309,7 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
-    """Write both sides' totals, and below them how many rows of each ledger were used."""
+    """Write the totals of ledger and book, and below them the row counts of each ledger."""
     sheet = SheetWriter(draft, TIES, _TIES)
     sheet.title(f"Totals of ledger and book as of {content.run.day}, differences first")
     header = sheet.row
@@ -343,7 +345,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how the totals and the breaks of each asset changed since the previous run."""
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
-    before = "previous book (no previous run: the openings of the ledger are not known)"
+    before = "previous book (no previous run: the opening amounts of the ledger are not known)"
     sheet.title(
         f"From the {before if is_first else 'previous run'} to {content.run.day}, per asset"
     )
@@ -370,7 +372,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
-    """Write the recognized exports, and every name that differs between ledger and book."""
+    """Write the files that are known exports, and all names that differ in ledger and book."""
     rows: list[Sequence[object]] = [
         ("file", source.place_name, source.profile, "its columns", source.used, "")
         for source in content.run.sources

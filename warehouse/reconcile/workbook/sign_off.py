@@ -1,4 +1,4 @@
-"""Signatures added to a workbook that was already written.
+"""Insertion of signatures into a workbook that was already written.
 
 Only the yellow cells next to the role labels, and the heights of their rows, change. The rest of
 the sheet stays identical.
@@ -29,7 +29,7 @@ _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
 class SignOffRow(NamedTuple):
-    """A role's row: its sheet, its one-based number, and its two yellow cells."""
+    """The sign-off row of a role: sheet, row number, and the texts of its two yellow cells."""
 
     sheet: str
     number: int
@@ -39,7 +39,7 @@ class SignOffRow(NamedTuple):
 
 
 def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signature]:
-    """Return a result's signatures that its workbook does not show."""
+    """Return those signatures of a result that its workbook does not show."""
     shown = {(row.role, fold(row.who)) for row in _rows(content)}
     return [
         signature
@@ -54,7 +54,7 @@ def describe_unshown(workbook: Path, signature: Signature) -> str:
 
 
 def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> bytes:
-    """Return a workbook that shows these signatures, if it has rows for their roles.
+    """Return the workbook with these signatures filled in, if it has rows for their roles.
 
     If it already shows all of them, return the same bytes.
     """
@@ -79,7 +79,7 @@ def _comment(signature: Signature, row: SignOffRow) -> str:
     parts = [row.comment, signature.comment if signature.comment != row.comment else ""]
     parts += [f"signed at {moment(signature.at)} UTC", signature.open_breaks_phrase]
     parts.append(f"entered by {signature.entered_by}" if signature.entered_by else "")
-    parts.append(f"instead of {row.who!r}, which was not taken" if row.who else "")
+    parts.append(f"instead of {row.who!r}, which was not accepted" if row.who else "")
     return "; ".join(filter(None, parts))
 
 
@@ -113,7 +113,7 @@ def _with_text(sheet: bytes, name: str, text: str) -> bytes:
     cell = _cell(sheet, name)
     if (
         cell is None
-    ):  # Programs omit blank cells without a style, so insert the cell after the one on its left.
+    ):  # Programs omit blank cells without a style, so insert the cell after its left neighbour.
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet

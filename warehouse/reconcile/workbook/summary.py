@@ -1,4 +1,4 @@
-"""The workbook's first sheet, which includes the trends, and its audit trail."""
+"""The first sheet of the workbook (Summary, which includes the trends), and the audit trail."""
 
 import textwrap
 from collections import Counter
@@ -47,9 +47,9 @@ _LINE = 130  # number of characters that fit across all columns
 
 
 def _write_trends(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write recent nights' open breaks by age and by owner, each with a chart."""
+    """Write tables of recent nights' open breaks by age and by owner, each with a chart."""
     nights = content.over_time.nights
-    if len(nights) == 1:  # A single night is not a trend, so leave out the chart.
+    if len(nights) == 1:  # A single night is not a trend, so write nothing.
         return
     sheet.worksheet.set_h_pagebreaks([sheet.row])
     bands = [f"{label}, open" for label, _, _ in AGE_BANDS]

@@ -1,4 +1,4 @@
-"""The comparison of a workbook with its run's stored result, and with every cell as written.
+"""Comparison of a workbook with the stored result of its run, and with the cells as written.
 
 The result stores the exact amounts, so tables that show exact amounts are compared with the result.
 The imprint stores all cells, so every sheet is compared with the imprint. Both comparisons work on
@@ -81,7 +81,7 @@ _SUMMARY = "Summary"
 # The sheets that contain a table, and how many leading columns identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
 _HEADER = 1  # the index of the title row, which is the same on all of these sheets
-_OTHER_TITLES = {  # titles used in the first wording
+_OTHER_TITLES = {  # column titles in the first version of the wording
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
@@ -102,9 +102,9 @@ _OLDER = (
     "`nightbook reconcile run` stores them"
 )
 
-_SINCE_BLANKS = 3  # the first wording that leaves an unread amount blank instead of showing zero
+_SINCE_BLANKS = 3  # since this version of the wording, an unread amount is blank instead of zero
 Row = tuple[str, ...]
-_Counts = tuple[int, int]  # the number of times that a row was written, and that it was found
+_Counts = tuple[int, int]  # how often a row was written, and how often it was found
 
 
 class StoredRuns(Protocol):
@@ -207,14 +207,15 @@ def _in_wording(table: StoredTable, wording: int) -> StoredTable:
 
 
 def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
-    """Compare a workbook with its run's stored result. `signatures` is left empty.
+    """Compare a workbook with the stored result of its run. `signatures` stays empty.
 
     Raises `NotReconciled` if no stored run wrote the file, or if a sheet cannot be read.
     """
     if not file.is_file():
         raise NotReconciled(
-            f"There is no file {file}. Nothing was verified. Give its path from here: nightbook "
-            "reconcile verify FILE. Workbooks are in the folder reconcile/out of the home."
+            f"There is no file {file}. Nothing was verified. Give its path relative to the current "
+            "folder: nightbook reconcile verify FILE. Workbooks are in the folder reconcile/out of "
+            "the home."
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
@@ -338,7 +339,7 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
 def _compare_rows(
     layout: _ComparedColumns, ours: Iterable[Row], theirs: Iterable[Row]
 ) -> Iterator[str]:
-    """Yield the differences between the rows that were written and the present rows."""
+    """Yield the differences between the rows that the run wrote and the rows of a copy."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
     counts = {
@@ -347,12 +348,12 @@ def _compare_rows(
     messages = list(_differences(layout, counts))
     is_moved = not messages and any(map(layout.changes, ours, theirs))
     if is_moved and layout.label not in _KEYS:
-        yield f"{layout.label}: its rows are in another order"
+        yield f"{layout.label}: its rows are in a different order"
     yield from messages
 
 
 def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Iterator[str]:
-    """Yield a message for each row that was written and found a different number of times."""
+    """Yield a message for each row that was not found as often as it was written."""
     missing, extra = _without_rounding(layout, counts)
     by_key: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in extra:
@@ -420,7 +421,7 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
 def _match_columns(
     label: str, titles: Sequence[str], header: TableHeader
 ) -> tuple[dict[int, int], list[str]]:
-    """Return the indexes of our columns below a header, and a problem for each missing one."""
+    """Map our columns to the columns of a header. Also return a problem for each missing one."""
     keys = list(map(title_key, titles))
     columns = {
         column: header.titles.index(key)
@@ -504,7 +505,7 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 def _align(
     name: str, sheet: SheetImprint, other: SheetImprint
 ) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
-    """Return the rows of a sheet and its copy with matching columns, and column problems."""
+    """Return the rows of a sheet and of its copy with matching columns, and any column problems."""
     width = max(map(len, sheet.rows), default=0)
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
@@ -512,7 +513,7 @@ def _align(
     header = find_header(theirs, titles[:2]) if name in _KEYS else None
     if header:
         columns, problems = _match_columns(name, titles, header)
-    shown = [*(titles[column] for column in columns), "place in the sheet"]
+    shown = [*(titles[column] for column in columns), "position in the sheet"]
     return (
         _ComparedColumns(name, shown, _KEYS.get(name, 0)),
         _select(ours, list(columns), _HEADER if header else 0),
@@ -535,9 +536,9 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return a copy's rows. A formula that the run did not write is shown instead of its result."""
-    # People sort rows, so a formula may be in any cell, and its cell names are ignored. Its result
-    # comes from the program that saved the copy. If that program did not store a result, use our
-    # own result, but only if the formula is still in the same cell.
+    # People sort rows, so a formula may be in any cell, and the cell names in it are ignored. Its
+    # result comes from the program that saved the copy. If that program did not store a result, use
+    # our own result, but only if the formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
@@ -611,7 +612,7 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
 
 
 def _result_text(code: str, wording: int) -> str:
-    """Return a result's label, or its code in the first wording."""
+    """Return the label of a result. The first version of the wording shows its code instead."""
     return Result(code).label if wording > 1 else code
 
 
@@ -744,7 +745,7 @@ def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
 
 
 def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
-    """Yield notices about text outside the cells that people fill in. It is not read back."""
+    """Yield notices about text outside the yellow cells, because such text is not read back."""
     written = imprint.unpack(runs.imprint(edits.written))
     if written is None:
         return

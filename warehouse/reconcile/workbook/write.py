@@ -1,4 +1,4 @@
-"""A day's files: the workbook, and for programs the files of all positions and of the breaks.
+"""The files of a day: the workbook for people, and the files of positions and breaks for programs.
 
 The workbook may omit positions that match. The Parquet file next to it has all of them.
 """
@@ -52,7 +52,7 @@ from warehouse.storage.parquet import ROW_GROUP, stream_rows
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 
 _MEANINGS = {
-    "portfolio_id": "Portfolio of the position. An unknown name is folded and begins with ?.",
+    "portfolio_id": "Portfolio of the position. An unknown name is lower-case and begins with ?.",
     "asset_id": "Asset of the position.",
     "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
@@ -70,7 +70,9 @@ _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "bre
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
 _CELL_BYTES = 130
-_PAPER_ROWS = 40  # printed rows of all positions. Breaks are printed on their own sheet
+_PAPER_ROWS = (
+    40  # maximum number of positions to print, because breaks are printed on their own sheet
+)
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
@@ -91,7 +93,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
 
 
 def write_positions(content: WorkbookContent, path: Path) -> None:
-    """Write all positions in order to a Parquet file. The same run gives the same bytes."""
+    """Write all positions in order to one Parquet file. The same run gives the same bytes."""
     connection, ids = content.source.connection, content.break_ids
     breaks = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(breaks))
@@ -117,7 +119,7 @@ def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
 
     Raises `NotReconciled` if the file is missing, damaged, or belongs to another run.
     """
-    remedy = "`nightbook reconcile run` writes it for its newest result."
+    remedy = "`nightbook reconcile run` writes this file for its newest result."
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             of_run = (file.schema_arrow.metadata or {}).get(b"nightbook.run", b"").decode()
@@ -208,7 +210,7 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
 def _position_values(
     content: WorkbookContent, sheet: TableSheet
 ) -> Iterator[dict[str, Sequence[object]]]:
-    """Yield batches of the values for a sheet's positions, keyed by column source."""
+    """Yield the values of a sheet's positions in batches, by column source."""
     fields, ids = content.run.fields, content.break_ids
     for batch in _read_batches(content, sheet.start, sheet.rows):
         numbers, *columns = zip(*batch, strict=True)
@@ -231,7 +233,7 @@ def _position_values(
 def _read_batches(
     content: WorkbookContent, start: int, count: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield listed positions: number, fields, whether unmapped, amounts, rows, result and key."""
+    """Yield batches of positions: number, fields, unmapped flag, amounts, rows, result, key."""
     left_out = ", ".join(literal(result.value) for result in content.left_out)
     is_listed = f"result not in ({left_out})" if left_out else "true"
     key = lookup_key((name, quote_identifier(name)) for name in content.run.fields)
@@ -256,7 +258,7 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
 
 
 def _break_rows(content: WorkbookContent) -> Iterator[list[str]]:
-    """Yield a table of the breaks for programs, with untruncated strings."""
+    """Yield the header and the rows of the breaks file. Its strings are not truncated."""
     fields = content.run.fields
     ids = [name for name in WITH_IDS if name in fields]
     titles = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
