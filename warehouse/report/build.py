@@ -32,7 +32,7 @@ def write_page(
 ) -> Path:
     """Write a page named after its date, and a copy named `latest.html`. Return the first path.
 
-    The date is the day of `data.now` in its own time zone. Commands for this home begin with
+    The date is the day of `data.now` in its own time zone. The commands on the page begin with
     `command`.
     """
     html = render_page(data, program_version, command).encode()

@@ -1,7 +1,8 @@
-"""The report's charts: bars for counts and shares, changes, one asset over time, the calendar.
+"""The charts of the report: bars for counts, shares and changes, a line for one asset, a calendar.
 
-Charts are only illustrations. They are drawn with floats, which round. The exact figures are in the
-tables and in the query below the chart. Amounts of two assets are never on the same axis.
+Charts are only illustrations. They are drawn with floats, so they are not exact. The exact figures
+are in the tables and in the query below the chart. Amounts of two assets are never on the same
+axis.
 
 Charts are inline SVG. Colours are classes in `page.css` (ink, muted, line, main, second, third,
 warn, bad), so the same drawing works in light and dark mode, and the page's policy can forbid
@@ -213,11 +214,11 @@ def share_bars(holdings: Sequence[Record]) -> Markup:
         )
         for row, parts in zip(holdings, shares, strict=True)
     ]
-    return bars(assets, "Share of each asset that is free, locked and other", most="100 %")
+    return bars(assets, "Free, locked and other share of each asset", most="100 %")
 
 
 def owner_bars(owners: Sequence[Record]) -> Markup:
-    """Draw each owner's number of open breaks, in the given order (most first)."""
+    """Draw each owner's number of open breaks. The owners must be sorted, most breaks first."""
     counts = [
         Bar(
             row["owner"] or "Unassigned",
@@ -265,12 +266,12 @@ def change_bars(moved: Sequence[Record]) -> Markup:
             anchor="middle",
             colour="muted",
         )
-    return drawing.svg("Assets by change of their total in percent")
+    return drawing.svg("Change of each asset's total in percent")
 
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
     """Draw one asset's total over `days`, which are the dates of all books."""
-    # Larger amounts may not fit into a float, so they are drawn at the edge.
+    # Amounts beyond `LARGEST_DRAWN` may not fit into a float, so they are drawn at the edge.
     amounts = {
         row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
         for row in nights
@@ -382,7 +383,7 @@ def calendar(states: Mapping[date, str], label: str) -> Markup:
 
 
 def state_mark(state: str) -> Markup:
-    """Draw a state's mark, for a legend."""
+    """Draw the calendar mark of a state, for a legend."""
     drawing = Drawing(_CELL, _CELL)
     _draw_marks(drawing, [(_CELL / 2, _CELL / 2)], MARKS[state])
     return drawing.svg(state)

@@ -23,7 +23,8 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-# The separator between a night's two dates, which differ in some time zones.
+# A firm's book is late if its date is at least this long ago. In some time zones, last night has
+# yesterday's date, so one day is not late.
 FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"

@@ -20,7 +20,7 @@ _COUNTED = {
 
 
 def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
-    """Yield each count for the last night and the other night, with the difference."""
+    """Yield each count for the last night and for an earlier night, with the difference."""
     for column, title in _COUNTED.items():
         now, then = last[column], other[column] if other else None
         more = None if now is None or then is None else now - then
@@ -28,7 +28,7 @@ def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
 
 
 def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[date, str]:
-    """Map each date to `book` if it has a book, otherwise to its state or its gap's reason."""
+    """Map each date to `book`, or without a book to its snapshot's state or its gap's reason."""
     snapshots = list(snapshots)
     return (
         {row["snapshot_date"]: row["state"] for row in snapshots}
@@ -40,7 +40,7 @@ def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[d
 def moves(changes: Iterable[Record]) -> Iterator[Record]:
     """Yield the assets whose total changed, with the change in percent of the previous total.
 
-    `percent` is None if the previous total was zero, and `share` is its text.
+    `percent` is None if the previous total was zero. `share` is the percentage as text.
     """
     for row in changes:
         if Decimal(row["delta"]):
@@ -58,7 +58,7 @@ def _percent(before: str, delta: str) -> Decimal | None:
 
 
 def share_text(percent: Decimal | None) -> str:
-    """Format a share of the previous total, rounded to two decimals.
+    """Format a change in percent of the previous total, rounded to two decimals.
 
     >>> [share_text(Decimal(text)) for text in ("12.345", "-99.999", "-100", "0.001", "1e9")]
     ['+12.34 %', '< -99.99 %', '-100.00 %', '< +0.01 %', '> +1000 %']
@@ -89,7 +89,7 @@ def split_shares(holding: Record) -> tuple[float, ...]:
 
 
 def split_by_asset(totals: Sequence[Record]) -> Iterator[tuple[Record, Record, list[Record]]]:
-    """Yield each asset's highest row, its lowest row, and all of its rows in order."""
+    """Yield each asset's rows with the highest and the lowest total, and all its rows in order."""
     for _, rows in groupby(totals, key=lambda row: (row["asset_id"], row["is_custom_asset"])):
         nights = list(rows)
 

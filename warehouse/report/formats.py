@@ -51,7 +51,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(value: object, otherwise: object = None) -> Markup:
-    """Return the first value that is not None, isolated from the direction of surrounding text."""
+    """Return the first value that is not None, with its text direction isolated (`bdi`)."""
     value = otherwise if value is None else value
     if value is None:
         return MISSING
@@ -63,13 +63,13 @@ def name(value: object, otherwise: object = None) -> Markup:
 
 
 def asset(asset_id: object, is_custom: object) -> Markup:
-    """Format an asset. A custom asset gets a mark, because a listed one may have the same ID."""
+    """Format an asset. A custom asset gets a mark, because a listed asset may have the same ID."""
     mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
     return name(asset_id) + mark
 
 
 def light(value: str) -> Markup:
-    """Return a coloured mark with its word."""
+    """Format a state as a coloured mark, followed by its name."""
     colour, mark = _LIGHTS.get(value, ("muted", "○"))
     return Markup('<span class="lit"><span class="light {}">{}</span> {}</span>').format(
         colour, mark, name(value)
@@ -77,7 +77,7 @@ def light(value: str) -> Markup:
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """Format an exact amount in groups of three digits. Copied text has no gaps."""
+    """Format an exact amount in groups of three digits. A copied number has no gaps."""
     if value is None:
         return MISSING
     match = _AMOUNT.fullmatch(str(value))
@@ -93,7 +93,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 
 def amount(value: object, *, signed: bool = False) -> Markup:
-    """Format a rounded amount, aligned by its decimal point, that expands to the exact amount."""
+    """Format a rounded amount that expands to the exact amount. Align it by its decimal point."""
     exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
         return exact
@@ -115,7 +115,7 @@ def delta(value: object) -> Markup:
 
 
 def figure(text: object) -> Markup:
-    """Return text for a column that is aligned like numbers."""
+    """Return text for a column whose cells are aligned like numbers."""
     return escape(text)
 
 
@@ -125,7 +125,7 @@ def join(*texts: object) -> Markup:
 
 
 def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
-    """Format the first assets with their amounts, and state how many of `count` are left."""
+    """Format the first assets with their amounts, and state how many more of `count` there are."""
     if not assets:
         return MISSING
     lines = [
@@ -163,7 +163,7 @@ def _round(value: Decimal) -> str:
 
 
 def _group(text: str, first: int = 0) -> Markup:
-    """Split digits into groups of three, after the `first` digits or the remainder."""
+    """Split digits into groups of three. The first has `first` digits, or the remainder."""
     # Each group is an element with a margin. A space or comma would be copied with the number.
     first = first or len(text) % 3 or 3
     groups = [text[start : start + 3] for start in range(first, len(text), 3)]

@@ -58,7 +58,7 @@ _FUNCTIONS = (
 
 
 def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
-    """Render a report as HTML. Commands for this home begin with `command`."""
+    """Render a report as HTML. The commands on the page begin with `command`."""
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _render(
@@ -124,13 +124,13 @@ def _environment() -> Environment:
 
 
 def _cell(row: Record, column: Column) -> Markup:
-    """Format a table cell: pass the row's values for the column's keys to its function."""
+    """Format a table cell. The column's function receives the values for the column's keys."""
     _, show, *keys = column
     return escape(show(*(row[key] for key in keys)))
 
 
 def _markdown(value: object) -> Markup:
-    """Convert the text in some HTML to Markdown."""
+    """Convert the text of an HTML fragment to Markdown."""
     # In HTML, a rounded amount expands to the exact amount. Markdown shows only the exact amount.
     text = Markup(_SUMMARY.sub("", escape(value))).striptags()  # noqa: S704 - tags are removed
     return Markup(escape_markdown(text))  # noqa: S704 - escaped as Markdown
