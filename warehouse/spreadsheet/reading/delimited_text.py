@@ -1,4 +1,4 @@
-"""Delimited text as rows: split at line ends if that is provably right, otherwise read by csv.
+"""Rows of delimited text: split at line ends if that is provably correct, otherwise read by csv.
 
 A million lines as lists of strings take a gigabyte and ten seconds. A single Arrow array takes a
 tenth of both, and makes whole columns available at once.
@@ -27,7 +27,7 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """A text's rows as one array of lines with their line ends. A blank row has no cells."""
+    """The rows of a text, as one array of lines with line ends. A blank row has no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
@@ -81,7 +81,7 @@ class Cells(Sequence[Row]):
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
     """Split lines that have `width` cells each into columns."""
-    if width == 1 or not len(lines):  # needed because Arrow skips blank lines
+    if width == 1 or not len(lines):  # Arrow would skip blank lines.
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
@@ -129,9 +129,9 @@ def has_long_line(content: bytes) -> bool:
 def cells_of(text: str, delimiter: str) -> Cells | None:
     """Return the rows of a text, or None if it is not proven that each line is one row.
 
-    It is proven if all lines end in the same way, and quotes occur only at both ends of cells that
-    have no quote, delimiter or line end inside. The csv module reads all other texts, which takes
-    ten times as long.
+    This is proven if all lines end in the same way, and if quotes only enclose whole cells that
+    contain no quote, delimiter or line end. The csv module reads all other texts, which takes ten
+    times as long.
     """
     size = len(text) if text.isascii() else len(text.encode())
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
@@ -155,7 +155,7 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
 
 
 def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
-    """Return the rows of a tab-separated text in which quotes are part of names, otherwise None.
+    """Return the rows of a tab-separated text if its quotes are part of names, otherwise None.
 
     Programs that write tab-separated tables often quote nothing, so a name may begin with a quote
     (`"Genesis" carry`), which is not valid CSV. Quotes are kept if the csv module refuses the text,

@@ -32,12 +32,12 @@ UNREADABLE = (
     ValueError,
 )
 _MOST_BYTES = 2 * 1024**3  # limit for an unpacked workbook
-_SMALL_BYTES = 100 * 1024**2  # up to this unpacked size, any compression ratio is harmless
-_BOMB_RATIO = 250  # highest ratio of unpacked to packed bytes
+_SMALL_BYTES = 100 * 1024**2  # any compression ratio is harmless up to this unpacked size
+_BOMB_RATIO = 250  # highest accepted ratio of unpacked to packed bytes
 _MOST_MEMBERS = 1000
 _BLOCK = 1_000_000  # bytes
 _OLE = b"\xd0\xcf\x11\xe0"
-# The first record of an encrypted xls file, and the type of the second.
+# The first record of an encrypted xls file, and the type of its second record.
 _LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 _HEAD_BYTES = 4096
 _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
@@ -45,14 +45,14 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 class FileKind(Enum):
-    """The format of a file by its first bytes. The value for a refused format is the reason."""
+    """A file format, recognized by the first bytes. The value of a refused format is the reason."""
 
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
     SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
     WEB_PAGE = "is a web page, whatever its name says"
     OTHER_XML = "is XML of another type, not a spreadsheet, whatever its name says"
     SYLK = "is a SYLK file, whatever its name says"
-    DIF = "is a file of the Data Interchange Format, whatever its name says"
+    DIF = "is a Data Interchange Format (DIF) file, whatever its name says"
     OLD_BIFF = "is from a program before Excel 95, or only looks like such a workbook"
     OTHER = "another format"
 
@@ -98,11 +98,11 @@ def kind_of(content: bytes) -> FileKind:
 
 
 class Named(Protocol):
-    """A file with a name for people."""
+    """A file with a name for messages."""
 
     @property
     def name(self) -> str:
-        """The name. For a file in an archive, the archive's name comes first."""
+        """The name for messages. For a file in an archive, the archive's name comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def too_wide(path: Named) -> UnreadableSpreadsheet:
     """Create the error for a file with too many cells for our memory."""
     return refusal(
         path,
-        f"spans more cells than a ledger has: more than {MOST_CELLS:,} from A1 to the last filled "
+        f"spans more cells than any ledger: more than {MOST_CELLS:,} from A1 to the last filled "
         "cell",
         "Delete the cells far to the right or far below, and save it again",
     )
@@ -152,7 +152,7 @@ def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
 
 
 def is_compound(content: bytes) -> bool:
-    """Return whether a file has the format that preceded OpenXML, or is an encrypted workbook."""
+    """Return whether a file is an OLE container: an xls workbook or an encrypted workbook."""
     return content.startswith(_OLE)
 
 
@@ -166,8 +166,8 @@ def require_no_password(path: Named, content: bytes) -> None:
 def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
     """Open a zipped workbook after checking that its parts are safe to unpack.
 
-    Raises `UnreadableSpreadsheet` if the file is a ZIP bomb, has a password, is binary or is
-    damaged. It is also raised if the caller hits damage while reading a part.
+    Raises `UnreadableSpreadsheet` if the file is a ZIP bomb, has a password, is a binary workbook
+    (xlsb) or is damaged, even if the caller finds the damage while reading a part.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
@@ -223,7 +223,7 @@ class ArchiveMember:
 
     @property
     def name(self) -> str:
-        """The name for people, such as `archive.zip/folder/ledger.csv` or `ledger.csv.gz`."""
+        """The name for messages, such as `archive.zip/folder/ledger.csv` or `ledger.csv.gz`."""
         member = self.member.replace("\\", "/")
         return f"{self.archive.name}/{member}" if member else self.archive.name
 

@@ -62,7 +62,7 @@ class Grid:
     likely_starts: tuple[int, ...] = ()
 
     def line(self, row: int) -> int:
-        """Convert a row index to the row number that the row's program shows."""
+        """Convert a row index to the row number that a spreadsheet program or an editor shows."""
         return self.lines[row] if self.lines else row + 1
 
 
@@ -110,7 +110,7 @@ def open_file(
     pause: Callable[[], None] = lambda: None,
     starts: Sequence[int] = (),
 ) -> OpenedFile:
-    """Read one file. `recognised` scores how many ledger fields some rows name.
+    """Read one file. `recognised` returns a score for the ledger fields that the given rows name.
 
     For a text with space-aligned columns, `starts` says where each column begins (counted from 1).
     Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
@@ -202,7 +202,7 @@ def _text_grid(
     recognised: Callable[[Sequence[Row]], int],
     starts: Sequence[int] = (),
 ) -> Grid:
-    """Read a text file: delimited, separated by pipes, or aligned with spaces."""
+    """Read a text file whose columns are delimited, separated by pipes, or aligned with spaces."""
     first, _, rest = text.partition("\n")
     skipped = 0
     delimiters = list(DELIMITERS)
@@ -246,7 +246,7 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Find a text's delimiter. Return it, and whether it makes a ledger's header recognizable."""
+    """Return the delimiter of a text, and whether a ledger's header is recognized with it."""
     # Try each delimiter on the first rows. The best one gives the highest score of recognized
     # fields. On a tie, the one with the widest row wins.
     head = text[:200_000]

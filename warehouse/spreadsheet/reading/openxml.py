@@ -1,7 +1,7 @@
 """Facts about an xlsx file's sheets that calamine does not report.
 
 calamine returns error cells as empty cells, but an empty amount must not count as zero. It also
-does not report hidden rows, formats in thousands, and formulas without a value.
+does not report hidden rows, number formats that show thousands, or formulas without a value.
 
 If a program writes a workbook without calculating, its formulas keep old values or 0. So this
 module recalculates simple sums from the stored inputs. It does so only to find stale values: their
@@ -24,9 +24,9 @@ _TOKEN = re.compile(
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-# limit for the cells in all ranges, because running totals read the same cells many times
+# maximum number of cells to read in ranges, because running totals read the same cells many times
 _MOST_VISITS = 1_000_000
-_DEEPEST = 60  # limit for the nesting of formulas that use other formulas
+_DEEPEST = 60  # maximum depth of formulas that refer to other formulas
 # relative to the sum of the absolute values, because the order of additions changes the result
 _ROUNDING = 1e-11
 
@@ -121,7 +121,7 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """Parses and calculates one formula: sums of products of numbers, cells and `SUM`."""
+    """A calculator for one formula: sums of products of numbers, cells and `SUM`."""
 
     def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet
@@ -142,7 +142,7 @@ class _Expression:
         return ""
 
     def sum(self) -> tuple[float, float]:
-        """Calculate a sum of products. Return it with the sum of the magnitudes."""
+        """Calculate a sum of products, and the sum of the magnitudes of its terms."""
         value, magnitude = self._product()
         while sign := self._next("+", "-"):
             term, size = self._product()
@@ -265,7 +265,7 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """A sheet's error cells (by the indexes of a row and a column), hidden rows and hidden columns.
+    """The error cells of a sheet by row and column index, its hidden rows and its hidden columns.
 
     Formulas without a value count as error cells. `scaled` has the format of each column that shows
     its numbers in thousands or millions.

@@ -12,9 +12,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line that has only dashes, equals signs, box-drawing characters and crossings. Each pattern for
-# lines can match a character in only one way, because an ambiguous pattern took hours for a line of
-# dashes.
+# A line that has only dashes, equals signs, box-drawing characters and crossings. The patterns for
+# lines can match each character in only one way, because an ambiguous pattern took hours for a line
+# of dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -75,7 +75,7 @@ def _lines(text: str) -> list[str]:
 
 
 def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table whose columns are aligned with spaces, or None if not proven.
+    """Return the rows of a table if its columns are provably aligned with spaces, otherwise None.
 
     The columns are proven if every line below the header is blank between them and no other edge
     is possible. Page headings, rules and notes are ignored.
@@ -94,7 +94,7 @@ def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
 
 
 def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
-    """Yield the possible ways to split a line into titles: at two spaces, then at one."""
+    """Yield the possible ways to split a line into titles: first at two spaces, then at one."""
     yield [match.span() for match in _SPACED.finditer(line)]
     titles: list[_Span] = []
     for match in _WORD.finditer(line):
@@ -232,7 +232,7 @@ def _blank_runs(lines: Sequence[str]) -> list[_Span]:
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return the index where the right of two columns begins, or None if it is uncertain.
+    """Return the index where the right one of two columns begins, or None if it is uncertain.
 
     `end` is where the right column ends. If all names have a space at the same position, there are
     several blank ranges. Then one of the columns must begin or end at its title, or the right
@@ -280,7 +280,7 @@ def _edge_of_amounts(
 
 
 def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
-    """Return the rows of a table whose columns begin at these characters (counted from 1).
+    """Return the rows of a table whose columns begin at these positions (counted from 1).
 
     If a word crosses a column edge, its row gets an extra cell after the last column.
     """

@@ -128,7 +128,7 @@ _CODE_PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The words as decoded with one code page, their languages, and words in no known language."""
+    """A file's words in one code page, their languages, and the words in no known language."""
 
     codec: str
     words: tuple[str, ...]
@@ -171,8 +171,8 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 
 def _languages(word: str, codec: str) -> list[_Language]:
-    """Return the code page's languages in which this may be a word."""
-    plain = word.replace("ß", "")  # `ß` has no capital form.
+    """Return the languages of the code page in which this string may be a word."""
+    plain = word.replace("ß", "")  # These code pages have no capital `ß`.
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []
@@ -192,7 +192,7 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
     """Return the end of the notice: the languages, and another equally likely reading."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
-        return f", but no code page makes a word of {shown}: save it as UTF-8"
+        return f", but no code page turns {shown} into words: save it as UTF-8"
     rivals = (
         reading
         for reading in others
@@ -204,6 +204,6 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
         return languages if best.languages else ""
     index = next(index for index, word in enumerate(best.words) if word != rival.words[index])
     return (
-        f"{languages}. As {rival.codec} it has those of {' and '.join(rival.languages)}, and "
+        f"{languages}. As {rival.codec} it has letters of {' and '.join(rival.languages)}, and "
         f"{best.words[index]!r} would be {rival.words[index]!r}. Save it as UTF-8 to be sure"
     )

@@ -76,7 +76,8 @@ def mend_code_page(content: bytes) -> bytes:
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
 _CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
-# MessagePack cannot hold times without a time zone, so each type is an extension with a string.
+# MessagePack cannot hold times without a time zone, so each of these types is packed as a string in
+# an extension.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
     date: (2, date.isoformat),
@@ -179,7 +180,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
 def _read_ourselves(
     path: Named, request: WorkbookRequest, kind: FileKind
 ) -> list[SheetRows] | None:
-    """Read the sheets if we read this format ourselves. Return None if calamine reads it."""
+    """Read the sheets with our own reader. Return None if we leave this format to calamine."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
         is_open = kind is FileKind.FLAT_OPEN

@@ -81,7 +81,7 @@ class TooWide(Exception):
 
 @dataclass(slots=True)
 class SheetRows:
-    """The rows of one sheet, collected during parsing. Limits are checked before memory is used.
+    """The rows of one sheet, collected during parsing. Limits are checked before allocating memory.
 
     Rows end at their last filled cell, and the sheet ends at its last filled row. `errors` maps
     row and column index to the text of each error cell.
