@@ -12,16 +12,17 @@ from html import escape
 
 CELL_LIMIT = 32_767  # maximum number of UTF-16 units in a cell
 PIECE = 32_000
-# maximum number of characters, because a longer number may become infinite or 0 as a double
+# maximum number of characters, because a longer number may become infinity or 0 as a double
 LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
 PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping and keeps its spaces
 _PLAIN = re.compile(PLAIN)
-# Control characters and non-characters, which XML 1.0 cannot represent. An underscore that begins
-# such an escape is escaped itself, because spreadsheets would decode the escape. The end of the
-# escape may be an underscore, or a character whose own escape begins with one.
+# Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If a
+# text already looks like an escape, its first underscore is escaped too, because spreadsheets would
+# decode the text. Such an escape ends with an underscore, or with a character whose own escape
+# begins with an underscore.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
 _LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
 _NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
@@ -29,7 +30,10 @@ _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 # A leading = + - @ (also full width), | or %, possibly after spaces and quotes. If a person typed
 # such a text, a program would interpret it as a formula or as DDE.
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
-_DECIMALS, _WHOLE_DIGITS = 18, 15  # number of digits of each amount in the difference formula
+_DECIMALS, _WHOLE_DIGITS = (
+    18,
+    15,
+)  # decimals and whole digits of each amount in the difference formula
 
 
 class Digits(IntEnum):
@@ -41,7 +45,7 @@ class Digits(IntEnum):
 
     @property
     def words(self) -> str:
-        """The label in the sheet."""
+        """The label that the sheet shows."""
         return ("exact", "rounded", "text only")[self]
 
 

@@ -33,8 +33,8 @@ _WRITER_OPTIONS = {
     "strings_to_urls": False,
     "strings_to_numbers": False,
 }
-# Every program has this font or one with the same widths, so text widths are known. With a scheme,
-# Excel would use its theme's font instead.
+# Every program has this font or one with the same widths, so text widths are known. With a font
+# scheme, Excel would use the font of its theme instead.
 _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
@@ -80,7 +80,7 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
     cell shows, the cell begins with `ROUNDED`.
     """
     # `_0` leaves space for a missing digit. The space is as wide as a digit in every program. With
-    # `?`, this is so only in Excel.
+    # `?`, this is only true in Excel.
     point = "." if decimals else "_."
     shown = f"#,##0{point}{'0' * decimals}{'_0' * (room - decimals)}_)"
     if is_rounded:
@@ -144,15 +144,15 @@ def _formats(book: Any) -> Formats:
 
 
 def must(code: object) -> None:
-    """Raise `ValueError` if XlsxWriter returned a code for a cell that it did not write."""
+    """Raise `ValueError` if XlsxWriter returned an error code instead of writing a cell."""
     if code not in (0, None):
-        raise ValueError(f"XlsxWriter refused a cell (code {code}); no file was made")
+        raise ValueError(f"XlsxWriter refused a cell (code {code}), so no file was written")
 
 
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
     """Write a string unchanged, even if it looks like an escape or the XML of rich text."""
-    # XlsxWriter escapes only the first of two overlapping escapes. But with constant memory, it
-    # copies a string between <r> and </r> into the file as XML. So escape the string here. A
+    # XlsxWriter escapes only the first of two overlapping escapes, so escape the string here. With
+    # constant memory, XlsxWriter copies a string between <r> and </r> into the file as XML. A
     # character reference hides each underscore, because XlsxWriter would escape it once more.
     if looks_like_xml(text):
         escaped = safe_xml(text).replace("_", "&#95;")

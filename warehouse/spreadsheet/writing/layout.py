@@ -11,12 +11,13 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-# The largest and smallest number of decimals that a number shows. The exact text has all decimals.
+# The largest and smallest number of decimals that a number cell shows. The exact text has all
+# decimals.
 DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
-    """How a column displays its source."""
+    """The way in which a column displays its source."""
 
     TEXT = "text"
     COUNT = "count"
@@ -46,7 +47,7 @@ class SheetColumn:
 class TableSheet:
     """A sheet that contains a table, or one part of a table that needs several sheets.
 
-    `start` is the index in the table of the sheet's first row. If the table fits on one sheet,
+    `start` is the index of the sheet's first row in the table. If the table fits on one sheet,
     `part` and `parts` are 1.
     """
 
@@ -59,7 +60,7 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """The name of the tab, which has a number from the second part on."""
+        """The name of the tab. From the second part on, the name includes a number."""
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
@@ -116,7 +117,7 @@ def fitting(longest: int, widest: int = WIDEST) -> float:
 
 
 def shown_decimals(text: str, room: int = DECIMALS) -> int:
-    """Return how many of an exact amount's decimals a number cell shows."""
+    """Return how many decimals of an exact amount a number cell shows."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
     return min(max(behind, FEWEST_DECIMALS), room)

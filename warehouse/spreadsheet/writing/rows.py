@@ -38,7 +38,7 @@ _ROW_NUMBER = "number of the row"
 BATCH = 1024  # rows per batch, which is about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _FUNCTION_NUMBERS = itertools.count(1)
-LINE, HIGHEST = 15, 405  # points: the height of a line, and of the tallest row
+LINE, HIGHEST = 15, 405  # height of a line and of the tallest row, in points
 RowsXml = bytes | memoryview  # one or more rows
 
 
@@ -79,8 +79,8 @@ def stream_rows(
 ) -> Iterator[memoryview]:
     """Yield rows as XML. Call `on_rows` with the number of rows after each batch.
 
-    `shortened` maps texts that are too long to the texts in their cells. Raises `ValueError` if
-    the value of a NUMBER is not an amount.
+    `shortened` maps texts that are too long to the shorter texts in their cells. Raises
+    `ValueError` if the value of a NUMBER is not an amount.
     """
 
     @lru_cache(maxsize=10_000)
@@ -177,8 +177,9 @@ class _Statement:
         )
 
     def _decimals_of_row(self) -> str:
-        """Return SQL for the most decimals in a row, because all its amounts show equally many."""
-        # This is a separate column, because every amount needs it. It saves a tenth of an export.
+        """Return SQL for the number of decimals that all amounts in a row show."""
+        # This is a separate column, because every amount needs it. It makes an export a tenth
+        # faster.
         decimals = [f"coalesce({_decimals(_amount(name))}, 0)" for name in self._amounts()]
         return f"greatest({', '.join([*decimals, '0'])})"
 

@@ -33,7 +33,7 @@ _STYLED_CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
 _MODEL_ROWS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
 _DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
 
-# Bytes per chunk. Chunks that fit into a core's cache cost a tenth less (measured).
+# Bytes per chunk. Chunks that fit into a core's cache take a tenth less time (measured).
 _CHUNK = 1 << 17
 _ROW_END = b"</row"  # Python's search is a third slower for a longer pattern (measured)
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
@@ -61,8 +61,9 @@ def splice(
         ) as target_archive,
     ):
         for name in source.namelist():
-            # Open each member by name. It then has a constant time, so the same book always gives
-            # an identical file. A member above 2 GiB needs Zip64, which must be chosen in advance.
+            # Open each member by name. Its timestamp is then constant, so the same book always
+            # gives an identical file. A member above 2 GiB needs Zip64, which must be chosen in
+            # advance.
             is_large = name in parts and parts[name][1] > _LARGEST_WITHOUT_ZIP64
             with target_archive.open(name, "w", force_zip64=is_large) as member:
                 pack_faster(member)
@@ -85,7 +86,8 @@ def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None
     models = _MODEL_ROWS.search(model)
     if models is None:
         raise ValueError("the skeleton of a long table has no model rows, so no file was written")
-    # Programs size the sheet by its dimension, which covers only the model rows so far.
+    # Programs read a sheet's size from its `dimension` element, which covers only the model rows so
+    # far.
     before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
     member.write(before.encode())
     # A second core packs rows while the next rows are generated. It is only a few batches behind.
@@ -158,7 +160,7 @@ def add_up(
 
 
 def _cell_matcher(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
-    """Return a function that matches these columns' cells in turn. Groups have their texts."""
+    """Return a function that matches these columns' cells in turn and captures their texts."""
     cells = [_TEXT_CELL.replace(b"%", letter.encode()) for letter in letters]
     return re.compile(b".*?".join(cells), re.DOTALL).match
 
