@@ -1,4 +1,4 @@
-"""The SQL that people read: views, macros and checks, each in one file with a header.
+"""The catalog of SQL files: views, macros and checks, each in one file with a header.
 
 `warehouse.sql.header` describes the header. It becomes comments in the database and pages in the
 dictionary. Macros for a day (`..._as_of`) are generated from the view's file, so there is no second
@@ -20,8 +20,8 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
-# Views whose rows are stored for every night, because people query them over all nights. A night's
-# findings compare it with the previous book.
+# Views whose rows are stored for every night, because people query them over all nights. The
+# findings of a night also depend on the previous book.
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
@@ -53,7 +53,7 @@ def _folder(name: str) -> tuple[SqlFile, ...]:
 
 @cache
 def views() -> tuple[SqlFile, ...]:
-    """Return all views with filled forms, in the order in which they can be created."""
+    """Return all views with their forms filled in, in the order in which they can be created."""
     # A view is created after the views that it reads.
     remaining = [fill_form(view, HERE / "views" / "forms") for view in _folder("views")]
     ordered: list[SqlFile] = []
@@ -195,7 +195,7 @@ def _no_book(day: str) -> str:
 
 
 def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
-    """Return a query for the book date of one day in a pair, which must be comparable.
+    """Return a query for the book date of one of two days that are compared.
 
     The query raises an error if a day has no book or is in the future, or if both share a book.
     """
@@ -223,7 +223,7 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
 
 
 def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> str:
-    """Apply a query to the book of a day. With `or_fail`, a day without a book is an error.
+    """Make a query read the book of a given day. With `or_fail`, a day without a book is an error.
 
     `day` and `before` are SQL expressions. `before` is the day of the tables `..._before`.
     """
@@ -251,7 +251,7 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
 
 
 def at_day_of_each(sql: str, sources: str) -> str:
-    """Apply a query to the books of several sources, separately for each source.
+    """Make a query read the books of several sources, separately for each source.
 
     `sources` is a query for source and snapshot_date.
     """

@@ -43,7 +43,7 @@ class SqlFile:
 
     @property
     def comment(self) -> str:
-        """Meaning and notes together, as in the database."""
+        """The meaning and the notes in one string, as in the database."""
         return f"{self.meaning} {self.notes}".strip()
 
 
@@ -71,7 +71,8 @@ def _parse(path: Path) -> SqlFile:
         else:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    # The last example is the query to copy. An earlier one is a column with this name.
+    # The last entry `example` is the query to copy. An earlier entry describes a column with this
+    # name.
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return SqlFile(

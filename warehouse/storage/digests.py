@@ -1,4 +1,4 @@
-"""The file `digests.json` next to each published database: writing and reading.
+"""Reading and writing of `digests.json`, the file next to each published database.
 
 It has the SHA-256 of each block of the database, which reveals changed bytes. It also has the time
 of the last decision on each snapshot and the number of decisions, which reveals decisions that the
@@ -32,7 +32,7 @@ _DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """The digests and decisions of a version. Older versions have no blocks or decisions.
+    """The digests and decisions of a database version. Older versions have no blocks or decisions.
 
     - `file` and `blocks`: the SHA-256 of the database and each of its blocks.
     - `decided`: the time of the last decision on each snapshot, ISO 8601 in UTC, or None.
@@ -80,7 +80,7 @@ def read_digests(folder: Path) -> Digests | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
-    """Read digests and cache them, because a database of several years has many of them."""
+    """Read and cache the digests, because a database that covers several years has many of them."""
     text = path.read_bytes()
     content = msgspec.json.decode(text)
     is_ours = text == json_bytes(content)

@@ -1,8 +1,8 @@
-"""Sums of a balances file from several engines: row counts, and the sum for each asset.
+"""The row counts and sums for each asset in a balances file, calculated by several engines.
 
-By default, an engine adds up in the usual way, which shows its behaviour above 1.7e20. With
-`in_parts`, it adds integer and fractional parts separately, which does not overflow. An engine is
-imported only if it is used, so Polars and Spark need not be installed.
+By default, an engine adds up the amounts in its usual way, which shows its behaviour above 1.7e20.
+With `in_parts`, it adds integer and fractional parts separately, which does not overflow. An engine
+is imported only if it is used, so Polars and Spark need not be installed.
 """
 
 # ruff: noqa: S608 - the file is ours, and a literal
@@ -57,8 +57,8 @@ def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
         rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:
         raise EngineNotInstalled(
-            f"{engine} is not available: {error}. Nothing was done. Install it in the environment "
-            f"of nightbook: pip install '{_PACKAGES[engine]}'"
+            f"{engine} is not available: {error}. Nothing was done. Install it in nightbook's "
+            f"environment: pip install '{_PACKAGES[engine]}'"
         ) from error
     return [
         EngineSum(
@@ -83,7 +83,8 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     counts = f"select asset_id, is_custom_asset, count(*), count(amount) from {source} group by all"
     with duckdb.connect() as connection:
         for *key, rows, numbers in connection.execute(counts).fetchall():
-            # One query per asset, because an error does not name the asset and loses other sums.
+            # Run one query per asset, because an error does not name its asset and loses all other
+            # sums.
             query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
             try:
                 row = connection.execute(query, key).fetchone()
@@ -107,7 +108,7 @@ def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     amount = polars.col("amount")
     sums = [amount.sum().alias("whole")]
     if in_parts:
-        # Split the parts from the text, because dividing decimals would lose digits.
+        # Split the amount as text, because dividing decimals would lose digits.
         text = amount.cast(polars.String)
         sign = (
             polars.when(text.str.starts_with("-"))

@@ -50,8 +50,9 @@ class Source:
 class Firm:
     """The organisations of a firm, sorted by name, and how their nights are pulled.
 
-    `owners` has the organisation that each shared portfolio counts for. Dagster takes the
-    organisations in `shards` groups, and at most `at_once` nights of a group at the same time.
+    `owners` has the organisation that each shared portfolio counts for. Dagster divides the
+    organisations into `shards` groups, and pulls at most `at_once` nights of a group at the same
+    time.
     """
 
     sources: tuple[Source, ...]
@@ -100,14 +101,14 @@ def _read_owners(
         if not isinstance(name, str) or name not in names:
             raise FirmWrong(
                 file,
-                f"gives portfolio {portfolio[:LONGEST_NAME]!r} to {str(name)[:LONGEST_NAME]!r}, "
+                f"assigns portfolio {portfolio[:LONGEST_NAME]!r} to {str(name)[:LONGEST_NAME]!r}, "
                 f"which is not one of its organisations ({', '.join(map(repr, sorted(names)))})",
             )
     return owners
 
 
 def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
-    """Refuse two names for one home, whose money would count twice, and two similar names."""
+    """Refuse two organisations with similar names or one home, whose money would count twice."""
     homes: dict[object, str] = {}
     for source in sources:
         for key in (source.layout.home.resolve(), source.name.casefold()):

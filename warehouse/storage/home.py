@@ -1,4 +1,4 @@
-"""The home folder in the environment or a `.env`, for commands and for analysts."""
+"""The home folder that the environment or a `.env` file names, for commands and for analysts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str,
 
 
 def home_path(text: str) -> Path:
-    """Return the absolute path of a setting. Raises `RuntimeError` for a user without a home."""
+    """Return a setting as an absolute path. Raises `RuntimeError` for a user without a home."""
     return Path(text).expanduser().absolute()
 
 

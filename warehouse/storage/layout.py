@@ -43,12 +43,12 @@ class Layout:
 
     @property
     def landing(self) -> Path:
-        """Bodies as received: `landing/<snapshot_date>/<snapshot_id>/`."""
+        """The response bodies as received: `landing/<snapshot_date>/<snapshot_id>/`."""
         return self.home / "landing"
 
     @property
     def lake(self) -> Path:
-        """Parquet: `lake/<table>/snapshot_date=YYYY-MM-DD/<snapshot_id>.parquet`."""
+        """The Parquet files: `lake/<table>/snapshot_date=YYYY-MM-DD/<snapshot_id>.parquet`."""
         return self.home / "lake"
 
     @property
@@ -58,7 +58,7 @@ class Layout:
 
     @property
     def warehouse(self) -> Path:
-        """Versions of the database, and the link to the current one."""
+        """The versions of the database, and the link to the current version."""
         return self.home / "warehouse"
 
     @property
@@ -68,22 +68,22 @@ class Layout:
 
     @property
     def exports(self) -> Path:
-        """Workbooks and CSV files."""
+        """The folder of exported workbooks and CSV files."""
         return self.home / "exports"
 
     @property
     def reports(self) -> Path:
-        """Morning reports."""
+        """The folder of morning reports."""
         return self.home / "reports"
 
     @property
     def dagster(self) -> Path:
-        """`DAGSTER_HOME`."""
+        """The folder of Dagster's own data, `DAGSTER_HOME`."""
         return self.home / "dagster"
 
     @property
     def work(self) -> Path:
-        """Temporary files on the same file system. An interrupted run may leave some behind."""
+        """A folder for temporary files on the same file system. Interrupted runs may leave some."""
         return self.home / ".work"
 
     @property
@@ -93,12 +93,12 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """The lock for the single writer."""
+        """The lock that allows only one writer at a time."""
         return self.home / ".lock"
 
     @property
     def pull_lock(self) -> Path:
-        """The lock for the single pull."""
+        """The lock that allows only one pull at a time."""
         return self.home / ".pull"
 
     def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
@@ -110,7 +110,7 @@ class Layout:
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
-        """Return the folder of a snapshot before it is accepted. Engines skip dot folders."""
+        """Return the folder of a snapshot before it is accepted. Query engines skip dot folders."""
         return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
@@ -147,7 +147,7 @@ def sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """Give new files mode 0640 and new folders 0750, also in DuckDB, SQLite and Dagster."""
+    """Give new files mode 0640 and folders 0750, also those of DuckDB, SQLite and Dagster."""
     before = os.umask(UMASK)
     try:
         yield
@@ -188,8 +188,8 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 def json_bytes(content: Any) -> bytes:
     """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
     # The bytes are the same as from `json.dumps`, except for floats with an exponent, which
-    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of a small
-    # night.
+    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of the time of
+    # a small night.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
@@ -205,7 +205,7 @@ def digest_of(path: Path) -> str:
 
 
 def edition(path: Path | str) -> tuple[int, int, int]:
-    """Return inode, size and modification time (ns), which differ if a file was rewritten.
+    """Return a file's inode, size and modification time (ns), which differ after a rewrite.
 
     Return zeros if there is no file.
     """
@@ -236,6 +236,6 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 def digest_of_blocks(digests: Iterable[str]) -> str:
     """Return one digest for a file: the SHA-256 of its hexadecimal block digests.
 
-    A night changes few blocks of a database, so a reader can verify the others without reading.
+    A night changes few blocks of a database, so the unchanged blocks need not be read again.
     """
     return hashlib.sha256("".join(digests).encode()).hexdigest()

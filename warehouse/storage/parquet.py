@@ -69,9 +69,9 @@ def file_schema(table: Table) -> pa.Schema:
 
 
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Convert columns to a batch with the table's schema. Casts never change a value.
+    """Convert columns to a batch with the table's schema, without changing any value.
 
-    Raises `ValueError`, naming the table and column, if they do not match the schema.
+    Raises `ValueError`, with the names of table and column, if a column does not match the schema.
     """
     schema = arrow_schema(table)
     if set(columns) != set(schema.names):
@@ -96,7 +96,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
 
 
 class Writer:
-    """Writes one Parquet file in batches. The file appears when it is closed without an error."""
+    """A writer for one Parquet file. The file appears when it is closed without an error."""
 
     def __init__(self, table: Table, path: Path, snapshot_id: str) -> None:
         self.rows = 0
@@ -124,7 +124,7 @@ class Writer:
             self._flush(self._pending_rows - self._pending_rows % ROW_GROUP)
 
     def _flush(self, rows: int) -> None:
-        """Write the first pending rows."""
+        """Write the first `rows` of the pending rows."""
         if rows:
             pending = pa.Table.from_batches(self._pending)
             self._writer.write_table(pending.slice(0, rows), row_group_size=ROW_GROUP)
@@ -174,8 +174,8 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The minimum and maximum of a row group help only for the columns in the sort order. A
-        # table format reads a file's partition from the statistics of its first columns.
+        # The minimum and maximum of a row group help only for the columns by which rows are sorted.
+        # A table format reads a file's partition from the statistics of its first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,
