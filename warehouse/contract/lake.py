@@ -43,7 +43,7 @@ _SUMS = tuple(
     )
 )
 _PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
-_ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty ones.")
+_ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty accounts.")
 _VENUES = count("venues", "Number of venues with at least one account of the asset.")
 
 HOLDINGS: tuple[Table, ...] = (

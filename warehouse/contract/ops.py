@@ -75,7 +75,8 @@ REASONS = ops_table(
         ),
         text("words", "Message about the problem, with the figures of that night."),
         flag(
-            "is_teachable", "Whether later nights are accepted too if a person accepts this reason."
+            "is_teachable",
+            "Whether this reason no longer holds later nights after a person has accepted it.",
         ),
         text("share", "Share of the book that the problem affects, from 0 to 1."),
         flag(

@@ -137,12 +137,13 @@ def _lines() -> Iterator[str]:
         "refer to the key of another table. All tables have the column `snapshot_date`.\n"
     )
     yield from diagram(BOOK)
-    yield "Tables of `ops` that are about snapshots have the column `snapshot_id`.\n"
+    yield "All tables of `ops` about snapshots have the column `snapshot_id`.\n"
     about_snapshots = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
     yield from diagram(about_snapshots, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
     yield (
-        "The tables in `main` show the newest book. The tables in `history` have the same columns "
+        "The tables in the schema `main` show the newest book. The tables in the schema `history` "
+        "have the same columns "
         "and show all nights.\n"
     )
     for table in BOOK:
@@ -163,7 +164,7 @@ def _lines() -> Iterator[str]:
         yield from _view(view, "ops.")
     yield "## The reconciliation\n"
     yield (
-        "These tables are empty until you compare a ledger with the book "
+        "The tables of the reconciliation are empty until you compare a ledger with the book "
         "(`nightbook reconcile run`).\n"
     )
     for table in RECONCILED:

@@ -1,6 +1,6 @@
 -- exact_sum(amount_text): The exact sum of amounts, as text.
 --
--- This is an aggregate function, which you can use with any GROUP BY. It does not work with FILTER
+-- This is an aggregate function, which works with any GROUP BY, but not with FILTER
 -- or OVER. To add up only some rows, use `exact_sum(case when state = 'free' then amount_text
 -- end)`. In DuckDB 1.2, the function does not work in HAVING, so filter the rows of a subquery
 -- instead.

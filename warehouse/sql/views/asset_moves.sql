@@ -3,7 +3,7 @@
 -- One row for each asset whose total is new, is gone, has a different sign, or changed by more than
 -- a fifth. Typical reasons are that an asset was sold out, bought, swept or reported wrongly. The
 -- exact totals come from ops.control_totals. If there is no previous book, the view is empty. A
--- change of a single asset does not hold a night.
+-- change in a single asset does not hold a night.
 --
 -- snapshot_date: Business date of the book.
 -- asset_id: The asset whose total moved.

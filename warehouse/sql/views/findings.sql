@@ -1,6 +1,6 @@
 -- Findings in the book. A finding is a fact that a person should check.
 --
--- One row for each finding. In the names of kinds, money is an amount that is not zero. The finding
+-- One row for each finding. In the kinds of findings, money means an amount that is not zero. The finding
 -- instruments_differ means that the API's endpoints disagree about instruments, which are listed in
 -- ops.listings. The finding round_count means that a list has exactly 100, 200, 250, 500 or 1000
 -- records (or a similar round number), so the API may have cut off the list. The finding

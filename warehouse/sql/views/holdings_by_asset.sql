@@ -5,7 +5,7 @@
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
--- accounts: Number of accounts of the asset, including empty ones.
+-- accounts: Number of accounts of the asset, including empty accounts.
 -- venues: Number of venues with at least one account of the asset.
 -- example: select asset_id, is_custom_asset, total_text from holdings_by_asset order by all
 

@@ -6,7 +6,7 @@
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, venue_id, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
--- accounts: Number of accounts of the asset, including empty ones.
+-- accounts: Number of accounts of the asset, including empty accounts.
 -- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- example: select venue_id, asset_id, total_text from holdings_by_venue order by all
 

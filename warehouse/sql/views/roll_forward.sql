@@ -23,8 +23,8 @@
 -- decreased_text: The amount in decreased as exact text.
 -- closing: Amount in the closing book. 0 if the book does not have the asset.
 -- closing_text: The amount in closing as exact text.
--- accounts_new: Number of new accounts, including empty ones.
--- accounts_gone: Number of accounts that are gone, including empty ones.
+-- accounts_new: Number of new accounts, including empty accounts.
+-- accounts_gone: Number of accounts that are gone, including empty accounts.
 -- accounts_increased: Number of accounts with an increase.
 -- accounts_decreased: Number of accounts with a decrease.
 -- example: select asset_id, opening_text, closing_text from roll_forward order by all limit 10
