@@ -188,7 +188,7 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
         return ""
     files = publish.files_showing(layout, night.before)
     publish.mark(layout, night.after, replace(decision, withdrawn=files))
-    return f" {count_of(len(files), 'file')} on this machine show it and were marked with a note."
+    return f" A note was added to {count_of(len(files), 'file')} on this machine that show it."
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:

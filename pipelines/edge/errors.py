@@ -159,7 +159,7 @@ class ServerError(ApiResponseError):
 class UndocumentedError(ApiResponseError):
     """An error response that the API document does not describe."""
 
-    advice = "Nothing was read. The API document does not describe this. Contact the API's owner."
+    advice = "The API document does not describe this error, so nothing was read. Ask its owner."
 
 
 @dataclass(eq=False, repr=False)

@@ -39,8 +39,10 @@ def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
     check = verify_pack(desk.folder.root / "packs" / "2026-11.zip", VERSION)
     assert check.differences == []
     assert check.uncompared == [
-        "audit_trail.csv and index.html written by an older nightbook (0.0.0): compared only with "
-        "the manifest"
+        (
+            "audit_trail.csv and index.html written by an older nightbook (0.0.0): compared only "
+            "with the manifest"
+        )
     ]
     inputs = CloseInputs(month="2026-11", who="Di", now=now(LAST, 13), program_version=VERSION)
     again = close(desk.layout.database, desk.folder.root, inputs)

@@ -39,7 +39,9 @@ LIVE_COMPARISONS = (
 )
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
-Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits of a number, \ so the exact column next to it has the true amount. The column Digits shows whether the two are \ equal. A figure that begins with ~ has more digits than its cell shows.
+Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits, so the \
+exact column next to it has the true amount. The column Digits shows whether the two are \
+equal. A figure that begins with ~ has more digits than its cell shows.
 A blank amount means that the API does not state it, and a dash means zero. Different assets are \
 never added up.
 The columns to the right of the printed ones have the ID of the portfolio and the exact text of \

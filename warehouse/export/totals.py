@@ -29,9 +29,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """A figure from each place that states it, in plain digits. None means that a place does
-    not.
-    """
+    """A figure in plain digits, as each place states it. None means that a place lacks it."""
 
     kind: str
     of: str
@@ -48,9 +46,7 @@ class TotalLine:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTotals:
-    """The number of rows, the number of rounded rows, and the totals expected on an exhibit's
-    sheets.
-    """
+    """The rows, rounded rows and totals that are expected on an exhibit's sheets."""
 
     exhibit: Exhibit
     rows: int

@@ -87,9 +87,7 @@ class OpenBook:
 
     @property
     def of_snapshots(self) -> str:
-        """The SQL condition for the `ops` rows of this book's snapshot (for a firm, of each
-        source's snapshot).
-        """
+        """The SQL condition for the rows in `ops` about this book's snapshot (or snapshots)."""
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())

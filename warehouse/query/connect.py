@@ -85,9 +85,7 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for untrusted queries, which cannot change its limits. Raises like
-    `connect`.
-    """
+    """Open the warehouse for untrusted queries with fixed limits. Raises like `connect`."""
     connection = connect(
         database,
         with_lake=with_lake,
@@ -119,9 +117,7 @@ def records(connection: DuckDBPyConnection, query: str, *values: object) -> list
 def stream_records(
     connection: DuckDBPyConnection, query: str, values: object
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query as dictionaries with the column names as keys, fetched in
-    chunks.
-    """
+    """Yield the rows of a query as dictionaries by column name, fetched in chunks."""
     result = connection.execute(query, values)
     names = [column[0] for column in result.description or ()]
     while chunk := result.fetchmany(_CHUNK):

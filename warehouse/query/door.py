@@ -70,9 +70,7 @@ def open_book(
 
 
 def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that a path links to. Return the version's real path and a connection to
-    it.
-    """
+    """Open the version that a path links to. Return its real path and a connection."""
     # A publish may replace and remove the version before it is opened.
     for attempt in range(_ATTEMPTS):
         file = database.resolve()
@@ -181,8 +179,7 @@ class ReadOnlyBook:
         return to_polars(self.arrow(sql, params))
 
     def holdings(self, as_of: date | str | None = None, by: str = "portfolio") -> pd.DataFrame:
-        """Return the holdings by `portfolio`, `venue` or `asset`, from the newest book or a date's
-        book.
+        """Return holdings by `portfolio`, `venue` or `asset`, from the newest or a date's book.
 
         Raises `NoBookThatDay` if the date has no book.
         """
@@ -202,9 +199,7 @@ class ReadOnlyBook:
     def history(
         self, table: str, since: date | str | None = None, until: date | str | None = None
     ) -> pd.DataFrame:
-        """Return the rows of a table or view in schema `history`, for a date range or for all
-        dates.
-        """
+        """Return a table's or view's rows in schema `history`, for all dates or a date range."""
         if table not in self._histories:
             raise NotAQuestion(
                 f"There is no history of {table!r}. There is a history of "

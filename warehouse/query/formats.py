@@ -132,9 +132,7 @@ def distinct_names(names: tuple[str, ...]) -> list[str]:
 
 
 def as_table(answer: QueryResult) -> str:
-    """Format the result as a terminal table with right-aligned numbers and escaped control
-    characters.
-    """
+    """Format the result as a terminal table and escape control characters."""
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]

@@ -374,9 +374,7 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
 
 
 def _exact_amounts(values: Iterable[Any], source: str) -> "pd.Series[Any]":
-    """Convert values to a series of exact amounts. Raises `NotExact` if a value is not an
-    amount.
-    """
+    """Convert values to a series of exact amounts. Raises `NotExact` for other values."""
     converted = [
         value if type(value) is ExactAmount else _exact_amount(value, source) for value in values
     ]

@@ -54,8 +54,7 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of one query's columns, by index if the syntax tree has it, and otherwise by
-    name.
+    """The origins of a query's columns, by index if the syntax tree has it, else by name.
 
     `known` has the amount columns of the book. If the query uses a name twice, both origins are
     combined.
@@ -251,9 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that VALUES, a CTE or a subquery renames, or placeholders if they are
-    unknown.
-    """
+    """Return the columns that VALUES, a CTE or a subquery renames, or placeholders."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}

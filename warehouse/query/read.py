@@ -102,9 +102,7 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
 
 
 def query_error(error: duckdb.Error, message: str) -> QueryFailed:
-    """Return `QueryFailed` if the machine or DuckDB failed, or `NotAQuestion` if the query is
-    invalid.
-    """
+    """Return `NotAQuestion` if the query is invalid, or `QueryFailed` for other failures."""
     is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
     return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
 

@@ -56,9 +56,7 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return the display name of each field in a key. Unknown names in an unmapped key stay
-    folded.
-    """
+    """Return the display name of each field in a key. Unknown names stay folded."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -183,9 +181,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as its cell displays it. A name that is too long is truncated and has a
-    digest.
-    """
+    """Return a name as its cell displays it. A long name is truncated and gets a digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -406,9 +402,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the assets' other names by key. If a listed and a custom asset share an ID, the ID
-    alone means the listed asset.
-    """
+    """Return the assets' other names by key. A shared ID means the listed asset."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {

@@ -46,7 +46,7 @@ class HistoryAtRisk(Exception):
     def __init__(self, source: str, reason: str, problem: str) -> None:
         super().__init__(
             "The firm's book was not published, and readers still see the last version. Its file "
-            "must be rebuilt, but {source} cannot be read, and the nights of {source} in the file "
+            f"must be rebuilt, but {source} cannot be read, and the nights of {source} in the file "
             f"cannot be copied, because {problem}. Make {source} readable, or remove it from "
             f"{FIRM}, then rebuild the firm's book. The source cannot be read because {reason}."
         )

@@ -28,9 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: the SQL for its rows, their key within one asset, and the sum
-    columns.
-    """
+    """A view with published sums: the SQL of its rows, their key in an asset, and the sums."""
 
     name: str
     key: tuple[str, ...]
@@ -189,9 +187,7 @@ _REJECTS = "select request_no, path, reason, value from ops.rejects where snapsh
 
 
 class NightPruned(LookupError):
-    """The figures for the requested date were pruned. `known` is a message about the facts that
-    remain.
-    """
+    """The figures for the requested date were pruned. `known` describes the facts that remain."""
 
     exit_code = 1
 

@@ -114,9 +114,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_name(month: str, version: int) -> str:
-    """Return the file name of a pack. The name of a month's first version does not have a
-    number.
-    """
+    """Return the file name of a pack. A month's first version has no number in its name."""
     return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
 
 

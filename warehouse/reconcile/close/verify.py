@@ -191,9 +191,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that each ledger and recon.toml in a pack was read by a result, and has the expected
-    name.
-    """
+    """Check that a result read each ledger and recon.toml in a pack, and check the files' names."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}

@@ -181,9 +181,7 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return, for each convention that fits, the unsigned number and its count of written
-    decimals.
-    """
+    """Return the unsigned number and its written decimals, for each convention that fits."""
     # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
     # have one reading. A grouping character must be at every third digit or, as in India, at every
     # second digit before the last three. So `1,23` is not a grouped number.

@@ -1,6 +1,4 @@
-"""The rows of a sheet: their names, their labels, the total lines, and the skipped and rejected
-rows.
-"""
+"""The rows of a sheet: names, labels, total lines, and skipped and rejected rows."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ _DIGITS = re.compile("[0-9]")
 
 
 def _pandas() -> ModuleType:
-    """Import pandas when the first ledger is read, which saves 0.16 s on nights without a
-    ledger.
-    """
+    """Import pandas for the first ledger, which saves 0.16 s on nights without a ledger."""
     return importlib.import_module("pandas")
 
 
@@ -266,9 +262,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
 
 
 def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts, and no name is in two consecutive
-    rows.
-    """
+    """Return whether a column has blanks next to amounts, and no name in consecutive rows."""
     rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -471,9 +465,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield, for each name in a string, its exact spelling and one that allows any text around
-    it.
-    """
+    """Yield each name in a string: its exact spelling, and one that allows any text around it."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -652,8 +644,7 @@ def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Se
 
 
 def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
-    """Return a table of rows with the columns `number`, `line`, `cells` and one for each field's
-    name.
+    """Return a table of rows: `number`, `line`, `cells` and a column for each field's name.
 
     `number` counts from 0, and `line` is the row number that programs show.
     """

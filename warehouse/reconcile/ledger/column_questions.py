@@ -50,9 +50,7 @@ _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
-    """Raise `Ambiguous` if the export or the file's name implies a dimension that no column
-    states.
-    """
+    """Raise `Ambiguous` if the export or file name implies a dimension that no column states."""
     location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():

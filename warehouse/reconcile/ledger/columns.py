@@ -94,9 +94,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return each common value's row count, the number of distinct values, and the number of
-        rows.
-        """
+        """Return the row count of each common value, the distinct values and the rows."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -107,9 +105,7 @@ class LedgerBody:
         return values, different, len(cells)
 
     def values(self, column: int | None) -> list[str]:
-        """Return a column's common values that are not blank, or an empty list if `column` is
-        None.
-        """
+        """Return a column's common values without blanks, or an empty list for None."""
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:

@@ -248,9 +248,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the layer for the book's day, for the newest day before it, or else for the latest
-    day.
-    """
+    """Return the layer for the book's day, else for the newest day before it, else the latest."""
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:

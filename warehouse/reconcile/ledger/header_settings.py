@@ -93,9 +93,7 @@ class Profile:
 
 
 def profile_of(titles: Sequence[str]) -> Profile | None:
-    """Return the known export with this header, or None. If several match, prefer the longest
-    header.
-    """
+    """Return the known export with this header, or None. The longest matching header wins."""
     written = {fold(title) for title in titles}
     matching = [profile for profile in known_profiles() if profile.titles <= written]
     return max(matching, key=lambda profile: len(profile.titles), default=None)
@@ -158,9 +156,7 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field that a column's title names, or else the field that its lower row
-        names.
-        """
+        """Return the field that a column's title names, or else the field in its lower row."""
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
@@ -197,9 +193,7 @@ class Candidate:
         return dates if len(set(dates.values())) > 1 else {}
 
     def has_numbers(self, column: int) -> bool:
-        """Return whether most of a column's first cells contain numbers. Blank cells do not
-        count.
-        """
+        """Return whether most of a column's first cells are numbers. Blank cells do not count."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
         texts = [text_at(row, column) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)

@@ -131,7 +131,7 @@ def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
     if name.startswith(("~$", ".~lock.")):
         yield "it is a temporary file of a spreadsheet program", "low"
     if isinstance(path, Path) and path.is_symlink():
-        reason = f"it is a link, which may lead to any file: copy the file itself here, {settle}"
+        reason = f"it is a symbolic link, which is not read: copy the file itself here, {settle}"
         yield reason, "high" if path.exists() else "medium"
     if name.startswith("."):
         yield "it is a hidden file, because its name begins with a dot", "low"

@@ -174,8 +174,8 @@ def _opposites(
     ).fetchall()
     for pair in rows:
         for no, other in (pair, pair[::-1]):
-            cause = f"Nets to zero with {cases[other].id}: "
-            yield cases[no].id, cause + "a transfer, or free and locked, is not booked"
+            cause = f"Nets to zero with {cases[other].id}: a transfer, or a move between free and "
+            yield cases[no].id, cause + "locked, is not booked"
 
 
 def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
@@ -190,7 +190,7 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
-            message += f"the amount of that book. Put the ledger of {source.day} into the inbox in "
+            message += f"the amount in that book. Put the ledger of {source.day} into the inbox in "
             message += "place of this file, and run again"
             yield Notice("high", message, ledger.sources[file].place_name)
 

@@ -225,7 +225,7 @@ def require_few(
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.location for notice in rounding.proposals)
-        message += f"{rounded} seems to keep fewer digits than the book. The line states how many."
+        message += f"{rounded} seems to keep fewer digits than the book. The line says how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
         "The ledger may belong to a different book or day, or its positions may have different "

@@ -107,9 +107,8 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
         raise NotReconciled(
             f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] state the part of "
             "the book that a file covers, and only that part would be compared. To name a column "
-            "instead, write its title under {headings}. To add a different spelling, write it "
-            "under "
-            "[alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
+            f"instead, write its title under {headings}. To add a different spelling, write it "
+            "under [alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
             "nothing was changed."
         )
     return Scope(files=tuple(files))

@@ -145,9 +145,7 @@ def why_not_accept(
 def take_signatures(
     record: Record, workbook: WorkbookEdits, settings: CloseSettings
 ) -> list[Notice]:
-    """Store the signatures in a workbook for its result. Return notices about refused
-    signatures.
-    """
+    """Store the signatures in a workbook for its result. Return notices about refusals."""
     run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:

@@ -17,7 +17,7 @@ LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
-PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping and keeps its spaces
+PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # no escaping, spaces are kept
 _PLAIN = re.compile(PLAIN)
 # Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If a
 # text already looks like an escape, its first underscore is escaped too, because spreadsheets would
