@@ -18,7 +18,7 @@ MORE_THAN_ORIGIN = (
 )
 PLAIN_HTTP = "uses plain http, which is allowed only for connections to this machine. Use https."
 NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
-INVISIBLE = "contains a line break or an invisible character. Copy only the value."
+INVISIBLE = "contains a line break or an invisible character. Copy it again."
 MAX_SECRET_SIZE = 64 * 1024  # bytes
 
 # Control and format characters, surrogates, line and paragraph separators. They are invisible, so

@@ -21,10 +21,10 @@ ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
         ({"NIGHTBOOK_API_URL": ""}, "NIGHTBOOK_API_URL is not set"),
         (
             {"NIGHTBOOK_API_URL": "http://api.example.com"},
-            "plain http, which is allowed only to this machine",
+            "plain http, which is allowed only for connections to",
         ),
         ({"NIGHTBOOK_API_KEY": ""}, "NIGHTBOOK_API_KEY is not set"),
-        ({"NIGHTBOOK_API_SECRET": ""}, "NIGHTBOOK_API_SECRET_FILE is not set"),
+        ({"NIGHTBOOK_API_SECRET": ""}, "nor NIGHTBOOK_API_SECRET_FILE is set"),
         ({"NIGHTBOOK_TIMEZONE": "Mars/Olympus"}, "NIGHTBOOK_TIMEZONE is 'Mars/Olympus'"),
         ({"NIGHTBOOK_SCHEDULE": "at night"}, "NIGHTBOOK_SCHEDULE is 'at night'"),
         ({"NIGHTBOOK_CONCURRENCY": "many"}, "NIGHTBOOK_CONCURRENCY is 'many'"),

@@ -75,8 +75,8 @@ def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watche
     assert keeper("accept", f"{THIRD:%Y%m%d}T021500Z", "--why", "two accounts").code == 0
     query = "select severity, words from findings where kind = 'account_repeated'"
     words = (
-        f'Account "{match[2]}" is listed 2 times for BTC with the same amounts, so that this '
-        f"counts more than once: {match[1]}."
+        f'Account "{match[2]}" is listed 2 times for BTC with the same amounts, which may '
+        f"be counted more than once: {match[1]}."
     )
     assert json.loads(keeper("query", query, "--format", "json").out) == [
         {"severity": "high", "words": words}

@@ -206,7 +206,7 @@ def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> 
         if line.startswith("✗ settings")
     ]
     assert len(complaints) == 3
-    assert complaints[0] == "NIGHTBOOK_ALERT is not a setting. Do you mean NIGHTBOOK_ALERTS?"
+    assert complaints[0] == "NIGHTBOOK_ALERT is not a setting. Did you mean NIGHTBOOK_ALERTS?"
 
 
 def test_dagster_is_not_asked_where_it_never_ran(

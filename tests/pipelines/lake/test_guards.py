@@ -178,7 +178,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         GOOD,
         {"differing_totals": ["balances sum BTC trading"]},
         (
-            "1 control totals of the landed JSON and the lake differ, the first for balances sum "
+            "control totals of the landed JSON and the lake differ: 1, the first for balances sum "
             "BTC trading. See ops.control_totals"
         ),
     ),
@@ -543,7 +543,9 @@ def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> N
 def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layout: Layout) -> None:
     """If it alone moves counts and totals too far, it is named with all that it moves."""
     [reason] = second_night(layout, portfolios_of(3, first=1), portfolios_of(4))
-    assert reason.startswith("1 portfolio is new: p0; with them accounts rose from 18 to 54 (")
+    assert reason.startswith(
+        "1 portfolio is new: p0; including new portfolios, accounts rose from 18 to 54 ("
+    )
     assert "the totals of 3 of 3 assets rose by more than a fifth" in reason
 
 
@@ -553,7 +555,7 @@ def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> No
     small = portfolios_of(2, first=1)
     missing, new = second_night(layout, [*small, *portfolios_of(1, first=9)], [*large, *small[1:]])
     assert missing == "1 portfolios that held money are missing: p9"
-    assert new.startswith("1 portfolio is new: p0; with them ")
+    assert new.startswith("1 portfolio is new: p0; including new portfolios, ")
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -222,7 +222,7 @@ def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> No
     reject(other, "wrong")
     before, own = shelf.list(""), files(other)
     for problems in (shelve(other, shelf).problems, fetch(Layout(other), shelf).problems):
-        assert [("newer than this one" in each, SECOND in each) for each in problems] == [
+        assert [("newer than the version here" in each, SECOND in each) for each in problems] == [
             (True, True)
         ]
     assert (shelf.list(""), files(other)) == (before, own)

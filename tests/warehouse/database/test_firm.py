@@ -167,7 +167,7 @@ def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Hom
     book = homes.publish("alpha", "beta", day=date(2026, 11, 22))
     [told] = [each for each in book.nights if each.source == "beta"]
     assert told.state == UNREADABLE
-    assert "BTC on 2026-11-22: 5 there, 6 here" in told.reason
+    assert "BTC on 2026-11-22: 5 expected, 6 found" in told.reason
     assert any("beta cannot be read" in change for change in book.changes)
     kept = homes.ask("select amount_text from history.balances where source = 'beta' order by all")
     assert kept == [("11",), ("2.25",)]
@@ -309,7 +309,7 @@ def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
     ) == [("alpha", False), ("beta", True)]
 
 
-@pytest.mark.parametrize("reason", ["damaged", "other columns"])
+@pytest.mark.parametrize("reason", ["damaged", "different columns"])
 def test_nothing_is_published_that_would_lose_a_source_that_is_away(
     homes: Homes, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:

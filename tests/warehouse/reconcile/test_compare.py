@@ -264,7 +264,7 @@ def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
     again = desk.run()
     assert (again.digest, again.run_id) == (first.digest, first.run_id)
     assert desk.breaks()[0]["episode"] == 1
-    assert any("same file as alpha.csv" in one.message for one in again.notices)
+    assert any("same content as alpha.csv" in one.message for one in again.notices)
     (desk.folder.inbox / "beta.csv").unlink()
     assert desk.run().files[0].read_bytes() == made
 

@@ -835,8 +835,8 @@ def _reason_of_error(name: str, error: str) -> str:
         shown = "" if error == NO_VALUE else f" ({error})"
         return (
             f"the {name} is a formula without a result{shown[:40]}. If it is a name that begins "
-            "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, open "
-            "the file in its program and save it"
+            "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, "
+            "recalculate it in its program"
         )
     return f"the {name} is an error cell: {error}"[:200]
 

@@ -416,7 +416,7 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
         ('negative_word = "Short"', "needs the setting `sign`"),
         ('unit_column = "Unit"\nunit_words = { k = "0" }', "'k' is 0, expected a factor above 0"),
         ('unit_column = "Unit"\nunit_words = { k = 1000 }', "expected a string"),
-        ('keep_rows = { S = ["a"] }\nskip_rows = { S = ["a"] }', "names 'a' of 'S' under"),
+        ('keep_rows = { S = ["a"] }\nskip_rows = { S = ["a"] }', "has 'a' of 'S' under both"),
         ('unit_column = "Unit"', "no column 'Unit', which is set for the unit"),
         ('skip_rows = { S = ["a"] }', "no column 'S', which is set for keep_rows or skip"),
     ],

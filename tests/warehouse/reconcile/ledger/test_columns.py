@@ -111,7 +111,7 @@ def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> N
     desk.put(ledger(BOOK), name)
     desk.settle(f'[late.2026-11-20]\n"{name}" = "used"\n')
     (notice,) = desk.run().notices
-    words = "the ledger is as of 2026-11-19, and the book is as of 2026-11-20. It was used"
+    words = "the ledger is as of 2026-11-19, but the book is as of 2026-11-20. It was used"
     assert (notice.severity, notice.location) == ("high", name)
     assert notice.message.startswith(words)
 

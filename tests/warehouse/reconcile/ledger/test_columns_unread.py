@@ -278,7 +278,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a flat spreadsheet of OpenDocument without a table": (
         lambda at: (at.put(WHOLE), at.put("<office:document/>", "more.fods")),
-        "more.fods does not have a table",
+        "more.fods does not contain a table",
     ),
     "a bank's XML": (
         lambda at: (at.put(WHOLE), at.put("<?xml version='1.0'?><Document/>", "camt.xml")),

@@ -216,7 +216,7 @@ def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> 
         ("ledger.xlsx", b"<html><table></table></html>", "web page"),
         ("ledger.csv", b"<!DOCTYPE html><html></html>", "web page"),
         ("ledger.xlsx", b"PK\x03\x04 half", "half of it was copied"),
-        ("ledger.csv", b"hello\n", "does not have a table"),
+        ("ledger.csv", b"hello\n", "does not contain a table"),
     ],
 )
 def test_case_38_a_file_that_is_no_ledger_says_what_it_is(

@@ -147,7 +147,7 @@ def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
     """What OpenDocument repeats to the end of a sheet counts only as far as one is filled."""
     rows = open_row(filled(1) + nothing(16_383)) + open_row(nothing(16_384), 1_048_575)
     (desk.folder.inbox / "other.ods").write_bytes(table(rows))
-    with pytest.raises(NotReconciled, match=r"other\.ods does not have a table"):
+    with pytest.raises(NotReconciled, match=r"other\.ods does not contain a table"):
         desk.run()
 
 

@@ -69,7 +69,7 @@ def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     desk.settle(answer(asked.value.line) + "\n")
     done = desk.run()
     (told,) = [notice for notice in done.notices if notice.severity == "high"]
-    assert f"as of {BEFORE}, and the book is as of {DAY}" in told.message
+    assert f"as of {BEFORE}, but the book is as of {DAY}" in told.message
     summary = openpyxl.load_workbook(done.files[0])["Summary"]
     assert any(told.message in str(cell.value) for row in summary for cell in row)
 

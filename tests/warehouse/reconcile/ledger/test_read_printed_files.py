@@ -85,7 +85,9 @@ def test_columns_of_spaces_that_are_not_proven_are_a_question(
     write: Write, read: Read, lines: str
 ) -> None:
     """One line that does not fit may be cut in a wrong place: nothing is read before the answer."""
-    with pytest.raises(Ambiguous, match="is a table in columns made of spaces") as asked:
+    with pytest.raises(
+        Ambiguous, match="is a table whose columns are separated by spaces"
+    ) as asked:
         read(write(lines, "spool.txt"))
     assert asked.value.line.startswith('[file."spool.txt"]\ncolumn_starts = [1, ')
 

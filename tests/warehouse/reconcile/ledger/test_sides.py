@@ -329,7 +329,9 @@ def test_comparing_nothing_is_never_green(desk: Desk) -> None:
     assert banner(ran.files[0]) == ("0 open breaks (0 in total); 0 of 3 positions compared", RED)
     standing = service.status(desk.folder.root).run
     assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
-    with pytest.raises(NotReconciled, match="compared no position, so there is nothing to sign"):
+    with pytest.raises(
+        NotReconciled, match="did not compare any position, so there is nothing to sign"
+    ):
         service.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
 
 

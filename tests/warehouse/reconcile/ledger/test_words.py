@@ -181,11 +181,11 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
     ("own", "words"),
     [
         ("[field\n", "it is not TOML"),
-        ("[field.asset.en]\nx = 3\n", "each line must be like"),
+        ("[field.asset.en]\nx = 3\n", "each line must look like"),
         ("[field]\nasset = [3]\n", "3, which is not a word"),
         ('[field]\nowner = ["x"]\n', "field.owner does not exist, expected one of field.portfolio"),
         ('[field]\nasset = ["X"]\nvenue = ["x"]\n', "'x' is in field.venue and in field.asset"),
-        ("field = 3\n", "each line must be like"),
+        ("field = 3\n", "each line must look like"),
     ],
 )
 def test_a_bad_file_of_words_is_refused(own: str, words: str) -> None:

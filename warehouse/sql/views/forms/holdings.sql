@@ -3,10 +3,10 @@
 -- Sums are exact. If a sum does not fit into DECIMAL(38,18), the number is NULL and the column
 -- ..._text has the sum.
 --
--- free: Sum of the free amounts of all documented balance kinds. 0 if the API states no such
+-- free: Sum of the free amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
 -- free_text: The amount in free as exact text.
--- locked: Sum of the locked amounts of all documented balance kinds. 0 if the API states no such
+-- locked: Sum of the locked amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
 -- locked_text: The amount in locked as exact text.
 -- other: Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if there are
