@@ -64,7 +64,7 @@ class ServiceCheck:
 
 
 def now_ms() -> int:
-    """Return this machine's clock time in Unix milliseconds."""
+    """Return this machine's time in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -135,7 +135,7 @@ class EdgeClient:
         self.close()
 
     def seconds_until_deadline(self) -> float | None:
-        """Return the seconds until the deadline, or None if there is none."""
+        """Return the seconds until the deadline, or None if there is no deadline."""
         return self._limiter.seconds_until_deadline()
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class EdgeClient:
     ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
         """Yield every call with its response or error, in the order in which they finish.
 
-        If the key is refused, nothing more is sent, and the remaining calls get the same error. If
+        If the key is rejected, nothing more is sent, and the remaining calls get the same error. If
         the caller stops reading early, the client is closed. At most `concurrency` calls are
         running or waiting to be read, but while a call waits for its next attempt, another call may
         start. So a failing call does not delay the others.

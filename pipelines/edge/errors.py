@@ -1,4 +1,4 @@
-"""Errors of the API client, grouped by the action they require.
+"""The API client's errors, grouped by the action they require.
 
     EdgeError
     ├── ConnectionFailed          wait, or fix the network, the address or the certificate
@@ -13,17 +13,15 @@
     │   └── UndocumentedError     ask the owner of the API
     ├── MalformedResponse         ask the owner of the API
     ├── ResponseTooLarge          raise the limit if the response is genuine
-    ├── UnexpectedRedirect        set the new address of the service
-    ├── DeadlineExceeded          give the pull more time, or find the slow part
-    ├── CircuitBreakerOpen        the service is down, so run again when it is back
-    ├── ClientClosed              create a new client
-    ├── SpoolFailed               make room on the disk
-    ├── InvalidId                 correct the ID; nothing was sent
-    ├── InvalidCredential         correct the key or the secret; nothing was sent
-    └── InvalidOrigin             correct the address of the API; nothing was sent
+    ├── UnexpectedRedirect        set the service's new address ├── DeadlineExceeded          give
+    the pull more time, or find the slow part ├── CircuitBreakerOpen        the service is down, so
+    run again when it is back ├── ClientClosed              create a new client ├── SpoolFailed
+    make room on the disk ├── InvalidId                 correct the ID; nothing was sent ├──
+    InvalidCredential         correct the key or the secret; nothing was sent └── InvalidOrigin
+    correct the API address; nothing was sent
 
 An error is built from its fields, which are also its `args`, so errors can be pickled. No error
-contains a key, a secret, a signature or the headers of a request.
+contains a key, a secret, a signature or request headers.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -39,7 +37,7 @@ class ErrorEntry:
 
 
 def quote_text(text: str, length: int = 200) -> str:
-    """Quote an external string on one line, truncated, with control characters escaped."""
+    """Quote an external string on one line, truncate it, and escape its control characters."""
     shown = text if len(text) <= length else text[:length] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return f"'{escaped}'"
@@ -55,18 +53,18 @@ def _describe_last(failure: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Base class for errors of calls that did not return a usable response.
+    """Base class for errors from API calls that returned no usable response.
 
-    `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` counts the requests that
-    were sent for the call.
+    `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` is the number of requests
+    sent for the call.
     """
 
     def __post_init__(self) -> None:
         self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
     def copy_with(self, **changes: Any) -> Self:
-        """Return a copy with changed fields and no traceback. Ignore fields that do not exist."""
-        # Traceback frames contain the request, and the request contains the key.
+        """Return a copy with the given changes and no traceback. Ignore unknown fields."""
+        # The copy has no traceback, because its frames contain the request, which contains the key.
         names = {item.name for item in fields(self)}
         return replace(self, **{name: value for name, value in changes.items() if name in names})
 
@@ -87,7 +85,7 @@ class ConnectionFailed(EdgeError):
         return (
             f"{self.request_line}: no response {_count_attempts(self.attempts)} ({self.reason}). "
             "Nothing was read. Check the address (NIGHTBOOK_API_URL), the network and the "
-            "certificate of the service, then run again."
+            "service's certificate, then run again."
         )
 
 
@@ -123,7 +121,7 @@ class TimestampRefused(ApiResponseError):
 
 
 class AuthenticationFailed(ApiResponseError):
-    """The API does not know the key, or the signature does not match it (§5.3). All calls stop."""
+    """The API rejects the key, or the signature does not match the key (§5.3). All calls stop."""
 
     advice = (
         "Nothing was read, and no more requests were sent, because the service might lock the "
@@ -133,7 +131,7 @@ class AuthenticationFailed(ApiResponseError):
 
 
 class AccessDenied(ApiResponseError):
-    """The key is valid but may not read this resource (§7: ACCESS_DENIED with 400 and with 401)."""
+    """The key is valid but may not read this resource (§7: ACCESS_DENIED with 400 or 401)."""
 
     advice = "Nothing was read. Ask the owner of the key for access to this resource."
 
@@ -159,7 +157,7 @@ class ServerError(ApiResponseError):
 class UndocumentedError(ApiResponseError):
     """An error response that the API document does not describe."""
 
-    advice = "The API document does not describe this error, so nothing was read. Ask its owner."
+    advice = "The API document does not list this error. Nothing was read. Ask the API's owner."
 
 
 @dataclass(eq=False, repr=False)
@@ -213,7 +211,8 @@ class UnexpectedRedirect(EdgeError):
 class DeadlineExceeded(EdgeError):
     """No time is left for this call, because its next attempt would start after the deadline.
 
-    `cause` is the reason as a sentence without a full stop, for example an outage and its start.
+    `cause` is the reason as a sentence without a full stop, for example an outage and its start
+    time.
     """
 
     request_line: str
@@ -307,7 +306,7 @@ class InvalidOrigin(EdgeError, ValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
+        return f"the API address {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
 
 
 def describe_problem(error: EdgeError | None) -> str:

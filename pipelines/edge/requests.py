@@ -79,7 +79,7 @@ def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Build the call `GET /venues/{id}/instruments` (§4.5). None as `kind` means all kinds."""
+    """Build the call `GET /venues/{id}/instruments` (§4.5). If `kind` is None, list all."""
     query = () if kind is None else _check_query((("type", kind),))
     path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)

@@ -32,10 +32,10 @@ def signature(secret: str, payload: bytes) -> str:
 
 
 class Credentials:
-    """An API key and its secret (§5), which cannot be printed or pickled. Compares by identity.
+    """An API key and its secret (§5). Cannot be printed or pickled, and compares by identity.
 
-    Raises `InvalidCredential` if key or secret is empty, or contains characters that cannot be sent
-    or seen.
+    Raises `InvalidCredential` if the key or the secret is empty, or contains characters that cannot
+    be sent or seen.
     """
 
     __slots__ = ("_key", "_secret")
@@ -70,7 +70,7 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Hide key, secret and signatures in a string, in case a server sent them back.
+        """Hide the key, the secret and signatures in a string, in case a server sent them back.
 
         This includes the beginning of a truncated value, because long names in an envelope are
         truncated.
@@ -92,7 +92,7 @@ def _remove(value: str, text: str) -> str:
 
 
 def _encodings(value: str) -> dict[str, None]:
-    """Return a string in all forms (plain, JSON, URL, misread as Latin-1), longest form first."""
+    """Return all encoded forms of a string (plain, JSON, URL, misread Latin-1), longest first."""
     forms = (
         value,
         json.dumps(value)[1:-1],

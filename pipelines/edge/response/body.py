@@ -20,14 +20,14 @@ from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_tex
 MAX_IN_MEMORY = 1 << 20
 
 # In bytes. A decompression step returns at most this much, so the size limit stops a zip bomb
-# before it fills up the memory.
+# before it fills the memory.
 _MAX_STEP = 1 << 16
 _GZIP_WINDOW = 31  # 15 bits for the window, plus 16 for a gzip header and a checked trailer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits for a response's size and duration.
+    """Limits on a response's size and duration.
 
     `wire` and `decoded` are bytes. `connect`, `read` and `attempt` are seconds. `attempt` limits
     the whole attempt, but every `pace` bytes received add one second. So a large body has enough
@@ -65,7 +65,7 @@ def decode_body(
     Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
     signatures from the header before an error quotes it.
     """
-    # Remove secrets before changing the case, because a lower-case key would not be found.
+    # Remove secrets before converting to lower case, because a lower-case key would not be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
     received = _limit_size(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
@@ -172,7 +172,7 @@ class Body:
         self._memory = bytearray()
         if self._map is not None:
             # If a record still refers to the map, closing it raises BufferError. The map is then
-            # freed with the last of these records.
+            # freed together with the last of these records.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None

@@ -25,22 +25,20 @@ import numpy as np
 from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
 
-# These limits keep a hostile body from filling the memory.
+# These limits prevent a hostile body from using up all memory.
 MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
 MAX_RECORD_SIZE = 1 << 27  # maximum bytes per record, because each record is decoded in memory
-MAX_MEMBER_SIZE = 1 << 21  # maximum bytes of any member except `data` in a body that is walked
-_MAX_DECODED_MEMBER = (
-    1 << 20
-)  # maximum bytes of a member that is decoded (any member except `data`)
+MAX_MEMBER_SIZE = 1 << 21  # maximum bytes per member of a walked body, except for `data`
+_MAX_DECODED_MEMBER = 1 << 20  # maximum bytes per decoded member, which is any member except `data`
 
 _CHUNK = 1 << 20
-_MIN_WALKED = 1 << 24  # Bodies with more bytes are walked step by step.
+_MIN_WALKED = 1 << 24  # Bodies larger than this are walked step by step.
 _RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
-_MIN_SLICED = 4096  # if the average record has more bytes, slice records by position
+_MIN_SLICED = 4096  # slice records by position if they are larger than this on average
 _COMMA = ord(",")
-# The bytes before the list, the bytes between the list and `meta`, and the number of bytes at the
-# end of a body that are searched for `meta`.
+# The bytes before the list, the bytes between the list and `meta`, and how many bytes at the end of
+# a body to search for `meta`.
 _OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -86,8 +84,8 @@ def read_envelope(
     """
     commas = _check_encoding(body, is_ascii=is_ascii)
     # Every record except the last is followed by a comma, so `commas` also limits the number of
-    # records. A body with many commas is walked, because otherwise a long list of `{}` would become
-    # millions of objects.
+    # records. A body with many commas is walked, because decoding a long list of `{}` at once would
+    # create millions of objects.
     walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
     if with_records and not walk and (envelope := _read_list_and_meta(body)):
         return envelope
@@ -118,7 +116,8 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
         return [envelope.data]
     if envelope.records is not None:
         return envelope.records
-    # If the walk has located the records, slice large ones instead of scanning them again.
+    # If the walk has located the records and they are large, slice them instead of scanning them
+    # again.
     view, spans = memoryview(envelope.data), envelope.spans
     if spans is not None and len(spans) // 2 * _MIN_SLICED < len(view):
         return [
@@ -190,8 +189,8 @@ def _parse_float(text: str) -> float:
 
 def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
     """Read a body that contains just a list followed by `meta`. Return None for any other body."""
-    # All bytes around the two values are known, and each of the two is checked to be a single JSON
-    # value. So there are no other members and no duplicate keys.
+    # All bytes around the two values are known, and each of the two is a valid JSON value. So there
+    # are no other members or duplicate keys.
     view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
@@ -203,7 +202,7 @@ def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
         _require_strict_member("meta", envelope.meta)
         _require_opening("meta", envelope.meta, b"{")
     except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # Return None, because the general method finds and describes the same defect.
+        return None  # The general method then finds the same defect and describes it.
     return envelope
 
 
@@ -230,7 +229,7 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
             _require_new(key.text, members)
             members[key.text] = raw
         return members
-    raise MalformedResponse(f"not a JSON object in the shape of the envelope: {reason}")
+    raise MalformedResponse(f"not a JSON object with the envelope's structure: {reason}")
 
 
 def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
@@ -249,7 +248,7 @@ def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
             # This does not copy the body if it is a single chunk.
             chunk = bytes(body[start : start + _CHUNK])
             commas += 0 if is_large else _count_commas(chunk)
-            # ASCII needs no decoding, unless the previous chunk ended within a character.
+            # ASCII needs no decoding, unless the previous chunk ended in the middle of a character.
             if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
                 decoder.decode(chunk)
             if len(chunk) == _CHUNK and chunk.isspace():
@@ -323,7 +322,7 @@ class _Walk:
 
     def _read_member(self) -> None:
         if self._peek() != b'"':
-            raise MalformedResponse(f"a key was expected at byte {self._position}")
+            raise MalformedResponse(f"expected a key at byte {self._position}")
         start, end = self._skip_value(MAX_RECORD_SIZE)
         key: str = msgspec.json.decode(self._view[start:end], type=str)
         _require_new(key, self.members)
@@ -353,7 +352,7 @@ class _Walk:
         return start, self._position
 
     def _skip_value(self, limit: int) -> tuple[int, int]:
-        """Skip the next value and return its start and end. `limit` is in bytes."""
+        """Skip the next value, of at most `limit` bytes, and return its start and end."""
         self._peek()
         start = self._position
         self._position += _value_length(self._view[start : start + limit], limit)
@@ -366,7 +365,7 @@ class _Walk:
         return start, end
 
     def _peek(self) -> bytes:
-        """Skip white space and return the next byte, or nothing at the end."""
+        """Skip white space and return the next byte, or no bytes at the end of the body."""
         space = _SPACE.match(self._view, self._position)
         self._position = space.end() if space else self._position
         return bytes(self._view[self._position : self._position + 1])
@@ -381,9 +380,9 @@ class _Walk:
 
 
 def _value_length(view: memoryview, limit: int) -> int:
-    """Return the length of the first value in bytes, including white space after the value."""
-    # msgspec decodes one value. If data follows it, the error contains the position of that data,
-    # and also proves that the value is valid.
+    """Return the first value's length in bytes, including the white space after it."""
+    # If data follows the first value, msgspec's error contains the position of that data. The error
+    # also proves that the value itself is valid.
     try:
         msgspec.json.decode(view, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Rules that judge from a member's name and value whether a response is complete.
+"""Rules that use a member's name and value to judge whether a response is complete.
 
 The API document describes neither pages (§4.6) nor partial responses, so the names of such members
 are not known in advance. The rules judge a member by the words in its name.
@@ -15,8 +15,8 @@ from typing import Any
 class Evidence(Enum):
     """A hint's conclusion about whether the response is complete.
 
-    `PAGE` is a page position, which alone proves nothing. It counts only if no hint is `COMPLETE`.
-    An `INCOMPLETE` hint always counts.
+    `PAGE` is a page position, which proves nothing by itself. It counts only if no hint is
+    `COMPLETE`. An `INCOMPLETE` hint always counts.
     """
 
     COMPLETE = "complete"
@@ -28,8 +28,9 @@ class Evidence(Enum):
 class Hint:
     """The result of judging a member or header.
 
-    `code` is stored in the nights' manifests, and lessons that a person taught refer to it. So it
-    never changes, even if its wording is poor. `describe` returns the wording for people.
+    `code` never changes, even if its wording is poor, because it is stored in the nights'
+    manifests, and lessons that a person taught refer to it. `describe` returns the wording for
+    people.
     """
 
     evidence: Evidence
@@ -41,8 +42,8 @@ class Member:
     """A member or header to judge.
 
     `words` are the lower-case words in its name. `count_records` returns the number of records in
-    the response, or None if it is not a list. `resource` is the kind of the records, for example
-    `portfolios`. `in_page` is True if the member is inside an object that describes a page.
+    the response, or None if the response is not a list. `resource` is the kind of record, for
+    example `portfolios`. `in_page` is True if the member is inside an object that describes a page.
     """
 
     words: frozenset[str]
@@ -68,7 +69,7 @@ _MESSAGES = {
     BEFORE.code: "indicates a previous page",
     LATER.code: "shows that this is not the first page",
     SEVERAL.code: "shows that there are several pages",
-    OTHER_COUNT.code: "states a different number of records than the response has",
+    OTHER_COUNT.code: "does not match the number of records in the response",
     LEFT_OUT.code: "indicates that something is missing",
     IN_PAGE.code: "names a page, and nothing shows that it is the only page",
     MORE_RECORDS.code: "contains records outside of `data`",
@@ -105,8 +106,8 @@ _INCOMPLETE = _words(
 _FLAGS = _words("partial truncated incomplete")
 _COMPLETE = _words("complete completeness exhaustive coverage")
 _INCOMPLETE_VALUES = _words("partial partially truncated incomplete degraded")
-# A name that contains one of these words is not about pages, whatever else it contains, for example
-# `rateLimit` or `nextUpdateAt`.
+# A name with one of these words, for example `rateLimit` or `nextUpdateAt`, is not about pages,
+# whatever else it contains.
 _UNRELATED = _words(
     "rate ratelimit quota throttle request requests retry retries attempt attempts time timing "
     "timestamp timeout ms millis seconds latency duration elapsed took generated date at update "
@@ -137,19 +138,19 @@ def split_name(name: str) -> frozenset[str]:
     return _split_name(name[:_MAX_NAME_LENGTH])
 
 
-# The cache is limited, so that a server cannot fill the memory by sending new names.
+# The cache is limited, so that a server cannot exhaust the memory by sending new names.
 @lru_cache(maxsize=4096)
 def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
-    # Split names written as one word (`hasmore`) into known words, longest first. Leave a word
-    # unchanged if it cannot be split completely.
+    # Split a name written as one word (`hasmore`) into known words, longest first. Leave the name
+    # unchanged if parts of it are not known words.
     for word in (word.lower() for word in _WORD.findall(name)):
         name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(name_words)
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a member's name shows that the member and its content are not about pages."""
+    """Return whether a member's name shows that neither it nor its content is about pages."""
     return bool(words & _UNRELATED)
 
 
@@ -236,7 +237,8 @@ def _judge_count(member: Member, number: int | None) -> Hint | None:
     if number is None:
         return IN_PAGE
     # A count that differs from the number of records is the strongest hint. An equal count proves
-    # something only if its name refers to all records (`total`), not the returned ones (`rows`).
+    # that the response is complete only if its name refers to all records (`total`), not to the
+    # returned ones (`rows`).
     if number != count:
         return OTHER_COUNT
     return COMPLETE if words & _TOTAL else None

@@ -1,7 +1,7 @@
 """Hints that a response is one of several pages, or incomplete for another reason.
 
-The API document describes neither (§4.6), so hints may be in `meta`, other envelope members or in
-the headers. Some hints prove that the response is complete, for example `hasMore: false`. This
+The API document describes neither (§4.6), so hints may be in `meta`, in other envelope members or
+in the headers. Some hints prove that the response is complete, for example `hasMore: false`. This
 module does not send or receive anything.
 """
 
@@ -36,8 +36,8 @@ from pipelines.edge.response.hints import (
 
 ENVELOPE, META = "$", "meta"
 MAX_DEPTH = 64
-# The maximum number of hints per response. Without it, a body with a million keys would fill the
-# manifest.
+# The maximum number of hints per response. Without a limit, a body with a million keys would fill
+# the manifest.
 MAX_HINTS = 40
 
 _MAX_EXAMPLE = 120  # a hint quotes at most this many characters of a value
@@ -115,7 +115,7 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
 
 
 class _Reader:
-    """A reader of hints in one response. It counts the records only if a hint needs the number."""
+    """A reader for the hints in one response. It counts records only if a hint needs the count."""
 
     def __init__(self, envelope: Envelope, resource: str) -> None:
         self._envelope, self._resource = envelope, resource

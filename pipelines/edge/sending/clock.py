@@ -17,7 +17,7 @@ MAX_CORRECTION = 24 * 3_600_000
 # because a server may refuse timestamps from the future. (In one of 12 runs without this margin, 5
 # requests were refused.)
 SAFETY_MARGIN = 2_000
-# In milliseconds. If the skew differs more than this from the last correction, the clock has
+# In milliseconds. If the skew differs from the last correction by more than this, the clock has
 # jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
@@ -105,7 +105,7 @@ class Clock:
 
 
 def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
-    """Measure the skew from the `Date` header of a response.
+    """Measure the skew from a response's `Date` header.
 
     `sent` and `received` are this machine's time in Unix milliseconds. Returns None if the response
     has no valid `Date`, or has an `Age`, because a cached response has an old date.

@@ -51,10 +51,10 @@ _LOST_CONNECTIONS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """A response with any status. `headers` are the headers of the response, not of the request.
+    """A response with any status. `headers` are the response headers.
 
     `sent` and `received` are this machine's time in Unix milliseconds. `signed_with` is the clock
-    correction with which the request was signed, in milliseconds, or None.
+    correction used to sign the request, in milliseconds, or None.
     """
 
     status: int
@@ -79,11 +79,11 @@ class HttpResponse:
 class ApiResponse:
     """A checked, successful response. The caller closes its `body`.
 
-    `sent_at` and `received_at` are in UTC, by the corrected clock. `skew_ms` is the correction with
-    which the request was signed, in milliseconds (positive if the server is ahead), or None. `size`
-    (bytes) and `sha256` describe the body after content decoding. `truncation_hints` indicate that
-    the response may be incomplete. `measured_skew` is the skew according to the `Date` header, or
-    None for lists of instruments, because there are many of them.
+    `sent_at` and `received_at` are in UTC, by the corrected clock. `skew_ms` is the correction used
+    to sign the request, in milliseconds (positive if the server is ahead), or None. `size` (bytes)
+    and `sha256` describe the body after content decoding. `truncation_hints` indicate that the
+    response may be incomplete. `measured_skew` is the skew according to the `Date` header, or None
+    for lists of instruments, because there are many of them.
     """
 
     call: Call
@@ -151,14 +151,14 @@ class Sender:
         return failure
 
     def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
-        """Return a success's envelope (§2.9), or the error that the response represents (§7)."""
+        """Return a successful response's envelope (§2.9), or the error to raise (§7)."""
         scrub = self.credentials.scrub
         return check_response(call, request_line, response.status, response.body, scrub)
 
     def success(
         self, call: Call, response: HttpResponse, envelope: Envelope, attempts: int
     ) -> ApiResponse:
-        """Build a call's result from its response and the envelope that `check` returned."""
+        """Build a call's result from its response and the envelope returned by `check`."""
         offset, scrub = response.signed_with or 0, self.credentials.scrub
         resource = call.operation.partition("_")[2]
         return ApiResponse(
@@ -244,7 +244,7 @@ def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, s
 
 
 def _spool(write: Callable[..., None], *piece: bytes) -> None:
-    """Write to the body. Raises `SpoolFailed` if the disk is full or fails."""
+    """Write a piece of the body. Raises `SpoolFailed` if the disk is full or fails."""
     try:
         write(*piece)
     except OSError as error:

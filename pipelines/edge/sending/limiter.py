@@ -1,4 +1,4 @@
-"""Limits shared by all calls of a client: slots, pace, circuit breaker, retry budget, deadline.
+"""Limits that all of a client's calls share: slots, pace, circuit breaker, retries, deadline.
 
 An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (§5.3).
 All limits are checked while the slot is held. If calls were checked before they queue, a whole
@@ -29,9 +29,9 @@ MAX_PROBES = 2
 # Seconds before the first probe. Each further probe waits three times as long, up to a minute.
 FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
 
-# The retry budget: 50 retries for the whole client, plus one for every 10 successes. Measured with
-# 500 failing calls: 5 attempts per call send 2,500 requests, a shared budget of 50 retries sends
-# 550, and a circuit breaker checked inside the slot sends 8.
+# The retry budget: 50 retries for the whole client, plus one for every 10 successes. In a test with
+# 500 failing calls, 5 attempts per call sent 2,500 requests. A shared budget of 50 retries reduced
+# them to 550, and a circuit breaker checked inside the slot to 8.
 RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
 
 # When the server throttles us, multiply the rate (requests per second) by this factor.
@@ -40,7 +40,7 @@ SLOWDOWN = 0.7
 # throttled us (within 10 %). If the server allows 4 requests per second, it then throttles about 1
 # request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
-# Requests per second. Even a server that always throttles gets two requests per minute.
+# Requests per second. Even if the server throttles every request, we send two per minute.
 MIN_RATE = 1 / 30
 # Requests per second. Above this rate, requests are not paced.
 UNLIMITED_RATE = 500.0
@@ -68,12 +68,12 @@ class Limiter:
     `closed` is set. `sleep` waits some seconds. Setting `closed` interrupts the default `sleep`.
     """
 
-    # Until the API has accepted the key, only one request is in progress at a time, so a wrong key
-    # is sent once. While requests fail in a row, failed requests and requests in progress together
-    # never exceed `BREAKER_THRESHOLD`. So the number of requests to a service that is down is
-    # `BREAKER_THRESHOLD + MAX_PROBES`, and with a deadline one more per minute. A probe requests a
-    # resource that works on other nights, not one that just failed, so a dead venue does not cost
-    # us the other venues.
+    # Until the API has accepted the key, only one request is in progress at a time, so that a wrong
+    # key is sent only once. While requests fail in a row, failed requests and requests in progress
+    # together never exceed `BREAKER_THRESHOLD`. So a service that is down receives
+    # `BREAKER_THRESHOLD + MAX_PROBES` requests, and one more per minute if there is a deadline. A
+    # probe requests a resource that works on other nights, not one that just failed, so that we can
+    # still read the other venues if one is down.
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Limiter:
             None  # time (UTC) of the first failure since the last success
         )
         self._slots_at_failure = self._latest_good_slot = 0
-        # Pace. Requests are numbered in the order in which they are sent, because a request sent
+        # Pace. Requests are numbered as they are sent, because the response to a request sent
         # before the last slowdown says nothing about the new pace.
         self._rate: float | None = None
         self._throttled_rate = 0.0
@@ -110,7 +110,7 @@ class Limiter:
         self._throttles = self._throttles_in_a_row = 0
 
     def seconds_until_deadline(self) -> float | None:
-        """Return the seconds until the deadline, or None if there is none."""
+        """Return the seconds until the deadline, or None if there is no deadline."""
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     def pause(
@@ -155,7 +155,7 @@ class Limiter:
     def deadline_error(
         self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
     ) -> DeadlineExceeded:
-        """Build the error for a call that has no time left, including the cause.
+        """Build the error for a call that ran out of time, including the cause.
 
         `requested` is the wait that the API asked for, in seconds.
         """
@@ -225,7 +225,7 @@ class Limiter:
         return self._failures >= BREAKER_THRESHOLD
 
     def _next_probe_wait(self) -> float:
-        """Count a probe if the circuit breaker is open. Return the seconds before it, or 0."""
+        """Count a probe and return its wait in seconds, or return 0 if the breaker is closed."""
         if not self._is_breaker_open():
             return 0.0
         self._probes += 1
@@ -247,7 +247,8 @@ class Limiter:
         """Record a response from a working service, even if it refused the request."""
         with self._changed:
             self._latest_good_slot = max(self._latest_good_slot, slot_number)
-            # A request sent before the last failure says nothing about the time after the failure.
+            # The response to a request sent before the last failure does not show that the service
+            # has recovered.
             if slot_number > self._slots_at_failure:
                 self._failures = self._probes = 0
                 self._failing_since = None
@@ -300,8 +301,8 @@ class Limiter:
             with self._changed:
                 now = self._monotonic()
                 send_time = max(now, self._paused_until)
-                # Each request reserves its own time, `1 / rate` after the previous one, so that
-                # waiting threads send evenly instead of all at once.
+                # Each request reserves its own send time, `1 / rate` seconds after the previous
+                # one, so that waiting threads send at even intervals instead of all at once.
                 if self._rate is not None:
                     send_time = max(send_time, self._next_send_time)
                     self._next_send_time = send_time + 1 / self._rate
@@ -327,8 +328,8 @@ class Limiter:
                 return
             self._throttles_in_a_row = 0
             if self._rate is not None:
-                # Near the rate that was throttled, speed up slowly, so that requests approach the
-                # limit without being throttled every few seconds.
+                # Near the rate at which the server throttled us, speed up slowly, so that we
+                # approach the limit without being throttled every few seconds.
                 is_near = NEAR * self._throttled_rate <= self._rate <= self._throttled_rate / NEAR
                 rate = self._rate * (CAREFUL_SPEEDUP if is_near else SPEEDUP)
                 self._rate = rate if rate < UNLIMITED_RATE else None

@@ -34,19 +34,19 @@ MAX_THROTTLES = 30
 MAX_REQUESTED_WAIT = 60.0
 # Seconds. The backoff doubles, starting at the first value, up to the second.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# Seconds. If the wait for a probe is longer, report it, because nothing else happens meanwhile.
+# Seconds. Report longer waits for a probe, because nothing else happens in the meantime.
 REPORTED_WAIT = 15.0
 # The cheapest request that every night sends anyway (§4.3).
 PROBE = list_venues()
-MAX_TARGET = 160  # messages show at most this many characters of a path with its query
+MAX_TARGET = 160  # messages show at most this many characters of a path and query
 
 
 class RetryMode(enum.Enum):
-    """A limit for a call's retries. Without a deadline, every call is `BRIEF`."""
+    """A limit on a call's retries. Without a deadline, every call is `BRIEF`."""
 
-    BRIEF = "brief"  # a few attempts, because a person is waiting
-    OPTIONAL = "optional"  # a few attempts while the service is up, any number while it is down
-    REQUIRED = "required"  # until the deadline, because the night fails without this response
+    BRIEF = "brief"  # only a few attempts, because a person is waiting
+    OPTIONAL = "optional"  # a few attempts while the service is up, but any number while it is down
+    REQUIRED = "required"  # retry until the deadline, because the night fails without this response
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class RetryingSender:
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
         if isinstance(response, EdgeError):
-            if limiter.closed.is_set():  # Closing the client has interrupted the connection.
+            if limiter.closed.is_set():  # The attempt failed because the client was closed.
                 raise ClientClosed(request_line)
             failed = FailedAttempt(response, request_number)
         else:
@@ -256,7 +256,7 @@ class RetryingSender:
     # Decisions after a failed attempt
 
     def _wait_before_retry(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Return how long the call waits before its next attempt, or raise its error."""
+        """Return how long the call waits before its next attempt, or raise the call's error."""
         if isinstance(failed.error, TimestampRefused):
             return self._correct_clock(state, failed)
         if failed.is_throttled:
@@ -350,12 +350,12 @@ class RetryingSender:
 
 
 def backoff(failures: int, draw: float) -> float:
-    """Return the seconds to wait after a number of failures in a row.
+    """Return the seconds to wait after this many failures in a row.
 
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
     0.5 to 60 seconds, so that callers that failed together do not retry together.
     """
-    # Ten doublings reach the maximum, and the number cannot overflow.
+    # Ten doublings are enough to reach the maximum, and the limit prevents an overflow.
     doublings = min(failures - 1, 10)
     return draw * min(MAX_BACKOFF, FIRST_BACKOFF * 2.0**doublings)
 
