@@ -37,7 +37,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """The key of an amount within its account: bucket and state, as in the `balances` table."""
+    """An amount's key within its account: bucket and state, as in the `balances` table."""
 
     bucket: str
     state: str
@@ -99,7 +99,7 @@ def landed_positions(
     """Return all positions for an asset in a portfolio's record.
 
     `asset` is the asset's ID, and whether it is a custom asset. Raises `landing.DamagedFile` if the
-    landed bytes are not the bytes that were received.
+    landed bytes differ from the received bytes.
     """
     answers = manifest.responses_of("list_portfolios")
     progress = Tally(say, len(answers), "landed answers", BYTES)
@@ -200,7 +200,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccou
 def _amounts(
     cut: _Cut, account: Raw, balance: Any, place: JsonPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
-    """Yield all amounts in a balance, including undocumented ones, as text and JSON element."""
+    """Yield all amounts in a balance, even undocumented ones, as strings and JSON elements."""
     if not isinstance(balance, Members) or balance.repeated:
         return
     for bucket, part in balance.items():
@@ -241,7 +241,7 @@ PARTS = _parts()
 
 
 class Amounts(NamedTuple):
-    """Amounts in long form: index of the account, bucket, state and text."""
+    """Amounts in long form: account index, bucket, state and amount string."""
 
     accounts: Any
     buckets: pa.Array

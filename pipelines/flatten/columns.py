@@ -29,7 +29,7 @@ from warehouse.storage.parquet import WrittenFile, conform
 
 
 class UnfitValue(NamedTuple):
-    """A value that does not fit into its column.
+    """A value that does not fit in its column.
 
     `row` is the value's index in the batch. If the value is `legal`, it is noted as inexact.
     Otherwise the tolerant reader reads the batch.
@@ -131,7 +131,7 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 def pick_columns(
     table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    """Build a batch of a table. Also return the values that do not fit into their columns.
+    """Build a table's batch. Also return the values that do not fit in their columns.
 
     A column comes from `computed` if `computed` has its name, otherwise from `sources`.
     """
@@ -186,7 +186,7 @@ def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """The rows of one batch by table, the values that do not fit into columns, and the keys.
+    """One batch's rows by table, the values that do not fit in their columns, and the keys.
 
     `locate` takes a value that does not fit, and the positions of the batch's records in their
     responses. It returns the index of the outermost record in the batch, and the JSON path of the
@@ -217,8 +217,7 @@ class Resource:
     settle: Settle | None = None
 
 
-# Assign each amount and time to one table: the table whose rows are the records that contain the
-# value.
+# The table and column that store each amount and timestamp, by source field.
 COLUMNS: tolerant_reader.Columns = {
     column.source: (table.name, column.name)
     for table in BOOK
@@ -341,7 +340,7 @@ class Parts:
 
     @property
     def tables(self) -> dict[str, WrittenFile]:
-        """The files of all eight tables."""
+        """The files for all eight tables."""
         return {**self.portfolios.tables, **self.venues.tables}
 
     @property

@@ -1,7 +1,8 @@
 """Flattening of a landed snapshot into staged Parquet, as a pure function of its landed bytes.
 
 A snapshot has two parts: portfolios (five tables) and venues (three tables). Each part stages its
-tables and then `<part>.json`, which has its counts, sums and findings. The guards read both parts.
+tables and then `<part>.json`, which contains the part's counts, sums and findings. The guards read
+both parts.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ from warehouse.storage.parquet import Writer, WrittenFile
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
     """Stage portfolios, integrations, positions, accounts and balances. Return facts about them.
 
-    Raises `landing.DamagedFile` if the landed bytes are not the bytes that were received.
+    Raises `landing.DamagedFile` if the landed bytes differ from the received bytes.
     """
     notes = Notes()
     elements, written = portfolio_tables(layout, manifest, notes, say)
@@ -114,7 +115,7 @@ def flatten_venues(
 class _Instruments:
     """The instruments of all venues in a snapshot, from typed and untyped lists.
 
-    `empty` has the venues whose lists were read and are empty.
+    `empty` contains the venues whose lists were read but are empty.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue, the instruments in typed lists, and those only in the untyped list."""
+        """Yield each venue with its typed instruments and those only in the untyped list."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)

@@ -116,7 +116,7 @@ def _balances(
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return the key columns that distinguish records of the same parent."""
+    """Return the key columns that distinguish records with the same parent."""
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
@@ -163,7 +163,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return the content of a record from the tolerant reader, regardless of key order."""
+    """Return a record's content from the tolerant reader, regardless of key order."""
     return text_of(_members(value), canonical=True)
 
 

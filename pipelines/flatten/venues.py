@@ -30,8 +30,7 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# The fields of an instrument, besides its ID, that both a venue and an instrument list contain
-# (2.7).
+# Besides the ID, the instrument fields that both a venue and an instrument list contain (2.7).
 TYPE, NAME = "type", "displayName"
 # Embedded instruments by venue, with these two fields. A venue without an embedded list has no
 # entry.
@@ -51,7 +50,7 @@ def unequal(
     more: set[str],
     listed: list[pa.StructArray],
 ) -> list[tuple[str, str, str]]:
-    """Return all differences between a venue's lists of instruments, sorted.
+    """Return all differences between a venue's instrument lists, sorted.
 
     Each difference has the venue, the instrument, and either the list without the instrument or the
     field that differs. `typed` has the IDs in typed lists, and `more` has the IDs that are only in
@@ -68,7 +67,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield the instruments that differ between venue and list, and the field that differs."""
+    """Yield each instrument that differs between venue and list, and the field that differs."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):
@@ -83,7 +82,7 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
 def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
-    """Return rows, with type and name, for the embedded instruments that are not in any list."""
+    """Return rows with type and name for the embedded instruments that are not in any list."""
     # The order of a list has no meaning. If a venue embeds an instrument twice with different
     # fields, use the alphabetically first type and then the first name, with null last.
     stated: dict[str, tuple[str | None, str | None]] = {}
@@ -149,7 +148,7 @@ def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Eleme
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 
-# If a venue's list of instruments is empty, its last known rows are used for this long.
+# If a venue's instrument list is empty, use its last known rows for this long.
 BELIEVED_AFTER = timedelta(days=7)
 
 

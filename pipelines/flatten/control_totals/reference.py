@@ -1,4 +1,4 @@
-"""A careful count of landed records, one by one. It includes only records that become rows.
+"""An independent count of the landed records that become rows, made one record at a time.
 
 The module decodes plain JSON, and shares no code with the readers except the depth limit. Numbers
 are ignored, because no field is a number. Objects with a repeated key are ignored too. In a
@@ -19,7 +19,7 @@ Raw = msgspec.Raw
 
 
 class Sum(NamedTuple):
-    """The asset and bucket that a sum is for."""
+    """The key of a sum: an asset and a bucket."""
 
     asset_id: str
     is_custom_asset: bool
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PortfolioCount:
-    """The row counts of one portfolio, and its amounts for each asset and bucket."""
+    """One portfolio's row counts, and its amounts for each asset and bucket."""
 
     identity: str
     integrations: int
@@ -79,7 +79,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def portfolio(raw: Raw) -> PortfolioCount | None:
-    """Count the rows of a portfolio. Return None if the portfolio itself does not become a row."""
+    """Count a portfolio's rows. Return None if the portfolio itself does not become a row."""
     tree = _record(raw)
     if tree is None:
         return None
