@@ -41,7 +41,7 @@ class CatalogAddress:
 
     @property
     def place(self) -> str:
-        """The catalog's address without user and password."""
+        """The catalog's address without the user and the password."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -54,7 +54,7 @@ def is_catalog_option(name: str) -> bool:
 def read_catalog(
     variables: Mapping[str, str], shelf: StoreAddress | None, complaints: list[str]
 ) -> CatalogAddress | None:
-    """Return the address of the catalog, or None if it is not set. Add problems to `complaints`."""
+    """Return the catalog's address, or None if it is not set. Add problems to `complaints`."""
     url = variables.get(SETTING, "").strip()
     namespace = variables[NAMESPACE].strip()
     if not _PLAIN.fullmatch(namespace):
@@ -71,7 +71,7 @@ def read_catalog(
         is_fit = False
     if not is_fit:
         complaints.append(
-            f"{SETTING} is not the address of a catalog: use postgresql://user@host/database "
+            f"{SETTING} is not a catalog address: use postgresql://user@host/database "
             "or the https address of a REST catalog."
         )
     if shelf is None:
@@ -114,7 +114,7 @@ class NoCatalog(NotRegistered):
         super().__init__(
             f"The Iceberg catalog in {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
             "published here and on the shelf. Nothing was registered. The next run registers the "
-            "missing nights. Check that the catalog is running, that user and password are "
+            "missing nights. Check that the catalog is running, that the user and password are "
             "correct, and that the user may create tables, for example with nightbook doctor."
         )
 

@@ -38,7 +38,7 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
+REFUSED = 409  # a REST catalog's HTTP status if a table has changed in the meantime
 # HTTP statuses of a REST catalog that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
 # Environment variables that configure a store, each with its pyiceberg option.
@@ -56,7 +56,7 @@ STORE = {
 def open_catalog(
     uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
 ) -> Any:
-    """Open the catalog at an address. A PostgreSQL catalog keeps table metadata on the shelf.
+    """Open the catalog at an address. A PostgreSQL catalog stores table metadata on the shelf.
 
     `options` has the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
@@ -116,7 +116,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
 
 
 def _reason(error: Exception, secrets: Collection[str]) -> str:
-    """Return a driver's message on one line, without secrets and query strings."""
+    """Return a driver's message on one line, without secrets or query strings."""
     text = " ".join(str(getattr(error, "orig", None) or error).split())
     for secret in sorted(secrets, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
@@ -126,7 +126,7 @@ def _reason(error: Exception, secrets: Collection[str]) -> str:
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
-    """Commit changes to several tables, all or none. Raises `Conflict` if a table has changed.
+    """Commit all changes to several tables, or none. Raises `Conflict` if a table has changed.
 
     A REST catalog that can only commit one table at a time changes the tables in the given order.
     """
@@ -145,7 +145,7 @@ def _name(transaction: Any) -> str:
 
 
 def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
-    """Write new metadata for all tables, then point the catalog to it in one transaction."""
+    """Write new metadata for all tables, then make the catalog use it in one transaction."""
     staged = []
     for transaction in transactions:
         table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only

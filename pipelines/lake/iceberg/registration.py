@@ -82,12 +82,12 @@ def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
 
 
 def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
-    """Return the newest row for each snapshot."""
+    """Return the latest row for each snapshot."""
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return all nights of each date that has missing or outdated nights in the gate table."""
+    """Return all nights for each date with nights missing or outdated in the gate table."""
     # Read only new manifests, because there are thousands of manifests after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [

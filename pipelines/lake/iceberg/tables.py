@@ -45,7 +45,7 @@ NIGHTS = Table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        ordinal("sequence", "nightbook", "Number of the row for this snapshot, starting at 0."),
+        ordinal("sequence", "nightbook", "Row number within this snapshot, starting at 0."),
         text(
             "state",
             "nightbook",
@@ -60,7 +60,7 @@ NIGHTS = Table(
         text(
             "files",
             "nightbook",
-            "Digest of the files that are registered for the snapshot. Empty if there are none.",
+            "Digest of the files registered for the snapshot. Empty if there are none.",
         ),
     ),
 )
@@ -100,7 +100,7 @@ def ids(table: Table) -> dict[str, int]:
 
 
 def schema(table: Table) -> Schema:
-    """Return the schema of a table, with its columns ordered by id."""
+    """Return a table's schema, with the columns ordered by id."""
     # The order matters, because a catalog numbers a new table's columns itself, starting at 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])
@@ -120,7 +120,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
     )
     with contextlib.suppress(
         TableAlreadyExistsError
-    ):  # another machine has already created the table
+    ):  # another machine may have created the table already
         catalog.create_table(
             identifier(namespace, table.name),
             schema=schema(table),
@@ -130,7 +130,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
 
 
 def _check(existing: Any, table: Table) -> None:
-    """Add the missing columns of a table, and compare all others with the contract."""
+    """Add a table's missing columns, and compare all others with the contract."""
     wanted = {field.name: field for field in schema(table).fields}
     lacking = [name for name in wanted if name not in existing.schema().column_names]
     if lacking:
