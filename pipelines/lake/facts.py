@@ -43,7 +43,7 @@ class Slice:
 
 
 def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
-    """Return the slices that moved between two files of balances, ordered by kind and identity.
+    """Return the slices that moved between two balance files, ordered by kind and identity.
 
     `without` has the portfolios to leave out.
     """
@@ -69,12 +69,12 @@ def _by_clock(manifest: Manifest) -> Iterator[DateDoubt]:
         yield DateDoubt(
             "clocks differ",
             f"the date is uncertain: it is {manifest.snapshot_date} by the server's clock, but "
-            f"{manifest.machine_date} by this machine's clock. Check the clock of this machine",
+            f"{manifest.machine_date} by this machine's clock. Check this machine's clock",
         )
 
 
 def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateDoubt]:
-    """Yield a doubt if a night begins before the previous one, because a clock was moved back."""
+    """Yield a doubt if a night started before the previous one because a clock was moved back."""
     for earlier in landed:
         if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
             continue
@@ -135,7 +135,7 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """Yield the reasons from the last judgement that has reasons."""
+    """Yield the reasons from the latest judgement that has any."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
@@ -180,7 +180,7 @@ _REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAccounts:
-    """The accounts of a venue that are listed more than once with the same amounts.
+    """A venue's accounts that are listed more than once with the same amounts.
 
     `share` is their share of the venue's list, as a decimal string from 0 to 1. `totals` has the
     amounts that are counted more than once, by asset. `first` names one of the accounts.
@@ -194,7 +194,7 @@ class RepeatedAccounts:
 
 
 def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
-    """Return the repeated accounts of each venue, from the Parquet files of one night."""
+    """Return each venue's repeated accounts, from one night's Parquet files."""
     with open_files({"accounts": accounts, "balances": balances}) as connection:
         rows = connection.execute(_REPEATED).fetchall()
     return [
@@ -219,7 +219,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios that are in only one of two books, and the slices of those in both books.
+    """The portfolios that are in only one of two books, and the slices of portfolios in both books.
 
     `missing` has the portfolios that held money in the earlier book and are gone. `new` has the
     portfolios that are not in the earlier book.
@@ -266,8 +266,8 @@ class Facts:
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
         """Return the facts that are stored in a manifest."""
-        # An older manifest lacks some facts. Large facts are not converted, because years of
-        # manifests are read.
+        # Older manifests lack some facts. Do not convert large facts, because we read years of
+        # manifests.
         known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
         changes = content.get("portfolio_changes", {})

@@ -35,11 +35,11 @@ YOUNG = 10
 MOST = Decimal("0.75")  # A night with a larger loss is always held.
 YOUNG_FLOOR = Decimal(
     "0.4"
-)  # low enough to hold a night that lost half of its book, from the second night on
+)  # low enough to hold even the second night if half of its book is missing
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen if its total lost more than this share. It has risen if the reverse move would
-# be a fall.
+# An asset has fallen if its total dropped by more than this share. It has risen if the opposite
+# change would count as a fall.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change in a single asset is a finding, not a reason to hold a night
 FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes in a count are ignored.
@@ -67,7 +67,7 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return each measure's move since an earlier book, as a decimal string from 0 to 1."""
+    """Return how far each measure moved since an earlier book, as decimal strings from 0 to 1."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
@@ -85,8 +85,8 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
-    # With few known nights, the floor is higher, because the largest move so far is not typical
-    # yet.
+    # The floor is higher while few nights are known, because the largest move so far may not be
+    # typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
     if things:  # If only a few things are counted, each of them is a large share.
         single = Decimal(1) / things
@@ -95,7 +95,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
 
 
 def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """Yield the move of each measure since an earlier book."""
+    """Yield each measure's move since an earlier book."""
     for table in COUNTS:
         yield from _counts(table, facts, before)
     yield from _assets(facts, before)
@@ -176,7 +176,8 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
     `past` has the accepted nights before this one, oldest first.
     """
     # The night is compared with the last book. If that book is suspect, the night is also compared
-    # with the last book that is not. Moves hold the night only if all comparisons give reasons.
+    # with the last book that is not suspect. Moves hold the night only if every comparison gives a
+    # reason.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])
@@ -336,7 +337,7 @@ def _compare(
 
 
 def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Reason]:
-    """Yield a single reason for all moves that were caused by new portfolios."""
+    """Yield a single reason for all moves caused by new portfolios."""
     if change.new and moved:
         verb = "is" if len(change.new) == 1 else "are"
         yield Reason(
@@ -396,7 +397,7 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Markers for the innermost list in a path, each with the table for the records in that list.
+# Markers for the innermost list in a path, each with the table that stores the list's records.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
@@ -423,14 +424,14 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return the affected share of a list. Records that were rejected as a whole have no row."""
+    """Return the share of a list that the rejects affect. Some rejected records have no row."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
 def everywhere(manifest: Manifest, parts: Parts) -> dict[str, str]:
-    """Return the messages of the defects that all records of a list share, by defect key.
+    """Return the messages of defects that all records in a list share, by defect key.
 
     A key is for example `list_venues createdAt: text was expected`.
     """

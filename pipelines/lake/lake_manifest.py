@@ -1,4 +1,4 @@
-"""Sealing of a flattened snapshot, which writes its nightly tables, holdings and manifest.
+"""Sealing a flattened snapshot, by writing its nightly tables, holdings and manifest.
 
 `lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
 and the counts. It is written last and contains its own digest.
@@ -65,7 +65,7 @@ BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 @dataclass(frozen=True, slots=True)
 class LakeManifests:
-    """A cache of the landed nights and the lake's manifests for the duration of one command.
+    """A cache of landed nights and lake manifests, used during one command.
 
     Manifests do not change, so each is read only once, although a command needs them to judge a
     night and again to publish it. The command reports its decisions through `note`.
@@ -92,19 +92,19 @@ class LakeManifests:
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Replace a cached night with the same night after a decision."""
+        """Update a cached night after a decision."""
         if self._landed:
             self._landed[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
-        """Return the manifest of a snapshot. Raises `landing.DamagedFile`."""
+        """Return a snapshot's manifest. Raises `landing.DamagedFile`."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
 def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
-    """Write the nightly tables, the holdings and the manifest of a flattened snapshot."""
+    """Write a flattened snapshot's nightly tables, holdings and manifest."""
     layout = known.layout
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
@@ -151,7 +151,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
 
 
 def sealed_ids(layout: Layout) -> set[str]:
-    """Return the ids of the snapshots that have a manifest in the lake."""
+    """Return the IDs of the snapshots that have a manifest in the lake."""
     if not layout.manifests.is_dir():
         return set()
     names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and paths are slower
@@ -159,22 +159,22 @@ def sealed_ids(layout: Layout) -> set[str]:
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """Read the lake's manifest of a snapshot. Raises `landing.DamagedFile`."""
+    """Read a snapshot's lake manifest. Raises `landing.DamagedFile`."""
     return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
-    """Return the facts of the nights that were accepted before a snapshot was taken, oldest first.
+    """Return facts about the nights accepted before a snapshot was taken, oldest first.
 
     If `last` is given, stop after that many nights that are not suspect. Nights that are compared
-    with the snapshot have all their facts. Other nights have only their moves, which determine the
-    limits.
+    with the snapshot include all facts. Other nights include only their moves, because the limits
+    depend on them.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # Read manifests only of the newest nights, back to the latest night that is not suspect. The
-    # limits depend on all nights, but only on their moves, which are cached.
+    # Read only the manifests of the newest nights, back to the latest night that is not suspect.
+    # The limits depend on all nights, but only on their moves, which are cached.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -207,7 +207,7 @@ def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return, for each book in `compared`, the slices that have moved since that book."""
+    """Return the slices that have moved since each book in `compared`, by snapshot ID."""
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
@@ -247,7 +247,7 @@ def _portfolio_changes(
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
-    """Return some portfolios' share of a book: their total and number of accounts per asset."""
+    """Return the given portfolios' share of a book: their total and account count per asset."""
     with open_files({"holdings": holdings}) as connection:
         totals = connection.execute(_TOTALS_OF, [portfolios]).fetchall()
         accounts = connection.execute(_ACCOUNTS_OF, [portfolios]).fetchall()

@@ -41,7 +41,7 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The short name with which a person can revoke the lesson."""
+        """The short name that a person uses to revoke the lesson."""
         return lesson_id(self.reason.key)
 
 
@@ -67,7 +67,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Return, for each reason key, the largest share of a book that lessons accept as harmless."""
+    """Return the largest share of a book that lessons accept as harmless, by reason key."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:

@@ -35,7 +35,7 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """The content of a warehouse: its books (date, snapshot ID, files), nightly files and rows.
+    """A warehouse's content: books (date, snapshot ID, files), nightly files and rows.
 
     `nightly` maps each table to its file for each snapshot. `digests` contains the SHA-256 of all
     files, and `decided` contains the rows of `ops.DECIDED`.
