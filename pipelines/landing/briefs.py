@@ -20,7 +20,7 @@ from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from warehouse.storage.layout import Layout, edition, written_aside
 
-# Columns of `ops.snapshots` that are counts, each with the count's name in the lake manifest.
+# The count columns in `ops.snapshots`, each with its name in the lake manifest.
 IN_LAKE = {
     "portfolio_count": "portfolios",
     "account_count": "accounts",
@@ -116,8 +116,9 @@ class Briefs:
 
         Adding or deleting a snapshot changes the date folder's modification time.
         """
-        # Two changes within one clock tick get the same time. So cache the list only if the folder
-        # is older than the newest date's folder, because then any later change gets a later time.
+        # Two changes within one clock tick get the same timestamp. So cache the list only if the
+        # folder is older than the newest date's folder, because any later change then gets a later
+        # timestamp.
         now = edition(folder)
         day = self._cache.days.get(folder[-_DAY:])
         if day is None or day.folder != now:
@@ -174,7 +175,7 @@ def _read(path: Path) -> _Cache:
 
 
 def _row(manifest: Manifest, sealed: Mapping[str, Any]) -> Row:
-    """Return the columns of `ops.snapshots` that decisions do not change. Times are strings."""
+    """Return the `ops.snapshots` columns that decisions do not change. Timestamps are strings."""
     counts = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
     return {
         "started_at": manifest.started_at,

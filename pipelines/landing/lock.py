@@ -30,7 +30,7 @@ class WrongOwner(Exception):
         me = name_of(os.geteuid())
         super().__init__(
             f"{layout.home} belongs to {name_of(owner)}, and you are {me}. {doing} did not start, "
-            f"and nothing was written, because {name_of(owner)} could not overwrite files of {me}. "
+            f"and nothing was written, because {name_of(owner)} could not overwrite {me}'s files. "
             f"Run the command as {name_of(owner)} (sudo -u {name_of(owner)} nightbook ...), or "
             f"first give the whole home to {me}: chown -R {me} {layout.home}"
         )
@@ -44,7 +44,7 @@ def require_owner(layout: Layout, doing: str) -> None:
 
 
 def name_of(user: int) -> str:
-    """Return a user's name, or the user number if there is no name, for example in a container."""
+    """Return a user's name, or the user ID if there is no name (for example, in a container)."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -116,7 +116,7 @@ class HomeReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LockTimeout:
-    """The wait for a lock: its limit in seconds, and functions that sleep and report the wait."""
+    """The time limit for acquiring a lock, and functions that sleep and report the wait."""
 
     seconds: float = 0.0
     pause: Callable[[float], None] = lambda _: None

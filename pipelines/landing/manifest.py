@@ -13,8 +13,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.notices import ResponseNotice
 
-# The possible states of the recheck at the end of a pull, and then the possible results for a
-# portfolio that has left the list.
+# First the possible results of the recheck at the end of a pull, then the possible results for a
+# portfolio that has disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 # The purposes of requests.
@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """A snapshot's request and its result, as a row of `ops.requests`. Times are in UTC.
+    """One of a snapshot's requests and its result, as a row in `ops.requests`. Times are in UTC.
 
     `purpose` has four values. `book`: the tables are built from the response. `replaced`: the list
     was reread, because it had changed. `closing`: the response was only compared, not stored.
@@ -69,11 +69,11 @@ class RequestRecord:
 class Manifest:
     """A landed snapshot's manifest. Times are ISO 8601 in UTC. `origin` is the API's address.
 
-    `notices` are the texts of `signs`, which suggest that responses are incomplete (older manifests
-    have only `notices`). `stored` maps each compressed file to its SHA-256, because some bits of a
-    compressed file can change without changing the content. `started_at` is the start time by the
-    corrected clock. `machine_started_at` is the start time by this machine's clock, or None in
-    older manifests. `follows` is the newest earlier night that is or may become a book.
+    `signs` suggest that responses are incomplete, and `notices` contains their messages (older
+    manifests have only `notices`). `stored` maps each compressed file to its SHA-256, because some
+    bits of a compressed file can change without changing the content. `started_at` is the start
+    time by the corrected clock. `machine_started_at` is the start time by this machine's clock, or
+    None in older manifests. `follows` is the newest earlier night that is or may become a book.
     """
 
     snapshot_id: str
@@ -105,16 +105,16 @@ class Manifest:
 
     @property
     def is_date_doubtful(self) -> bool:
-        """Whether the server's and this machine's clocks give different business dates."""
+        """Whether the server's clock and this machine's clock disagree about the business date."""
         return self.machine_date != self.snapshot_date
 
     @property
     def book(self) -> list[RequestRecord]:
-        """The requests from which the tables are built."""
+        """The requests whose responses are used to build the tables."""
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def responses_of(self, operation: str) -> list[RequestRecord]:
-        """Return the book's requests for an operation that have a response."""
+        """Return the book's answered requests for an operation."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 

@@ -87,7 +87,7 @@ def snapshot_time(snapshot_id: str) -> datetime:
 
 @lru_cache(maxsize=1 << 18)
 def file_in(folder: Path, name: str) -> Path:
-    """Return a file's cached path. With years of nights, creating paths took most of the time."""
+    """Return a file's path from a cache, because creating paths for years of nights is slow."""
     return folder / name
 
 
@@ -138,12 +138,12 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def with_seal(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a JSON object that includes its own SHA-256."""
+    """Return a copy of a JSON object with its SHA-256 added."""
     return content | {SEAL: digest(content)}
 
 
 def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Read a file that `write` wrote. Raises `DamagedFile` if the file is missing or changed."""
+    """Read a file written by `write`. Raises `DamagedFile` if the file is missing or changed."""
     try:
         text = path.read_bytes()
     except PermissionError:  # without permission we cannot tell whether the file is damaged
@@ -166,13 +166,13 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
         problem = f"nothing readable ({type(error).__name__})"
         raise DamagedFile(path, problem, "a JSON object with its SHA-256", advice) from None
     if proof != expected:
-        raise DamagedFile(path, f"content of SHA-256 {proof}", f"{str(expected)[:64]}", advice)
+        raise DamagedFile(path, f"content with SHA-256 {proof}", f"{str(expected)[:64]}", advice)
     return content
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
     """Parse with msgspec. Return None if the content cannot be verified this way."""
-    # Parsing takes most of the time if a command reads the manifests of many nights.
+    # Use a fast parser, because commands that read many manifests mostly parse JSON.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)

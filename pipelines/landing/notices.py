@@ -16,7 +16,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 @dataclass(frozen=True, slots=True)
 class ResponseNotice:
-    """A sign that an operation's responses are incomplete: place, message, count and example.
+    """A sign of incomplete responses to an operation: place, message, count and example.
 
     `text` identifies the notice in `Manifest.notices` and in decisions.
     """
@@ -34,7 +34,7 @@ class ResponseNotice:
 
 
 class NoticeCounter:
-    """A counter for the signs that a night's responses are incomplete.
+    """A counter for signs that a night's responses are incomplete.
 
     It keeps the smallest example, so the order of responses does not matter.
     """
@@ -59,7 +59,7 @@ class NoticeCounter:
 
 
 def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[Reason]:
-    """Yield the reasons to hold a night with these notices, one for each sign.
+    """Yield the reasons to hold a night that has these notices, one reason per sign.
 
     `signs` contains the number of responses for each notice. A text without a sign comes from an
     older manifest, and is used unchanged.

@@ -72,7 +72,7 @@ class ReasonRequired(Exception):
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A decision: the new state, its author, the time (UTC) and the reasons.
+    """A decision on a snapshot: the new state, the author, the time (UTC) and the reasons.
 
     Empty fields are not stored. Older versions wrote neither `causes` nor a machine. `original` is
     the token of a lost decision that this decision replaces.
@@ -85,7 +85,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     causes: tuple[Reason, ...] = ()  # the guards' reasons, as data
     teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
     takes_back: tuple[str, ...] = ()  # keys of revoked lessons
-    # If this decision withdraws an acceptance, the files that were built from the night.
+    # files that were built from the night, if this decision withdraws its acceptance
     withdrawn: tuple[str, ...] = ()
     machine: str = ""
     original: str = ""
@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
-        """The snapshot's folder. Its `Path` is created on demand, because thousands are slow."""
+        """The snapshot's folder. Its `Path` is created on demand, because creating many is slow."""
         return Path(self.place)
 
     @property
@@ -123,13 +123,13 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state at the time of a later pull, so that a rebuild uses the same state."""
+        """Return the state at the time of a later pull. A rebuild must use the same state."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
-        """Return the decisions made by `moment`, plus all decisions by the guards."""
+        """Return the decisions made until `moment`, plus all decisions of the guards."""
         return [
             decision
             for decision in self.decisions
@@ -138,8 +138,8 @@ class Snapshot:
 
     def is_suspect_at(self, moment: datetime) -> bool:
         """Return whether the guards held the night for a reason that lessons cannot cover."""
-        # A person may have accepted such a night by mistake. So the night does not set any limits,
-        # and later nights are also compared with an earlier night.
+        # A person may have accepted such a night by mistake. So it must not set any limits, and
+        # later nights are also compared with a night before it.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -173,7 +173,7 @@ def read(folder: Path) -> Snapshot:
 
 @lru_cache(maxsize=1 << 16)
 def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
-    """Read a decision file. Cache it, because a command reads years of nights several times."""
+    """Read a decision file. Cached, because one command reads years of nights several times."""
     return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
 
 
@@ -189,7 +189,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 
 def newest(layout: Layout) -> str | None:
-    """Return the newest snapshot that is or may become a book. The next snapshot follows it."""
+    """Return the ID of the newest snapshot that is or may become a book."""
     for folder in reversed(list(night_folders.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
@@ -229,8 +229,8 @@ def decide(
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
     """Add a decision. Earlier decisions remain on record."""
-    # Clocks on different machines disagree. Give each new decision a later time than all before it,
-    # so that sorting by time gives the order in which people decided.
+    # Clocks on different machines disagree. Give each new decision a later time than all earlier
+    # ones, so that sorting by time shows the order in which people decided.
     times = (datetime.fromisoformat(decision.at) + _TICK for decision in snapshot.decisions)
     decision = Decision(
         state=state,
@@ -247,7 +247,7 @@ def decide(
 
 
 def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
-    """Store a new list of decisions on a snapshot. The list must include all existing decisions."""
+    """Store a snapshot's new list of decisions, which must include all existing decisions."""
     # A pruned night cannot be rebuilt, so the decision to prune stays last in the list, even if
     # other decisions were made later.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
@@ -256,7 +256,7 @@ def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapsh
 
 
 def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Merge two machines' decisions on one night into one list.
+    """Merge the decisions of two machines on the same night.
 
     If one list contains the other, it is returned unchanged. Otherwise the result is the union,
     sorted by time and then by token, so every machine gets the same list.
@@ -297,7 +297,7 @@ def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
     Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """
     if state not in (ACCEPTED, REJECTED):
-        raise ValueError(f"{state!r} is not a decision, use {ACCEPTED} or {REJECTED}")
+        raise ValueError(f"{state!r} is not a decision. Use {ACCEPTED} or {REJECTED}")
     if snapshot.state == state:
         return False
     if snapshot.state not in (HELD, ACCEPTED, REJECTED):
