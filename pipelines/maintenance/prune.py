@@ -1,4 +1,4 @@
-"""Deleting the oldest nights, here and on the shelf, according to limits that a person sets."""
+"""Deletion of the oldest nights, here and on the shelf, according to limits that a person sets."""
 
 import contextlib
 import errno
@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All nights, the nights to keep, the nights that no limit may delete, and the month ends."""
+    """All nights, the nights to keep, the nights that are never deleted, and the month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -275,7 +275,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield a night's files that pruning deletes."""
+    """Yield the files that pruning deletes for a night."""
     own = {night_folders.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
@@ -283,7 +283,7 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield a night's files that can be rebuilt.
+    """Yield a night's rebuildable files.
 
     The lake manifest comes first, because it lists the other files.
     """
@@ -300,7 +300,7 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
         path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
         if folder != layout.manifests:
-            with contextlib.suppress(OSError):  # Ignore the error of a folder that is not empty.
+            with contextlib.suppress(OSError):  # Ignore the error if a folder is not empty.
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
@@ -373,7 +373,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # Without a manifest, these objects are from a killed run.
+            marked.append(snapshot)  # If there is no manifest, a killed run left these objects.
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems

@@ -81,7 +81,7 @@ def _session() -> Iterator[SparkSession]:
     # Do not import modules from the working folder, such as a home's `warehouse`.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     builder = SparkSession.builder.appName("nightbook rebuild")
-    # The command prints its own progress.
+    # Hide Spark's progress bar, because the command prints its own progress.
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     session = builder.getOrCreate()
     try:
@@ -130,6 +130,7 @@ def _error_message(error: Exception) -> str:
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each error's message ends with its cause, so the longest line also contains the other errors.
+    # Each error's message ends with its cause, so the longest line that ends with the last cause
+    # contains the most errors.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -37,9 +37,9 @@ COLUMN = "night"
 
 @dataclass(frozen=True, slots=True)
 class OutdatedNight:
-    """A landed night that is missing in the lake, has a different contract, or is not judged yet.
+    """A landed night that is missing from the lake, has a different contract, or is not judged.
 
-    `contract` is the night's contract in the lake, or None if the night is missing there.
+    `contract` is the night's contract in the lake, or None if the lake does not have the night.
     `is_decided` is True if the night already has a decision.
     """
 
@@ -169,7 +169,7 @@ def program() -> str:
 
 @contextlib.contextmanager
 def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield a task for each landed night in some homes. Delete the staged files afterwards."""
+    """Yield tasks for all landed nights in these homes, and delete the staged files afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
         for layout in layouts:

@@ -1,4 +1,4 @@
-"""Verifying nights, here and on the shelf, by comparing their files with recorded digests."""
+"""Functions that verify nights, here and on the shelf, against recorded digests."""
 
 import contextlib
 import hashlib
@@ -33,10 +33,10 @@ RESTORE = (
     "Restore the listed files from a backup. The API keeps no history, so nightbook cannot fetch "
     "them again."
 )
-STRANGE = "nightbook did not write this file: check it, and move it elsewhere"
+STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-# The state of an object that a newer version wrote, and the advice for objects on the shelf.
-NEWER = "of a newer nightbook"
+# The label for an object that a newer version wrote, and the advice for shelved objects.
+NEWER = "written by a newer nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
 REMEDY = "restore this object under the same key, from the store's versions or from a backup"
 
@@ -54,9 +54,9 @@ class BodiesNotLocal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged file. `what` is "changed", "missing" or "surplus".
+    """A damaged or unexpected file. `what` is "changed", "missing" or "surplus".
 
-    `night` is the snapshot's ID, its date if only that is known, or None.
+    `night` is the snapshot ID, the date if only the date is known, or None.
     """
 
     file: Path
@@ -71,7 +71,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _LandedNight:
-    """A snapshot's verified manifest and decisions. Each is None if its file is damaged."""
+    """A snapshot's manifest and decisions, both verified. Each is None if its file is damaged."""
 
     folder: Path
     manifest: Manifest | None
@@ -175,7 +175,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file with its own checksum is unchanged, including its white space."""
+    """Return whether a file that contains its checksum is unchanged, including white space."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
@@ -219,7 +219,8 @@ def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
 def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
     """Map the paths of a sealed snapshot's files to their SHA-256.
 
-    A book table is staged or in its final place, or both during a rebuild.
+    A book table's file is in the staging folder or in its final folder, or in both during a
+    rebuild.
     """
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
