@@ -27,11 +27,11 @@ TYPES = ("spot", "future")
 
 
 class Pull:
-    """Pulls one snapshot.
+    """A pull of one snapshot.
 
     `requests` counts requests and responses. `known` returns the previous book's portfolios, and
-    whether each had money. Missing portfolios are requested by ID. `pause` sleeps for some seconds
-    before a second read, limited by the client's deadline.
+    whether each had money. Missing portfolios are requested by ID. `pause` waits for some seconds
+    before a second read, but not beyond the client's deadline.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Pull:
             raise
 
     def _read(self) -> Window:
-        """Read all lists, and return the result of rechecking them."""
+        """Read all lists, then recheck them and return the result."""
         session = self._recorder
         portfolios = session.next_request("portfolios", list_portfolios(integrations=True))
         venues = session.next_request("venues", list_venues(instruments=True))
@@ -111,7 +111,7 @@ class Pull:
                     yield request
 
     def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield requests without a type for venues whose lists by type lack instruments."""
+        """Yield requests without a type for venues whose typed lists lack instruments."""
         session = self._recorder
         for venue_id in venues:
             embedded = session.embedded.get(venue_id)
@@ -136,11 +136,11 @@ def pull_snapshot(
     """Read everything from the API, and land it as a new snapshot.
 
     Its date is the date of `started` (default: now), however long the pull takes. If this machine's
-    clock is wrong, the server's clock determines the date of that moment. `pause` sleeps for some
-    seconds before a second read, and `connect` creates the client.
+    clock is wrong, the server's clock determines that date. `pause` waits for some seconds before a
+    second read, and `connect` creates the client.
 
-    Raises `EdgeError` if portfolios or venues cannot be read. Then nothing is stored, and the night
-    remains a gap unless the pull is run again.
+    Raises `EdgeError` if portfolios or venues cannot be read. In that case, nothing is stored, and
+    the night remains a gap unless the pull is run again.
     """
     access = settings.access
     if access is None:
@@ -171,7 +171,7 @@ def pull_snapshot(
 
 
 def _sweep(layout: Layout, now: datetime) -> None:
-    """Delete the files of dead runs to free disk space, unless a writer is active."""
+    """Free disk space by deleting the files of dead runs, unless a writer is active."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
     doing = "deleting files of killed runs"

@@ -82,7 +82,7 @@ class Recheck:
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """Compare the lists, reread those that changed, and return state and differences."""
+        """Compare the lists, reread those that changed, and return the state and differences."""
         if not (self._was_read(second) and self._was_read(venues)):
             return UNKNOWN, ()
         marks = self._recorder.marks
@@ -134,7 +134,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request the portfolios that have left the list by ID, and return the results."""
+        """Request each portfolio that is no longer listed by its ID, and return the results."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

@@ -68,13 +68,14 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Use the same function as everywhere else for the ID, because a record may contain two IDs.
+        # Read the ID with the same function as everywhere else, because a record may contain two
+        # IDs.
         if (identity := id_of(raw)) is not None:
             yield identity, mark
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """Return the IDs of records that are new, gone or changed."""
+    """Return the IDs of records that are new, missing or changed."""
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
@@ -141,7 +142,7 @@ class PlannedRequest:
 
 
 class Recorder:
-    """Sends requests, lands their responses, and keeps the data on which later requests depend.
+    """Sends requests, lands their responses, and keeps the data that later requests need.
 
     `marks` contains each list's comparable fields by request number, and `errors` the errors of
     failed requests. `embedded` contains the instruments that each venue embeds (None if it does not
@@ -180,7 +181,7 @@ class Recorder:
         )
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
-        """Plan the request for a venue's list of instruments.
+        """Plan the request for a venue's instrument list.
 
         If no path can contain the venue ID, record the failure and return None.
         """
@@ -223,7 +224,7 @@ class Recorder:
             self._requests.add(1)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
-        """Yield the request records with corrected times.
+        """Yield the request records with corrected timestamps.
 
         The night's clock is `skew` ahead of this machine's clock.
         """
