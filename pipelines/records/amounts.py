@@ -1,4 +1,4 @@
-"""Amounts: their syntax, their exact values, and their columns.
+"""Amounts: their syntax, exact values and columns.
 
 An amount is a decimal string (2.10): an optional sign, digits with an optional decimal point, and
 an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits in
@@ -20,9 +20,9 @@ from warehouse.exact import exact, fit_decimal
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
-# Arrow casts these strings exactly to DECIMAL(38,18). It may refuse or wrap other strings.
+# Arrow casts these strings exactly to DECIMAL(38,18). It may reject or wrap other strings.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
-_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # the length of 38 digits and a decimal point
+_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # _MOST is 38 digits and a decimal point
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
 
@@ -53,7 +53,7 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 
 
 def _are_digits(texts: pa.Array) -> bool:
-    """Return whether Arrow casts these strings exactly or refuses them, but never wraps them.
+    """Return whether Arrow casts these strings exactly or rejects them, but never wraps them.
 
     This is true if all strings consist of digits, and long strings have a decimal point.
     """
@@ -78,9 +78,10 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     """
     # Arrow casts the strings that match the gate, and Python converts the few others. If a string
     # is not an amount, or the type cannot store it exactly, it becomes NULL and its index is
-    # returned. Arrow's cast refuses too many decimals, but it accepts `1e5` and silently wraps some
-    # long integers (27236604252364000000000 became 14014898688922922930.03...). With this gate, the
-    # results for 15,764 strings were compared with Decimal, and each result was exact or NULL.
+    # returned. Arrow's cast rejects too many decimal places, but it accepts `1e5` and silently
+    # wraps some long integers (27236604252364000000000 became 14014898688922922930.03...). With
+    # this gate, the results for 15,764 strings were compared with Decimal, and each result was
+    # exact or NULL.
     if _are_digits(texts):
         with contextlib.suppress(pa.ArrowInvalid):
             return texts.cast(TYPE), []

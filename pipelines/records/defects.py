@@ -1,8 +1,8 @@
 """The defects of a record or value, each with a stable key and a message.
 
 Lessons and the guards refer to a defect by its key. A key looks like a message, because it was the
-message until November 2026. Never change a key, or lessons from earlier nights no longer apply. The
-message can change freely.
+message until November 2026. Never change a key, because lessons from earlier nights would no longer
+apply. The message can change freely.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ TOO_DEEP = Defect(
     "the record is nested too deeply to be read",
 )
 NOT_AN_OBJECT = Defect("an object was expected", "expected an object")
-NOT_TEXT = Defect("text was expected", "expected text")
-NOT_AN_AMOUNT = Defect("decimal text was expected", "expected an amount as decimal text")
+NOT_TEXT = Defect("text was expected", "expected a string")
+NOT_AN_AMOUNT = Defect("decimal text was expected", "expected an amount as a decimal string")
 NOT_A_TIMESTAMP = Defect(
     "a date-time with its zone was expected (ISO 8601)",
     "expected a date and time with a time zone (ISO 8601)",
@@ -33,25 +33,25 @@ OBJECT_WITH_REPEATED_KEY = Defect(
 )
 NUMBER_FOR_AMOUNT = Defect(
     "an amount as text was expected, not a number",
-    "expected an amount as text, but got a number",
+    "expected an amount as a string, but got a number",
 )
 LIST_FOR_AMOUNT = Defect(
     "an amount as text was expected, not a list",
-    "expected an amount as text, but got a list",
+    "expected an amount as a string, but got a list",
 )
 UNREADABLE_AMOUNT = Defect(
     "an amount as text was expected, not this text",
-    "expected an amount as text, but this text is not an amount",
+    "expected an amount as a string, but this string is not an amount",
 )
 
 
 def wrong_type(expected: str) -> Defect:
-    """Return the defect of a value that does not have the documented JSON type."""
+    """Return the defect for a value that does not have the documented JSON type."""
     return Defect(f"{expected} was expected", f"expected {expected}")
 
 
 def missing_field(state: str) -> Defect:
-    """Return the defect of a required field that is `missing` or `null`."""
+    """Return the defect for a required field that is `missing` or `null`."""
     message = "this field is required, but it is missing"
     if state != "missing":
         message = f"this field is required, but it is {state}"
@@ -59,15 +59,15 @@ def missing_field(state: str) -> Defect:
 
 
 def without_row(field: str, defect: Defect) -> Defect:
-    """Return the defect of a record whose key field is invalid."""
+    """Return the defect for a record whose key field is invalid."""
     return Defect(
         f"{field}: {defect.key}; without it there is no row",
-        f"{field}: {defect.message}. Without this field, a record has no row",
+        f"{field}: {defect.message}. Without this field, the record cannot have a row",
     )
 
 
 def repeated_key(key: str) -> Defect:
-    """Return the defect of an object that has a key twice."""
+    """Return the defect for an object with a repeated key."""
     return Defect(
         f"the key {key!r} stands twice: which one counts cannot be known",
         f"the object has the key {key!r} twice, so its value is ambiguous",
@@ -75,7 +75,7 @@ def repeated_key(key: str) -> Defect:
 
 
 def repeated_type(times: int) -> Defect:
-    """Return the defect of a venue that lists a type more than once."""
+    """Return the defect for a venue that lists a type more than once."""
     return Defect(
         f"a type that stands once was expected, not {times} times",
         f"expected each type once, but got this one {times} times",
@@ -83,7 +83,7 @@ def repeated_type(times: int) -> Defect:
 
 
 def repeated_integration(times: int) -> Defect:
-    """Return the defect of a portfolio that lists an integration more than once."""
+    """Return the defect for a portfolio that lists an integration more than once."""
     return Defect(
         f"an id that stands once was expected, not {times} times: one is taken",
         f"expected each ID once, but got this one {times} times. One of them is used",
@@ -91,7 +91,7 @@ def repeated_integration(times: int) -> Defect:
 
 
 def repeated_record(first: int, *, is_same: bool) -> Defect:
-    """Return the defect of a record that repeats an earlier one. One of them is used."""
+    """Return the defect for a record that repeats an earlier one. One of them is used."""
     key = "is the same" if is_same else "differs in unknown fields alone"
     message = "is the same" if is_same else "differs only in undocumented fields"
     return Defect(
@@ -101,7 +101,7 @@ def repeated_record(first: int, *, is_same: bool) -> Defect:
 
 
 def conflicting_record(first: int, *, is_one_used: bool) -> Defect:
-    """Return the defect of a record that differs from an earlier record with the same ID."""
+    """Return the defect for a record that differs from an earlier record with the same ID."""
     outcome = "the first by content is taken" if is_one_used else "none of them is taken"
     message = "The first by content is used" if is_one_used else "None of them is used"
     return Defect(

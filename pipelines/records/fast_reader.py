@@ -38,7 +38,7 @@ class UndocumentedRecord(Exception):
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
     """Parse records into nested columns. Raises `UndocumentedRecord`."""
-    # Arrow refuses unknown fields, wrong types, repeated keys and lone surrogates.
+    # Arrow rejects unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
     # Arrow wrongly accepts null in lists. So if the schema has lists and the bytes contain "null",
     # check the records with msgspec too. The search is cheap, and a record that contains "null"
@@ -75,7 +75,7 @@ def _has_lists(shape: RecordShape) -> bool:
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
-    """Return whether each record starts with a brace. `body` has the records on separate lines."""
+    """Return whether each record starts with a brace. `body` contains one record per line."""
     sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
     return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
 
@@ -124,7 +124,7 @@ def _require(records: pa.StructArray, shape: RecordShape) -> None:
 
 
 def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
-    """Record every value that is not among the documented values of its field (2, 3)."""
+    """Record every value that the API document does not list for its field (sections 2 and 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
         for part in pattern.split("."):
@@ -143,8 +143,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
     The tolerant reader then decides which record to keep.
 
-    If there is a column `parent` with ascending parent numbers, compare each record only with
-    records of the same parent, one by one if there are at most `FEW`.
+    If there is a column `parent`, it contains ascending parent numbers, and each record is compared
+    only with records that have the same parent.
     """
     # Most parents have few positions and accounts, so compare each column with a shifted copy of
     # itself. A group-by over all records is slower, so use it only if a parent has many records.
@@ -179,7 +179,7 @@ def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """One raw record: the number of its request, its index in the response, and its string ID."""
+    """A raw record with its request number, its index in the response, and its string ID."""
 
     # This class is not a tuple, because the garbage collector would traverse 100,000 tuples again
     # and again.
@@ -199,7 +199,7 @@ _ID = msgspec.json.Decoder(_Id)
 def id_of(raw: msgspec.Raw) -> str | None:
     """Return the ID of a record, or None if it has no string ID.
 
-    If the ID is the first key and in plain ASCII, the rest is not parsed. A second `id` would be a
+    If the record begins with an ID in plain ASCII, the rest is not parsed. A second `id` would be a
     repeated key, and no reader accepts such a record.
     """
     # The ID is first in nearly every record, so a pattern is faster than a parser.
@@ -247,15 +247,15 @@ def distinct_records(
     carries_money: bool,
     shape: RecordShape | None = None,
 ) -> list[Element]:
-    """Return one record for each ID, in order. Repeated records are recorded in `ops.rejects`.
+    """Return one record per ID, sorted by ID. Repeated records are recorded in `ops.rejects`.
 
     One of several identical records is kept. Records also count as identical if they differ only in
     fields that are not in `shape`, because no row contains those fields. If records differ
-    otherwise, it is unknown which one is right. Records with money are then all dropped. For other
-    records, the first by content is kept.
+    otherwise, it is unknown which one is right. If they contain money, all of them are dropped. If
+    not, the first one in content order is kept.
     """
-    # The API promises no order (4.6). Sorting by ID, then by content, gives the same rows for the
-    # same book every night, and the same files after a rebuild.
+    # The API does not guarantee an order (4.6). Sorting by ID, then by content, gives the same rows
+    # for the same book every night, and the same files after a rebuild.
     by_id: dict[str, Element] = {}
     repeated: dict[str, list[Element]] = {}
     chosen = []

@@ -1,4 +1,4 @@
-"""JSON values with exact numbers, a check of the nesting depth, and the issues found in records."""
+"""JSON values with exact numbers and limited nesting, and the issues found in records."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def is_too_deep(raw: bytes) -> bool:
 
 
 class Number(str):
-    """A JSON number as its string. It never becomes a float."""
+    """A JSON number, kept as a string. It never becomes a float."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Number(str):
 class Members(dict[str, Any]):
     """A JSON object.
 
-    `pairs` has all members in order, including members with a repeated key.
+    `pairs` contains all members in order, including those with a repeated key.
     """
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -71,7 +71,7 @@ _DECODER = json.JSONDecoder(
 
 def read_json(raw: bytes) -> Any:
     """Parse one JSON value. Raises `ValueError` or `RecursionError` if that is not possible."""
-    # Strings contain no lone surrogates, because the envelope would have been refused.
+    # Strings contain no lone surrogates, because the envelope check has already rejected those.
     if is_too_deep(raw):
         raise ValueError(f"nested more than {DEEPEST} levels deep")
     return _DECODER.decode(raw.decode("utf-8"))
@@ -100,7 +100,7 @@ class _PrintedContainer(NamedTuple):
 
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """Return a value as compact JSON. `canonical` sorts keys and also arrays."""
+    """Return a value as compact JSON. `canonical` sorts both keys and arrays."""
     # Use a stack instead of recursion, so that any depth of nesting works.
     stack: list[Any] = [value]
     printed: list[str] = []
@@ -141,7 +141,7 @@ class Reject:
     carries_money: bool
 
     def row(self) -> dict[str, Any]:
-        """Return the columns of `ops.rejects`."""
+        """Return this value's row in `ops.rejects`."""
         return {
             "request_no": self.request_no,
             "path": self.path,
@@ -191,7 +191,7 @@ class Notes:
         self.drift[key] = (min(before, example), seen + count)
 
     def add(self, other: "Notes") -> None:
-        """Add the issues of another `Notes` object, for instance from a worker."""
+        """Add the issues from another `Notes` object, for example from a worker."""
         self.rejects += other.rejects
         self.inexact += other.inexact
         for (path, kind, word), (example, count) in other.drift.items():

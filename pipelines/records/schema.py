@@ -1,8 +1,8 @@
 """The schema of records, derived from the models and the contract, so nothing is listed twice.
 
 `pipelines.edge.models` has the fields of a record and whether they are required. The contract in
-`warehouse.contract.book` defines the keys, amounts and times. The nested Arrow types of the fast
-reader and the rules of the tolerant reader are derived from both.
+`warehouse.contract.book` defines the keys, amounts and timestamps. The nested Arrow types of the
+fast reader and the rules of the tolerant reader are derived from both.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ BALANCE = models.Balance.__name__
 
 
 class JsonType(Enum):
-    """The JSON type of a field. Never change a value, because lessons are stored with it."""
+    """A field's JSON type. Never change these values, because stored lessons contain them."""
 
     TEXT = "text"
     FLAG = "true or false"
@@ -52,12 +52,12 @@ class Field:
 
     @property
     def is_key(self) -> bool:
-        """True if a record needs this field to have a row."""
+        """True if a record cannot become a row without this field."""
         return self.source in KEYS
 
     @property
     def kind(self) -> Kind:
-        """The kind of the field's column, such as AMOUNT or MOMENT, or TEXT without a column."""
+        """The kind of the field's column, such as AMOUNT or MOMENT, or TEXT if it has no column."""
         if self.source.partition(".")[0] in MONEY:
             return Kind.AMOUNT
         return KINDS.get(self.source, Kind.TEXT)

@@ -1,4 +1,4 @@
-"""Timestamps of the API: ISO 8601 (section 2), converted to UTC microseconds.
+"""API timestamps (ISO 8601, section 2), converted to UTC microseconds.
 
 A timestamp without a time zone is rejected, because any guess could be wrong. Digits after the
 microsecond are truncated, not rounded. If a nonzero digit is lost, the value is listed in
@@ -15,19 +15,20 @@ import pyarrow.compute as pc
 from pipelines.records.amounts import replace_at
 
 TYPE = pa.timestamp("us", tz="UTC")
-# Arrow parses these formats exactly, once all digits after the microsecond are cut. All other
-# formats are parsed one by one.
+# Arrow parses these formats exactly if all digits after the microsecond are truncated first.
+# Strings in other formats are parsed one by one.
 GATE = (
     r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
-# Microseconds, computed without pyarrow, because creating its first value would import pandas.
+# Microseconds, computed without pyarrow, because creating the first pyarrow value would import
+# pandas.
 _YEAR_1000, _YEAR_3000 = (
     (datetime(year, 1, 1, tzinfo=UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
     for year in (1000, 3000)
 )
 _EXTRA_DIGITS = r"(\.[0-9]{6})[0-9]+"
-# A longer string has more than six decimals of a second.
+# Only a longer string can have more than six fractional digits.
 _MAX_EXACT_LENGTH = len("2026-11-20T02:15:00.123456Z")
 _LOST_DIGITS = r"\.[0-9]{6}0*[1-9]"
 _ISO = re.compile(
@@ -54,9 +55,9 @@ def parse(text: str) -> tuple[datetime, bool] | None:
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
-    """Convert strings to UTC microseconds. Also return the indexes of invalid and cut values."""
-    # For these years, Arrow and `parse` agree on every string that Arrow accepts (29,000 compared).
-    # If Arrow refuses one, the strings are checked individually.
+    """Convert strings to UTC microseconds. Also return the indexes of invalid or truncated ones."""
+    # For these years, Arrow and `parse` agree on every string that Arrow accepts (29,000 strings
+    # compared). If Arrow rejects one, the strings are checked individually.
     with contextlib.suppress(pa.ArrowInvalid):
         values = texts.cast(TYPE)
         first, last = pc.min_max(values.view(pa.int64())).values()
@@ -65,8 +66,8 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
     cut: list[int] = []
-    # Arrow reads at most six decimals of a second, so cut the others first. If a nonzero digit was
-    # lost, return the index, so that the value is listed.
+    # Arrow reads at most six fractional digits, so truncate the rest first. If a nonzero digit was
+    # lost, return the value's index, so that the value is listed.
     if (pc.max(pc.binary_length(candidates)).as_py() or 0) > _MAX_EXACT_LENGTH:
         cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST_DIGITS)).to_pylist()
         candidates = pc.replace_substring_regex(candidates, _EXTRA_DIGITS, r"\1")
@@ -74,7 +75,7 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
         values = candidates.cast(TYPE)
         slow = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
     except pa.ArrowInvalid:  # The column contains an impossible date, for example February 30.
-        # One impossible date makes Arrow refuse the whole column, so parse every string
+        # One impossible date makes Arrow reject the whole column, so parse every string
         # individually.
         values, cut = pa.nulls(len(texts), TYPE), []
         slow = pc.indices_nonzero(pc.is_valid(texts)).to_pylist()

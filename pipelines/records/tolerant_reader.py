@@ -26,7 +26,7 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that the API sends as a string in place of an object in a balance.
+# The state of an amount that the API sends as a plain string instead of an object.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -36,7 +36,7 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# The table and column of each amount or timestamp for ops.inexact, by the field's source.
+# The table and column of each amount or timestamp, as listed in ops.inexact, by the field's source.
 Columns = dict[str, tuple[str, str]]
 # A row for an undocumented amount: bucket, state and amount.
 Row = dict[str, str]
@@ -109,7 +109,7 @@ def _may_have_money(value: list[Any]) -> bool:
 
 
 def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or may be intended as one."""
+    """Return whether a string is an amount or may be meant as one."""
     return amounts.parse(text) is not None or _may_be_amount(text)
 
 
@@ -119,7 +119,7 @@ def _quote_if_ambiguous(name: str) -> str:
 
 
 def _may_be_amount(text: str) -> bool:
-    """Return whether a string may be intended as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    """Return whether a string may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
     if _LIKE_NAN.fullmatch(text):
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):

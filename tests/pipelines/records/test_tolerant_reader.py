@@ -102,7 +102,7 @@ TWICE = {
         ),
         (
             nights.Book([holding({"margin": {"locked": "1_0"}})]),
-            (f"{BALANCE}.margin.locked", "expected an amount as decimal text", '"1_0"', True),
+            (f"{BALANCE}.margin.locked", "expected an amount as a decimal string", '"1_0"', True),
         ),
         (nights.Book([7]), ("data[0]", "expected an object", "7", True)),
         (
