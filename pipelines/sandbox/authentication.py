@@ -24,8 +24,8 @@ class Caller:
 
     `portfolios` contains the IDs that the caller may access, or is None if all are allowed.
     `resources` contains the first path segments that the key may use (`portfolios`, `venues`), or
-    is None if all are allowed. The document does not mention such scopes (§5.3), but a service may
-    have them.
+    is None if all are allowed. The API document does not mention such scopes (§5.3), but a service
+    may have them.
     """
 
     secret: str = field(repr=False)

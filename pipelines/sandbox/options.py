@@ -34,34 +34,34 @@ class Choices:
     future_window_ms: int | None = 30_000  # how far a caller's clock may be ahead (None: any)
     # Only the first failed check is reported.
     checks: tuple[Check, ...] = ("timestamp", "authentication")
-    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # if key or signature is missing
+    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # for a missing key or signature
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
-    hex_case: Literal["either", "lower", "upper"] = "either"  # the accepted case of signatures
+    hex_case: Literal["either", "lower", "upper"] = "either"  # required letter case of signatures
     # How encoded paths are signed (§5.2).
     signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (§1)
-    gateway_is_signed: bool = False  # whether that prefix is part of the signed path (§5.2)
+    gateway_is_signed: bool = False  # whether the gateway prefix is part of the signed path (§5.2)
     denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (§7)
 
-    # Envelopes and encodings, section 2, 2.9, 2.10:
+    # Envelopes and encodings, sections 2, 2.9 and 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # the document's responses contain them (§2.10)
-    instruments_without_include: bool = False  # the same choice for venues' instruments (§2.6)
+    integrations_without_include: bool = True  # the document's responses have integrations (§2.10)
+    instruments_without_include: bool = False  # whether venues list instruments unasked (§2.6)
     optional_as_null: bool = False  # send absent optional fields as null
     amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
     datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (§2)
 
-    # Lists, section 4.1, 4.6, 8:
+    # Lists, sections 4.1, 4.6 and 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
     page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
     max_ids: int | None = None  # reject longer `id` lists
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if other IDs are known
-    empty_id: Literal["none", "all", "refuse"] = "none"  # the meaning of `id=`
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list also has known IDs
+    empty_id: Literal["none", "all", "refuse"] = "none"  # how to treat an empty `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
-    uuid_any_case: bool = True  # whether a UUID may be in upper case, in a path or a list
+    uuid_any_case: bool = True  # whether UUIDs in paths and lists may be upper case
 
-    # Errors, section 4.6, 7:
+    # Errors, sections 4.6 and 7:
     missing_status: int = 400  # for an unknown ID in a path (the document has 200, 400 and 401)
     missing_code: str = "RESOURCE_NOT_FOUND"
     inaccessible_is_missing: bool = False  # report other callers' portfolios as not found
@@ -73,9 +73,9 @@ class Choices:
     )
     all_errors: bool = False  # report every wrong parameter, not only the first
 
-    # Limits and versions, section 8, 9:
+    # Limits and versions, sections 8 and 9:
     requests_per_second: int | None = None  # above this rate, send 429 and Retry-After
-    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for this
+    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for rate limits
     deprecated_since: str | None = None  # an HTTP date, sent in Deprecation and Sunset headers
 
 

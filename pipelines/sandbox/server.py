@@ -1,4 +1,4 @@
-"""The sandbox server: an ASGI application, and the sockets on which it listens."""
+"""The sandbox server: an ASGI application, and the sockets it listens on."""
 
 import asyncio
 import ipaddress
@@ -164,7 +164,7 @@ def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # the application sends the date of its own clock
+        date_header=False,  # the application sends the date from its own clock
         timeout_graceful_shutdown=1,
         backlog=_BACKLOG,
     )
@@ -194,11 +194,11 @@ def application(
     rng: random.Random | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
-    """Return the ASGI application that serves a world to the callers with these keys.
+    """Return the ASGI application that serves a world to callers with these keys.
 
-    `clock` returns Unix time in milliseconds. `today` returns the day of the world to serve, by
-    default the clock's UTC date. `rng` only determines the order of lists, and `sleep` is used for
-    slow responses. Wire faults are applied by `serve`, not here.
+    `clock` returns Unix time in milliseconds. `today` returns the date for which to serve the
+    world, by default the clock's UTC date. `rng` only determines the order of lists, and `sleep` is
+    used for slow responses. Wire faults are applied by `serve`, not here.
     """
     openapi = encode(specification.description(choices))
     service = Service(

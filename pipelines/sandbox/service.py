@@ -41,12 +41,12 @@ class Service:
     world: Calendar
     keys: Mapping[str, Caller]
     clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the day of the world to serve
+    today: Callable[[], date]  # the date for which to serve the world
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
     trouble: DueFaults = field(default_factory=DueFaults)  # faults for this request
-    recent: deque[int] = field(default_factory=deque)  # times of recent requests
+    recent: deque[int] = field(default_factory=deque)  # timestamps of recent requests
 
 
 def apply_faults(service: Service, path: bytes) -> Service:
@@ -105,7 +105,7 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with the path that was signed, usually without gateway prefix (§5.2)."""
+    """Return the request with its signed path, usually without the gateway prefix (§5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))

@@ -61,7 +61,8 @@ class Clock:
         self._lock = threading.Lock()
         self._corrections = 0
         self._signing_offset = 0
-        # How far the server's clock is ahead, in milliseconds. None until the first correction.
+        # The number of milliseconds by which the server's clock is ahead. None until the first
+        # correction.
         self.offset: int | None = None
 
     def machine_time(self) -> int:

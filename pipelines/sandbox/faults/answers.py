@@ -11,8 +11,8 @@ from functools import lru_cache
 from pipelines.sandbox.faults.worlds import Fault
 from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
 
-# A function of a response, the fault, and the server's time in milliseconds. Headers with empty
-# values are not sent.
+# A function that changes a response. Its arguments are the response, the fault, and the server's
+# time in milliseconds. Headers with empty values are not sent.
 Twist = Callable[[SandboxResponse, Fault, int], SandboxResponse]
 
 _HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -89,12 +89,12 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
     "503-retry-after": (
-        "503 with a Retry-After of 2 s, or of `seconds`",
+        "503 with a Retry-After of 2 s, or `seconds`",
         _later(503, "Service Unavailable"),
     ),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
-    "429": ("429 with a Retry-After of 2 s, or of `seconds`", _later(429, "Too Many Requests")),
+    "429": ("429 with a Retry-After of 2 s, or `seconds`", _later(429, "Too Many Requests")),
     "429-date": (
         "429 with Retry-After as a date, 5 s or `seconds` in the future",
         _throttled_date,
@@ -133,10 +133,10 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "method-unsupported": ("405 METHOD_UNSUPPORTED", _error(405, "METHOD_UNSUPPORTED")),
     "unknown-code": ("400 with the code BRAND_NEW", _error(400, "BRAND_NEW")),
     "errors-two": (
-        "400 with two errors, and the second is more serious",
+        "400 with two errors, of which the second is more serious",
         _always(error_response(_TWO_ERRORS, {})),
     ),
-    "errors-empty": ("400 with an empty list of errors", _always(_EMPTY_ERRORS)),
+    "errors-empty": ("400 with an empty error list", _always(_EMPTY_ERRORS)),
     "error-bare": ("400 without the envelope", _always(_NO_ENVELOPE)),
     "forbidden": ("403 with an HTML page, as from a firewall", _html(403, "Forbidden")),
     "redirect-301": ("301 to another host", _redirect(301)),
@@ -173,7 +173,7 @@ def _only(body: bytes) -> Twist:
 
 
 def _in_meta(literal: bytes) -> Twist:
-    """Return a fault that puts a literal into `meta`, which only the JSON parser should notice."""
+    """Return a fault that puts a literal in `meta`. Only the JSON parser should notice it."""
     return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 
@@ -232,11 +232,11 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "empty-200": ("200 with an empty body", _only(b"")),
     "json-null": ("the document is `null`", _only(b"null")),
     "json-list": ("the document is a list", _only(b"[]")),
-    "json-cut": ("the document is cut in the middle", alter(lambda body: body[: len(body) // 2])),
+    "json-cut": ("the document is truncated", alter(lambda body: body[: len(body) // 2])),
     "meta-missing": ("`meta` is missing", alter(_without_meta)),
     "meta-cursor": ("`meta` has a cursor and a total", alter(_with_cursor)),
     "data-and-errors": ("the response has both data and errors", alter(_with_errors)),
-    "data-ten": ("lists are cut after ten records, without a notice", alter(_first_ten)),
+    "data-ten": ("lists are truncated to ten records, without a notice", alter(_first_ten)),
     "nan": ("the document contains NaN", _in_meta(b"NaN")),
     "infinity": ("the document contains -Infinity", _in_meta(b"-Infinity")),
     "exponent-huge": ("the document contains the number 1e999", _in_meta(b"1e999")),
@@ -251,7 +251,7 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "two-documents": ("a second document follows the first", alter(lambda body: body + body)),
     "gzip": ("gzip (valid)", alter(_pack, Content_Encoding="gzip")),
     "gzip-cut": (
-        "gzip that is cut in the middle, with the matching length",
+        "gzip that is truncated in the middle, with a matching Content-Length",
         alter(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
     ),
     "gzip-no-trailer": (

@@ -62,13 +62,13 @@ SCOPES: Mapping[str, str] = {
     "mib=N": "the size in MiB, for faults that have one",
 }
 """The parts of a scope, each with an example and its meaning. A missing part matches everything."""
-# If a venue or portfolio is named, these faults affect requests for it, but other faults change the
-# object itself.
+# If the scope names a venue or portfolio, these faults affect requests for it. Other faults change
+# the object itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
 def parse(text: str) -> Fault:
-    """Parse a fault and its scope. Raises ValueError with similar names or the valid scopes."""
+    """Parse a fault and its scope. Raises ValueError, with similar names or the valid scopes."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
         similar = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
@@ -118,11 +118,11 @@ class DueFaults:
 
     @property
     def skew_ms(self) -> int:
-        """How far the server's clock is ahead, in milliseconds."""
+        """The number of milliseconds by which the server's clock is ahead."""
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the served world's day, which a fault may change."""
+        """Return the date for which to serve the world, which a fault may change."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
@@ -151,7 +151,7 @@ class DueFaults:
         """Raise RefusalError for every fourth venue, if the fault `venues-fail` is active."""
         failing = set(sorted(str(record["id"]) for record in world.venues)[::4])
         if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
-            raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated failure of a venue."))
+            raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated venue failure."))
 
     def answer(self, response: SandboxResponse, now: int) -> SandboxResponse:
         """Return the response as changed by the faults. `now` is in Unix milliseconds."""

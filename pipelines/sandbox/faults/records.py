@@ -1,4 +1,4 @@
-"""Faults in single fields of records, which then violate section 2 of the document.
+"""Faults in single record fields, which then violate section 2 of the API document.
 
 Each fault changes copies of one response's records in place. Records without the field are not
 changed.
@@ -191,7 +191,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "amount-nan": ("one amount is the string NaN", _first_amount("NaN")),
     "amount-infinity": ("one amount is the string Infinity", _first_amount("Infinity")),
     "amount-24-decimals": (
-        "one amount has 24 decimals",
+        "one amount has 24 decimal places",
         _first_amount("0.123456789012345678901234"),
     ),
     "amount-30-digits": (

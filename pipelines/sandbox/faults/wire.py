@@ -29,13 +29,13 @@ class WireReply:
     body: bytes
 
     def head(self, *more: bytes, length: int | None = None) -> bytes:
-        """Return status line and headers. The default for `length` is the body's length."""
+        """Return the status line and the headers. The default for `length` is the body's length."""
         size = len(self.body) if length is None else length
         lines = (self.status, *self.headers, b"Content-Length: %d" % size, *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def chunked_head(self, *more: bytes) -> bytes:
-        """Return status line and headers for a chunked body."""
+        """Return the status line and the headers for a chunked body."""
         lines = (self.status, *self.headers, b"Transfer-Encoding: chunked", *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -210,7 +210,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
     ),
 }
-# The port is bound but not listening, so no request arrives.
+# The socket is bound but does not listen, so connections are refused.
 REFUSED = "refused"
 
 

@@ -1,4 +1,4 @@
-"""Faults in the world behind the API, and the requests to which a fault applies."""
+"""Faults in the world behind the API, and the requests that a fault applies to."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ class Fault:
         return (default_mib if self.mib is None else self.mib) * 1024 * 1024
 
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
-        """Return whether a request for a path on a day is in the fault's scope.
+        """Return whether the fault applies to a request for this path on this day.
 
         With `objects`, the request must be for the venue or portfolio that the fault names, if any.
         """
@@ -59,7 +59,7 @@ class Fault:
 
 
 class Rehearsal:
-    """The active faults, each with a count of its matching requests."""
+    """The active faults, and the number of requests that each fault has matched."""
 
     def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
         self._faults = tuple(faults)

@@ -26,7 +26,7 @@ def identity(*seed: object) -> str:
 
 
 def amount(units: int, decimals: int, *, padded: bool = False) -> str:
-    """Format a number of smallest units as a decimal string. Nothing is rounded.
+    """Format an amount in smallest units as an exact decimal string.
 
     With `padded`, keep trailing zeros: `1.500000` instead of `1.5`.
     """

@@ -30,7 +30,7 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """The plan for a portfolio. Each night uses the next of its `names`."""
+    """The plan for a portfolio. Each night uses the next name from `names`."""
 
     key: str
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ _BUCKETS: Mapping[str, tuple[str, ...]] = {
     "staking": ("locked",),
     "custody": ("free", "locked"),
 }
-# The buckets of a balance, as a bit mask in the order above. Most balances have only `trading`.
+# A balance's buckets, as a bit mask in the order above. Most balances have only `trading`.
 _USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
 _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
@@ -145,7 +145,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield the name, seed, balance shape and size of each account of a position on a day."""
+    """Yield the name, seed, balance shape and size for each of a position's accounts on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"

@@ -65,8 +65,8 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor,
-# in units of the last decimal.
+# For each constraint, the number of decimal places and a factor. A limit is one to nine times the
+# factor, in units of the last decimal place.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
     "maxBaseQty": (0, 10**4),
@@ -129,7 +129,7 @@ def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
 
 
 def _expiries(day: date) -> list[date]:
-    """Return expiries: tomorrow, three Fridays, and last Fridays of this and the next quarter."""
+    """Return expiries: tomorrow, three Fridays, and the last Friday of this and next quarter."""
     friday = day + timedelta(days=(_FRIDAY - day.weekday() - 1) % 7 + 1)
     weekly = [friday + timedelta(weeks=week) for week in range(3)]
     first_month = 3 * ((day.month - 1) // 3)
@@ -139,7 +139,7 @@ def _expiries(day: date) -> list[date]:
 
 
 def _last_friday(year: int, months: int) -> date:
-    """Return a month's last Friday. `months` counts on from January, so 15 is next year's March."""
+    """Return a month's last Friday. `months` may exceed 12, so 15 is March of the next year."""
     first_after = date(year + months // 12, months % 12 + 1, 1)
     return first_after - timedelta(days=(first_after.weekday() - _FRIDAY - 1) % 7 + 1)
 
@@ -152,8 +152,8 @@ def _instrument(
     day: date,
 ) -> Record:
     kind, base, term, suffix = listing
-    # The API's document connects an instrument with its venue only through the request path, so
-    # venues may share instrument IDs.
+    # The API document links an instrument to its venue only through the request path, so venues may
+    # share instrument IDs.
     identifier = "-".join(part for part in (base, term, suffix) if part)
     seed = (venue_id, identifier)
     born = expiry - timedelta(days=200) if expiry else date(2023, 1, 2)

@@ -38,7 +38,7 @@ class Calendar(Protocol):
     """A source of worlds, one for each day."""
 
     def at(self, day: date, /) -> World:
-        """Return the world of a day."""
+        """Return a day's world."""
         ...
 
 
@@ -50,7 +50,7 @@ class LivingWorld:
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """Return the world of a day, which depends only on the seed, the scale and the day."""
+        """Return a day's world, which depends only on the seed, the scale and the day."""
         return _world(self.seed, self.scale, day)
 
 
