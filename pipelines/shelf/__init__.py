@@ -1,1 +1,1 @@
-"""The shelf: judged nights in an object store. Machines share the nights by means of manifests."""
+"""The shelf: judged nights in an object store. Machines share nights through manifests."""

@@ -1,4 +1,4 @@
-"""Functions that fetch shelved nights and merge their decisions into this home."""
+"""Functions that fetch nights from the shelf and merge their decisions into this home."""
 
 import contextlib
 import hashlib
@@ -56,8 +56,8 @@ SAVE_INTERVAL = 25  # Save progress after this many nights.
 class FollowedNight:
     """A night for which the shelf had new decisions.
 
-    `before` and `after` are the night's states in this home. `is_conflict` is True if home and
-    shelf each had decisions that the other lacked.
+    `before` and `after` are the night's states in this home. `is_conflict` is True if this home and
+    the shelf each had decisions that the other lacked.
     """
 
     before: Snapshot
@@ -70,7 +70,7 @@ OnFollowed = Callable[[FollowedNight], object]
 
 
 def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
-    """Copy the shelf's decisions on a night to this home, and report new ones to `on_followed`.
+    """Copy the shelf's decisions on a night to this home. Report new ones to `on_followed`.
 
     Raises `DuplicateNight` if the shelf's night has different responses.
     """
@@ -122,7 +122,7 @@ def follow_shelf(
 def behind(
     nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
 ) -> Iterator[Snapshot]:
-    """Yield the nights that have a newer generation on the shelf than this home has seen."""
+    """Yield the nights whose newest generation on the shelf is new to this home."""
     for snapshot in nights:
         if (key := newest.get(snapshot.snapshot_id)) is not None:
             known = record.nights.get(snapshot.snapshot_id)
@@ -131,7 +131,7 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Compare a night in this home with its newest generation on the shelf, and return its record.
+    """Compare a home's night with its newest generation on the shelf. Return the night's record.
 
     An empty `stamp` means that decisions must still be shelved. Generation 0 means that a different
     lake must still be fetched.
@@ -152,7 +152,7 @@ def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRec
 
 
 def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that apply on every machine, which are all except pruning."""
+    """Return all decisions except pruning, which applies only to one machine."""
     return tuple(decision for decision in decisions if decision.state != PRUNED)
 
 
@@ -163,7 +163,7 @@ def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) 
 
 
 def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decision]) -> str:
-    """Describe the shelf's decisions, and the resulting state if this machine had also decided."""
+    """Describe the shelf's decisions and the resulting state."""
     if not unshelved:
         return (
             f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
@@ -190,7 +190,7 @@ def _sentence(decisions: Iterable[Decision]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A night that is being loaded into a home, with a verified manifest."""
+    """A night with a verified manifest that is being loaded into a home."""
 
     layout: Layout
     store: ObjectStore
@@ -231,7 +231,7 @@ class Arrival:
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
         if (
             self.night.state == PRUNED
-        ):  # A pruned night has no files on the shelf, so keep the files of this home.
+        ):  # A pruned night has no files on the shelf, so keep this home's files.
             if local is None:
                 self._land()
         elif local is None:
@@ -253,8 +253,8 @@ class Arrival:
             self._fetch_bodies(self._folder)
         lake = self.layout.manifest(self.night.snapshot_id)
         if not _has_content(lake, self.night.documents[Document.LAKE]):
-            # Without a lake manifest, the night will be rebuilt. With a manifest that describes
-            # other files, it would look damaged.
+            # Delete the manifest before the files change, so that an interrupted night is rebuilt.
+            # With the old manifest, the night would look damaged.
             lake.unlink(missing_ok=True)
             self._fetch_lake()
             self._write(Document.LAKE, lake)
@@ -400,7 +400,7 @@ def fetch(
 
 
 def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
-    """Return whether this home's record has the night's newest generation."""
+    """Return whether this home's record contains the night's newest generation."""
     snapshot_id, generation = object_store.generation_of(key)
     night = record.nights.get(snapshot_id)
     return (

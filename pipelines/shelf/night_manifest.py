@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Role(StrEnum):
-    """The kinds of large files that belong to a night."""
+    """The kinds of large files in a night."""
 
     BODY = "body"
     TABLE = "table"
@@ -42,7 +42,7 @@ class Document(StrEnum):
 
 
 class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A large file of a night, stored as `size` bytes at `offset` in the object `key`."""
+    """A large file from a night, stored as `size` bytes at `offset` in the object `key`."""
 
     role: Role
     name: str
@@ -74,7 +74,7 @@ class NightManifest(
 
     @property
     def key(self) -> str:
-        """The key of the manifest in the object store."""
+        """The manifest's key in the object store."""
         return manifest_key(self.snapshot_id, self.generation)
 
     @property
@@ -98,7 +98,8 @@ class NightManifest(
 def decode(content: bytes, key: str) -> NightManifest:
     """Parse the manifest stored under a key.
 
-    Raises `NewerManifest`, and `DamagedFile` if it is invalid or belongs to a different key.
+    Raises `NewerManifest`, or `DamagedFile` if the manifest is invalid or belongs to a different
+    key.
     """
     parsed = night_folders.parse(content, Path(key), ADVICE)
     if parsed.get("format", 1) not in range(1, FORMAT + 1):
@@ -156,7 +157,7 @@ UNUSABLE = (DuplicateNight, DamagedFile, NewerManifest)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A large file of a night in this home, with its path and its SHA-256 from the manifest."""
+    """A night's large file in this home, with its path, and its SHA-256 from the manifest."""
 
     role: Role
     name: str
@@ -175,7 +176,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the content of the decision file, which is the same if no decision has changed."""
+    """Return the decision file's content, which stays identical if no decision has changed."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -183,7 +184,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return a night's bodies in the order in which they are packed into one object."""
+    """Return a night's bodies, in the order used to pack them into one object."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)
@@ -213,7 +214,7 @@ def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str
 
 
 def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-    """Yield role, name and SHA-256 for each file in a lake manifest of any contract version."""
+    """Yield each file's role, name and SHA-256 from a lake manifest of any contract version."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]
     for name, written in sealed["nightly"].items():

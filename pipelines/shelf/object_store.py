@@ -21,8 +21,8 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# Variables for the object store that may be set in `.env`. From the process environment, obstore
-# reads all its variables itself.
+# Object store variables that may be set in `.env`. obstore itself reads all of its variables from
+# the process environment.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -64,7 +64,7 @@ MAX_PROBE_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """The address of a shelf. `options` may contain keys, so a repr does not show them."""
+    """A shelf's address. The repr omits `options`, because they may contain keys."""
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -131,7 +131,7 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
 
 
 def manifest_key(snapshot_id: str, generation: int) -> str:
-    """Return the key of one generation of a night's manifest."""
+    """Return the key for one generation of a night's manifest."""
     return f"{FOLDER}/{snapshot_id}-{generation:04}.json"
 
 
@@ -152,7 +152,7 @@ def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
 
 
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key for the notes that were written when a part of a night was flattened."""
+    """Return the key for the notes about flattening one part of a night."""
     return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
 
 
@@ -182,7 +182,7 @@ class StoreNotInstalled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """The key and size of an object, from the store's list."""
+    """An object's key and size, as listed by the store."""
 
     key: str
     size: int
@@ -268,7 +268,7 @@ class ObjectStore:
             return StoredObject(key, int(meta["size"]))
 
     def swap(self, key: str, content: bytes, tag: str) -> bool:
-        """Replace an object if its tag is still `tag`. Return False if it has changed."""
+        """Replace an object if its tag is still `tag`. Return False if the object has changed."""
         with self._translating_errors(f"swap {key}"):
             try:
                 if (folder := self.address.folder) is not None:
@@ -308,7 +308,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _translating_errors(self, doing: str) -> Iterator[None]:
-        """Convert errors of the library to `StoreFailed`, without secrets in the message."""
+        """Convert the library's errors to `StoreFailed`, without secrets in the message."""
         try:
             yield
         except (self.library.exceptions.BaseError, *ERRORS) as error:
@@ -341,8 +341,8 @@ def _reason(library_message: str, url: str) -> str:
 
 def open_store(address: StoreAddress) -> ObjectStore:
     """Return the store at an address, without connecting. Raises `StoreNotInstalled`."""
-    # Import obstore only if a shelf is configured, because a single machine needs neither the
-    # package nor the time to load it.
+    # Import obstore only if a shelf is configured. A single machine does not need the package, and
+    # starts faster without it.
     try:
         stores = importlib.import_module("obstore.store")
     except ModuleNotFoundError:

@@ -66,7 +66,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
         raise StoreFailed(
             store.address.url,
             f"list {lost[-1]}",
-            f"{count_of(len(lost), 'night')} that this home found there before "
+            f"{count_of(len(lost), 'night')} that this home has seen there "
             f"{'is' if len(lost) == 1 else 'are'} missing. Check that the store is mounted and its "
             "address is correct. If those nights were deleted, remove shelf.json in this home to "
             "shelve all nights again",
@@ -93,7 +93,7 @@ class NightRecord(msgspec.Struct, frozen=True):
     stamp: tuple[int, ...]
     has_bodies: bool
     is_pruned: bool = (
-        False  # True if the night was pruned on the shelf, so there is nothing to fetch
+        False  # whether the night was pruned on the shelf, which leaves nothing to fetch
     )
 
 
@@ -151,10 +151,10 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 
 
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night is judged and in the lake, or was decided on after it was pruned."""
+    """Return whether a night is judged and in the lake, or was pruned and then decided on."""
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
-    # The shelf keeps a pruned night unchanged, except for later decisions.
+    # A pruned night stays unchanged on the shelf, except for later decisions.
     pruned, *later_decisions = reversed(snapshot.decisions) if snapshot.state == PRUNED else (None,)
     return pruned is not None and any(
         datetime.fromisoformat(later.at) > datetime.fromisoformat(pruned.at)
@@ -163,7 +163,7 @@ def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
-    """Return times and sizes of a night's decision file and lake manifest, to detect changes."""
+    """Return the modification times and sizes of a night's decision file and lake manifest."""
     return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
 
 

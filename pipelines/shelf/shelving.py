@@ -152,9 +152,9 @@ class Shelver:
     ) -> ShelvingResult:
         """Synchronize this home's nights with the shelf. The caller must be the home's only writer.
 
-        Upload judged nights that have changed since they were last shelved. Merge into this home
-        the decisions that other machines shelved, and call `on_followed` for each such night.
-        Raises `StoreFailed` and `UnsafeStoreError`.
+        Upload judged nights that have changed since they were last shelved. Merge decisions from
+        other machines into this home, and call `on_followed` for each merged night. Raises
+        `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -215,7 +215,7 @@ class Shelver:
     ) -> NightManifest:
         """Return the next generation, or `previous` if this home has nothing to add.
 
-        `known` is the record from the last time that home and shelf agreed.
+        `known` is the record from the last time home and shelf agreed.
         """
         decisions = merge(without_pruning(local.decisions), previous.decisions)
         lake = self._new_lake(local, previous, known)
@@ -284,7 +284,7 @@ class Shelver:
         )
 
     def _update_latest(self, night: NightManifest) -> None:
-        """Point `LATEST` to a night's manifest, unless it already names a newer one."""
+        """Point `LATEST` to a night's manifest, unless it already points to a newer one."""
         latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,
