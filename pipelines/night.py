@@ -1,4 +1,4 @@
-"""The steps for a landed night as plain functions: stage and judge.
+"""The steps that follow landing, as plain functions: stage and judge.
 
 Dagster calls them one by one, and `nightbook rebuild` calls them for every landed snapshot. Each
 step can be killed at any time and then repeated. `pipelines.pull.pull` lands a night, and only that
@@ -54,7 +54,7 @@ def business_date(settings: Settings, now: datetime) -> date:
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
-    """Return a date's newest landed snapshot that was not rejected or pruned."""
+    """Return the manifest of a date's newest landed snapshot that was not rejected or pruned."""
     candidates = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
@@ -64,7 +64,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest snapshot that was taken on a date according to this machine's clock."""
+    """Return the manifest of the newest snapshot taken on a date by this machine's clock."""
     # If this machine's clock was wrong, the snapshot is stored under the date of the server's
     # clock.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
@@ -80,7 +80,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
-    """Return the landed snapshot for a date. Raises `NeverLanded`."""
+    """Return the manifest of a date's landed snapshot. Raises `NeverLanded`."""
     layout = Layout(settings.home)
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
@@ -118,7 +118,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether a judged snapshot's files have left staging, without being staged again."""
+    """Return whether a judged snapshot's files have left staging and were not restaged."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -127,7 +127,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     staged = [name for name in _tables() if layout.staged_file(name, snapshot_id).is_file()]
     if len(staged) == len(BOOK):
         return False
-    # Read the file itself, because the manifests in memory may be older than the staged night.
+    # Read the manifest file, because the manifests in memory may be older than the staged night.
     written = lake_manifest.read_manifest(layout, snapshot_id)["tables"]
     return all(
         digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"]
@@ -136,7 +136,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
 
 
 def _tables(part: str | None = None) -> Iterator[str]:
-    """Yield the table names for a part, or for both parts."""
+    """Yield the names of the tables in one part or both parts."""
     for table in BOOK:
         if part is None or (table.resource == "portfolios") == (part == "portfolios"):
             yield table.name

@@ -38,8 +38,7 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# The similarity (difflib ratio) above which a name without our prefix counts as a misspelled
-# setting.
+# A name without our prefix counts as a misspelled setting above this similarity (difflib ratio).
 MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod if a service's name begins with "nightbook-".
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
@@ -108,7 +107,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
 
 
 def _is_foreign(name: str) -> bool:
-    """Return whether a variable belongs to the library for object stores or catalogs."""
+    """Return whether a variable belongs to the object store library or the catalog library."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
@@ -208,7 +207,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 
 
 def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
-    """Read the number of native nights, or None for all, and add an error if it is invalid."""
+    """Read the number of native nights (None means all), and add an error if it is invalid."""
     name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
     if variables[name].strip().lower() == "all":
         return None
@@ -245,7 +244,7 @@ def _pinned_assets(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:
-    """Read the heartbeat URL, or None, and add an error if it is invalid."""
+    """Read the heartbeat URL, if it is set, and add an error if it is invalid."""
     url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
     try:
         parts = urlsplit(url)
