@@ -76,7 +76,7 @@ def restore(
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
-        if is_new:  # The home is new, so it only contains the lock files of this command.
+        if is_new:  # The home is new, so it only contains this command's lock files.
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):

@@ -15,7 +15,7 @@ _MAX_NAMES = 200
 
 
 def starting_with(query: str, typed: str, home: str | None) -> Sequence[tuple[str, str | None]]:
-    """Return the query's (name, note) rows in which the name or the note starts with `typed`.
+    """Return the query's (name, note) rows whose name or note starts with `typed`.
 
     `typed` must be in lower case. `home` overrides NIGHTBOOK_HOME. Raises `InvalidSettings`,
     `FileNotFoundError` if there is no book, and the errors of `warehouse.query.connect.connect`.

@@ -55,7 +55,7 @@ def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
 
 
 def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
-    """Declare a `nightbook reconcile` subcommand. It works unchanged in a firm's home."""
+    """Declare a `nightbook reconcile` subcommand, which also works in a firm's home."""
     settings["traits"] |= IN_FIRM
     return command(name, summary, *parameters, group="reconcile", **settings)
 
@@ -319,7 +319,7 @@ QUERY_AND_EXPORT = _section(
         format_option(help_text="Output format  [default: table]"),
         option("-o", "--output", help="Write to a .parquet, .csv, .json or .jsonl file", **FILE),
         option("--limit", type=NUMBER, metavar="N", help="Print at most N rows"),
-        # A query may start with a comment, which looks like an option.
+        # A query may start with a comment (`--`), which looks like an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
         traits=PRINTS_RESULT | IN_FIRM,

@@ -45,11 +45,11 @@ OVER_TIME = (
     "where asset_id = 'BTC' and not is_custom_asset group by all order by all"
 )
 QUESTIONS = (
-    ("The total of each asset over all portfolios", HELD),
+    ("Each asset's total over all portfolios", HELD),
     ("The exact total of one asset on each night", OVER_TIME),
 )
 NEXT = (
-    ("tables", "list the tables of the warehouse and their columns"),
+    ("tables", "list the warehouse's tables and their columns"),
     ("snapshots", "list the nights and their states"),
     ("export --format csv", "export the positions"),
     ("reconcile run", "compare the book with a ledger that contains errors (exit code 3)"),
@@ -182,7 +182,7 @@ class NotStarted(Exception):
 
 
 def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
-    """Start Dagster and wait until Ctrl-C, or SIGTERM from a supervisor."""
+    """Start Dagster, then wait for Ctrl-C or for SIGTERM from a supervisor."""
     layout = nightbook.layout
     require_free(port, "dev")
     with os.fdopen(reap(nightbook)) as lock:
@@ -198,7 +198,7 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 
 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Run each module in a child process until one ends or a signal arrives, then end all."""
+    """Run each module in a child process until one exits or a signal arrives, then stop all."""
     # The child processes hold the lock too, so killing this process does not release the lock.
     # PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a home's
     # `warehouse`.

@@ -43,7 +43,7 @@ from warehouse.storage.layout import Layout
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
 SETTINGS, API = "settings", "NIGHTBOOK_API_"
-READER = "no API is configured, so this home only downloads the nights of the shelf"
+READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _wrong(subject: str, message: str) -> Finding:
 def run(
     nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
 ) -> int:
-    """Print every finding. Return 2 if a setting is wrong, or 1 if something else is."""
+    """Print every finding. Return 2 if a setting is wrong, or 1 for any other problem."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""
@@ -77,7 +77,7 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield findings about a home, with commands that name this home.
+    """Yield findings about a home, and add the home to the commands in their messages.
 
     If `folder` (which contains the home's settings) is given, the commands work in any folder.
     """
@@ -155,7 +155,7 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
     except InvalidSettings as wrong:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
         return
-    yield _well(SETTINGS, "complete (this is the home of a firm)")
+    yield _well(SETTINGS, "complete (this is a firm's home)")
     yield from _run_check("disk", lambda: [_disk(Layout(settings.home))])
     yield from _channels(settings) if alert else ()
 
@@ -243,20 +243,20 @@ def _clock(check: ServiceCheck) -> Finding:
             "clock", is_well=not isinstance(check.error, TimestampRefused), message=message
         )
     if abs(skew) < MAX_SKEW_MS:
-        return _well("clock", f"{skew:+d} ms from the clock of the API (accurate to 1 s)")
+        return _well("clock", f"{skew:+d} ms from the API's clock (accurate to 1 s)")
     side = "behind" if skew > 0 else "ahead of"
     return _wrong(
         "clock",
-        f"{abs(skew)} ms {side} the clock of the API, which refuses requests older than 30 s "
+        f"{abs(skew)} ms {side} the clock of the API, which rejects requests older than 30 s "
         "(5.3). Set this machine's clock (timedatectl set-ntp true). Until then, each run uses "
-        "the clock of the API, and a night is held if its date is different on this machine",
+        "the API's clock, and a night is held if this machine would give it a different date",
     )
 
 
 def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
     download = f"to download nights from the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
-        first = "nightbook run takes the first night (nightbook demo shows an example)"
+        first = "nightbook run pulls the first night (nightbook demo shows an example)"
         return _well("warehouse", f"no night yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
     if not opens_in_older_clients(layout.database):
@@ -270,7 +270,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == states.HELD]
     if held:
         return _wrong(
-            "warehouse", f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
+            "warehouse", f"snapshot {held[-1]} is held and needs your decision: nightbook snapshots"
         )
     books = list(snapshots.books(landed).values())
     if not books:
@@ -302,7 +302,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     if dagster.error:
         message += f"; Dagster's records of this home cannot be read: {dagster.error}"
     elif is_demo(layout) and not dagster.is_on:
-        message += "; the schedule of a demo is off until somebody turns it on in Dagster"
+        message += "; a demo's schedule is off until somebody turns it on in Dagster"
     elif not dagster.off or is_demo(layout):
         message += f", {dagster.daemon(now)}"
     else:
@@ -322,8 +322,8 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
     """Test the object store.
 
-    Raises an error if the store cannot be reached or is not consistent. On a reader's machine the
-    test does not write, because readers may lack write permission.
+    Raises an error if the store cannot be reached or is not consistent. The test does not write on
+    a reader's machine, because readers may lack write permission.
     """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)
@@ -352,7 +352,7 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     test = Alert(
         cause="test",
         title="a test",
-        words="If you read this, alerts from nightbook reach you. Nothing is wrong.",
+        words="If you can read this, alerts from nightbook reach you. Nothing is wrong.",
         see=str(layout.home),
         command=full_command(layout, "status"),
         kind=INFO,

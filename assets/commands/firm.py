@@ -103,7 +103,7 @@ def _variables(source: Source) -> Mapping[str, str]:
 
 
 def status(nightbook: Nightbook, *, output_format: str | None) -> int:
-    """Print which nights the newest book lacks, and which decisions are open.
+    """Print the nights missing from the newest book, and the open decisions.
 
     Return 3 if a person must decide, or 1 if an organisation or its home is missing.
     """
@@ -118,9 +118,9 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return the homes that could not be read when the newest book was built.
+    """Return why homes could not be read when the newest book was built, by organisation.
 
-    The homes may be readable now. Skip a problem that already explains a missing night.
+    The homes may be readable now. A problem that already explains a missing night stays as it is.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"When this is solved, type: {command_for(layout)} rebuild"
@@ -233,7 +233,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines about held nights and about shared portfolios of missing organisations."""
+    """Yield lines about held nights and about missing organisations' shared portfolios."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]

@@ -50,7 +50,7 @@ def _require_settings(file: Path) -> None:
         settings.read(settings.environment(file.parent, {}), api=True)
     except InvalidSettings as wrong:
         raise UnsuitableHost(
-            f"The units would read their settings only from {file}, which is not complete: "
+            f"The units would read their settings only from {file}, which is incomplete: "
             f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
             ".env.example .env), or run this command in the folder of your complete .env."
         ) from None
@@ -63,12 +63,12 @@ def _unit_folder() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Fill in the placeholders of a unit that nightbook ships.
+    """Fill in the placeholders in a unit file that nightbook ships.
 
     Raises `UnsuitableHost` if a value has special characters.
     """
-    # A user's unit cannot choose its user, wait for the network or, on some systems, restrict its
-    # view of the disk. Remove those lines, because they only work in system units.
+    # A user unit cannot choose its user, wait for the network or, on some systems, restrict its
+    # view of the disk. Remove these settings, because they only work in system units.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"
     values = {
@@ -103,7 +103,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 def _user(layout: Layout) -> str:
     """Return the home's owner, who runs system units. Raises `UnsuitableHost`."""
-    # If root created the home here, no other user could write to it.
+    # Do not create the home here, because only root could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(
             f"{layout.home} does not exist, so the user who should run nightbook is unknown. "

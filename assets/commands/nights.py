@@ -156,7 +156,8 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     layout = nightbook.layout
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
-        # Another machine may have decided on this night already.
+        # Read the shelf's decisions first, because another machine may already have decided on this
+        # night.
         with writing(nightbook, f"reading decisions about {snapshot_id} from the shelf"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -265,7 +266,7 @@ def _print_released_nights(layout: Layout, held: set[str]) -> None:
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """Print a rejected night's former lessons, and the files made from it."""
+    """Print a rejected night's former lessons, and the files made from that night."""
     for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()

@@ -108,7 +108,8 @@ def _prune_shelf(
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
     """Remove old warehouse versions if the disk has no room for the copy that publishing needs."""
-    # Old versions can be rebuilt from the lake, and prune publishes a new copy at the end.
+    # This is safe, because old versions can be rebuilt from the lake, and prune publishes a new
+    # copy at the end.
     lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
@@ -167,7 +168,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Convert gigabytes to bytes. Raises `InvalidLimit` if the text is not a number in range."""
+    """Convert gigabytes to bytes. Raises `InvalidLimit` if the limit is not valid."""
     if text is None:
         return None
     try:

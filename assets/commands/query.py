@@ -33,7 +33,7 @@ def run(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Print the result or write it to a file. Report on standard error if it is truncated."""
+    """Print the result or write it to a file. Warn on standard error if it is truncated."""
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
     output_format = target.suffix[1:].lower() if target else output_format or "table"
@@ -88,7 +88,7 @@ def _read_query(sql: str | None, file: str | None) -> str:
     ) as error:  # Reading standard input raises AttributeError if it is closed.
         source = file or "standard input"
         raise InvalidQueryArguments(
-            f"The query could not be read from {source}: {error}. Nothing was run. It must be one "
+            f"The query could not be read from {source}: {error}. Nothing was run. Give one "
             "SQL statement in UTF-8."
         ) from None
 

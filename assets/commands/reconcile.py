@@ -127,7 +127,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
 
 
 def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
-    """Print the newest result and its breaks. Return 3 while breaks are open."""
+    """Print the latest result and its breaks. Return 3 while breaks are open."""
     status_of_run = service.status(_folder(nightbook), day=as_of)
     result = status_of_run.run
     damage = damaged_packs(_folder(nightbook))

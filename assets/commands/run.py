@@ -90,8 +90,9 @@ def take(
     is_tick: bool = False,
 ) -> int:
     """Run the job for a date, send its alerts, and print the result."""
-    # With a `log`, progress and the result are written to it, and messages for a person are also
-    # printed to standard error. `is_tick` means that cron may start more runs for the date later.
+    # If there is a `log`, it receives the progress and the result, and messages for a person are
+    # also printed to standard error. `is_tick` means that cron may start more runs for the date
+    # later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress

@@ -20,7 +20,7 @@ LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided
 
 
 def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
-    """List the nights, newest last. Return 3 if any of them waits for a decision."""
+    """List the nights, newest last. Return 3 if any night is waiting for a decision."""
     nights = snapshots.landed_snapshots(nightbook.layout)
     if output_format:
         (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)

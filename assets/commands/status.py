@@ -1,4 +1,4 @@
-"""`nightbook status`: last night, the book, the next night, alerts and problems in five lines."""
+"""`nightbook status`: last night, the book, the next night, alerts and problems, in five lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class HomeStatus:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 3 while a night or a break waits for a person, 1 for other problems."""
+        """The exit code: 3 if a night or a break waits for a person, 1 for other problems."""
         if any(alert.cause.startswith(DECISION_CAUSES) for alert in self.alerts):
             return A_PERSON_MUST_DECIDE
         return FAILED if self.alerts else DONE

@@ -58,7 +58,7 @@ def _print_list(descriptions: Sequence[Description]) -> None:
 
 
 def _names(table: Description) -> tuple[str, str]:
-    """Return the names under which a user may look up a table."""
+    """Return the names that a user may enter for a table."""
     return table.name, f"{table.schema}.{table.name}"
 
 

@@ -33,7 +33,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits of the text output; the JSON output is complete
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output, but JSON output is complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +225,8 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
         notices.append(
-            f"{count_of(len(lost), 'account')} of the book was not found in the landed bytes with "
-            "the published amounts. Check every file against its SHA-256: nightbook verify"
+            f"{count_of(len(lost), 'account')} of the book cannot be found in the landed bytes "
+            "with the published amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [
         f"{sum_.view} {describe_key(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "

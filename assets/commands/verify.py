@@ -60,7 +60,7 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
         _print_firm(layout)
         return DONE
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
-    result = "every file of landing, lake and warehouse is unchanged."
+    result = "every file in landing, lake and warehouse is unchanged."
     print(f"{mark(is_well=True)} {nights}: {result}")
     print(f"  {layout.home}")
     return 0

@@ -462,8 +462,8 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
             cause=f"clock:{corrected[-1][0]}",
             title="this machine's clock is wrong",
             words=f"It has been {abs(corrected[0][1])} ms {side} the clock of the API since "
-            f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the clock of the API, and a night is held "
-            "if its date is different on this machine.",
+            f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the API's clock, and a night is held if "
+            "this machine would give it a different date.",
             see=full_command(layout, "doctor"),
             command="timedatectl set-ntp true",
         )

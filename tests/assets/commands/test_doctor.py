@@ -160,7 +160,7 @@ def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Pat
     said = keeper("doctor")
     assert (said.code, said.err) == (2, "")
     lines = said.out.splitlines()
-    assert lines[0] == "✓ settings   complete (this is the home of a firm)"
+    assert lines[0] == "✓ settings   complete (this is a firm's home)"
     first, second = firm.names
     assert f"✓ {first} key  accepted" in lines
     assert any(
