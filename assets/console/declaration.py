@@ -19,7 +19,7 @@ from assets.console.completion import Complete, complete_from_book
 DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
-WIDEST_TERM = 36  # width of the left help column, so that long choices stay on one line
+WIDEST_TERM = 36  # left help column, wide enough to keep long choices on one line
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
 Run = Callable[..., int]
@@ -44,15 +44,15 @@ class Trait(Flag):
 
     NONE = 0
     PRINTS_RESULT = auto()
-    """The output is the whole result, so `--quiet` does not silence it."""
+    """The command's output is its result, so `--quiet` does not suppress it."""
     WITHOUT_HOME = auto()
     """The command creates a home or needs none."""
     WRITES = auto()
-    """The command writes to the home, so it must run as the owner of the home."""
+    """The command writes to the home, so it must run as the home's owner."""
     IN_FIRM = auto()
-    """The command does the same in the home of a firm, or needs no home."""
+    """The command works the same way in a firm's home, or needs no home."""
     OF_FIRM = auto()
-    """In the home of a firm, a function of `assets.commands.firm` runs instead."""
+    """In a firm's home, a function in `assets.commands.firm` runs instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ def argument(
 
 
 def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
-    """Declare a file argument, for which the shell completes file names."""
+    """Declare a file argument, so that the shell completes file names."""
     return argument("file", metavar, help_text, type=click.Path(), **attributes)
 
 

@@ -87,7 +87,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _errno_in(text: str) -> int | None:
-    """Return the number of the disk error whose system message occurs in the text."""
+    """Find a disk error's system message in a string. Return the error number, or None."""
     return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
@@ -100,13 +100,14 @@ def _disk_message(number: int, name: str) -> str:
         )
     if number == errno.EROFS:
         return (
-            f"{name} is on a read-only disk. {UNCHANGED}. The system makes a disk read-only if it "
-            "fails, so back up to another disk first (nightbook backup FILE, which writes nothing "
+            f"{name} is on a read-only disk. {UNCHANGED}. The system makes a failing disk "
+            "read-only, so back up to another disk first (nightbook backup FILE, which writes "
+            "nothing "
             "here). Then read the system's messages (dmesg), and mount the disk for writing."
         )
     if number == errno.EFBIG:
         return (
-            f"A file in {name} would be larger than the limit for files. {UNCHANGED}. Raise the "
+            f"A file in {name} would be larger than the file size limit. {UNCHANGED}. Raise the "
             "limit of this session or service (ulimit -f, LimitFSIZE=), or move the home to a "
             "disk that allows larger files, and run the command again."
         )

@@ -105,7 +105,7 @@ class SafeStream:
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
         self._spell = spell
-        # Standard output may be closed when a process starts.
+        # Standard output is None if it was closed when the process started.
         self._out: TextIO = out if out is not None else io.StringIO()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
