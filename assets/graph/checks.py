@@ -38,7 +38,7 @@ DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
 def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
-    """Return all warehouse checks, and for each table a check of its control totals."""
+    """Return all warehouse checks, plus a control total check for each table."""
     controls = [Check(CONTROL, CONTROL_MEANING, ERROR, "")]
     specs = [_spec(check, key_of(table), partitions) for check in controls for table in BOOK]
     specs += [_spec(check, _asset_of(check), partitions) for check in every_check()]
@@ -69,8 +69,7 @@ def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
     # In Dagster, only checks on the warehouse asset can block later steps. Checks on a table
-    # cannot, because their results exist only after the warehouse, which is a later step, was
-    # built.
+    # cannot, because their results exist only after the warehouse step, which runs later.
     is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,

@@ -35,7 +35,7 @@ SCHEMA = {
     "snapshot": dg.Field(
         str,
         default_value="",
-        description="The ID of a snapshot. If empty, the held snapshot of the night.",
+        description="A snapshot ID. If empty, the decision is about the night's held snapshot.",
     ),
 }
 
@@ -64,7 +64,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset for the decision about a night, which the job `decide_night` can change."""
+    """Return the asset that shows a night's decision. The job `decide_night` can change it."""
 
     @dg.asset(
         key=DECISION,

@@ -59,12 +59,14 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(
                 IN_BOOK,
                 asset=NIGHT,
-                description="The firm's book of the date contains every organisation of the shard, "
-                "and firm.toml names the owner of each portfolio that several of them can see.",
+                description="The firm's book for the date contains every organisation in the "
+                "shard, and firm.toml names the owner of each portfolio that several "
+                "organisations can see.",
             )
         ],
-        description="The firm's book of all its organisations. It is published again when the "
-        "organisations of a shard have pulled their nights. Each organisation uses a separate "
+        description="The firm's book with all its organisations. It is published again when the "
+        "organisations in a shard have pulled their nights. Each organisation uses a "
+        "separate "
         "process with its own settings.",
     )
     def firm_night(

@@ -1,7 +1,7 @@
 """Assets for the landed resources. One pull lands all three, so they share one step.
 
-Only today's night can be pulled. A past date reuses its landed bytes, and the step fails if there
-are none, so data is never stored under the wrong date.
+Only today's night can be pulled. For a past date, the step reuses the landed bytes or fails if
+there are none, so data is never stored under the wrong date.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ RESOURCES = {
     "venues": ("list_venues", "GET /venues?include=instruments (4.3), unchanged."),
     "instruments": (
         "list_instruments",
-        "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), unchanged.",
+        "GET /venues/{id}/instruments?type=spot and ?type=future for every venue (4.5), unchanged.",
     ),
 }
 
@@ -143,7 +143,7 @@ def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
 def _landed_message(manifest: Manifest) -> str:
     """Explain that the night was landed but could not be published."""
     return (
-        f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is completely landed, but it "
+        f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} has landed completely, but "
         "is not a book yet. The next run judges and publishes it, and so does nightbook rebuild."
     )
 
@@ -163,7 +163,7 @@ def _warnings(tell: EventCallback) -> Callable[[Event], None]:
 
 
 def _event_summary(event: Event) -> str:
-    """Summarize an event and the next step. Leave out the advice, which matters only at the end."""
+    """Summarize an event and the next step. Only the final error needs the advice."""
     happened = event.message.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}, so it is retried in {event.wait:.1f} s"

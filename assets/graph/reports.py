@@ -28,7 +28,7 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset of the morning report.
+    """Return the asset for the morning report.
 
     A held night also gets a report, because that is when a person needs it most.
     """
@@ -39,7 +39,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         partitions_def=partitions,
         group_name="published",
         kinds={"html"},
-        description="reports/latest.html: the events of last night, changes, findings, holdings, "
+        description="reports/latest.html: last night's events, changes, findings, holdings, "
         "gaps and freshness, with the query behind every figure.",
     )
     def morning_report(
@@ -102,8 +102,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 writing.acquire(nightbook, f"reconciling {day}", step.tell)
                 summary = _reconcile(nightbook, day, now)
             except (Late, DayClosed) as error:
-                # Usually the day's ledger has not arrived yet. Otherwise, the run repeats a day in
-                # a closed month. In both cases, the check does not pass, but no alert is sent.
+                # The day's ledger has not arrived yet, or the run repeats a day in a closed month.
+                # In both cases, the check does not pass, but no alert is sent.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
@@ -179,7 +179,7 @@ def shelf_assets(
         doing="shelving",
         done=f"on the shelf {store.url}",
         transfer=shelf.shelve,
-        description="The judged night in the object store of NIGHTBOOK_LAKE. Bodies and tables are "
+        description="The judged night in the object store at NIGHTBOOK_LAKE. Bodies and tables are "
         "uploaded first, and the manifest last, which makes the night visible. If the "
         "store is down, only this step fails. "
         "The book is published on this machine, and the next run shelves the missing nights.",
@@ -195,7 +195,7 @@ def shelf_assets(
         done="registered as Iceberg tables",
         transfer=shelf.register,
         description="The files on the shelf, registered as Iceberg tables for engines that read "
-        "the catalog of NIGHTBOOK_CATALOG. All tables of a date are one commit. If the catalog is "
+        "the catalog at NIGHTBOOK_CATALOG. One commit contains a date's tables. If the catalog is "
         "down, only this step fails, and the next run registers the missing nights.",
     )
     return [shelved_nights, iceberg_tables]
@@ -215,7 +215,7 @@ def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return the alert that two machines decided on the same night."""
+    """Return an alert which says that two machines decided on the same night."""
     layout = nightbook.layout
     decision = snapshots.find(layout, snapshot_id).decision
     return Alert(

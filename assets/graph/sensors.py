@@ -99,9 +99,9 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
 WILL_RETRY = "dagster/will_retry"
 SCHEDULED = "dagster/schedule_name"
 FROM_UI, BACKFILL = "dagster/from_ui", "dagster/backfill"
-"""Tags of runs that a person started in the UI of Dagster."""
+"""Tags of runs that a person started in Dagster's UI."""
 ASSET_JOB = "__ASSET_JOB"
-"""The name of Dagster's job for assets and checks that a person selected."""
+"""Name of Dagster's job for assets and checks that a person selected."""
 TICK = "nightbook/tick"
 """Tag of a run that cron started. Later runs may follow on the same date."""
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
@@ -168,7 +168,7 @@ def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str
     return Alert(
         cause=f"trying:{day}",
         title=f"the night of {day} is not taken yet and will be retried",
-        words="\n".join([retry, *lines, "The next alert comes only if the last attempt fails."]),
+        words="\n".join([retry, *lines, "You get another alert only if the last attempt fails."]),
         see=str(layout.home),
         command=full_command(layout, "status"),
         happened=True,

@@ -58,17 +58,17 @@ def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
 
 
 DECIDE = "decide_night"
-"""The name of the job in which a person decides on a night."""
+"""Name of the job that lets a person decide on a night."""
 COMMAND = "command"
 """Metadata key of a failed step: the nightbook command that helps."""
 SNAPSHOT = "nightbook/snapshot"
-"""Tag of a run: the snapshot that it made or decided on."""
+"""Run tag: the snapshot that the run made or decided on."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """A step of the night of one date, with the function that reports its progress."""
+    """A step in one date's night, with the function that reports its progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -122,8 +122,8 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
     with failing_in_words(layout.home):
         if not context.has_partition_key:
             raise dg.Failure(
-                description="This run has no partition, so nothing was done. Start it again on "
-                "the page of the asset or of the job, and choose a night as its partition.",
+                description="This run has no partition, so nothing was done. Start it again on the "
+                "page of the asset or job, and choose a night as its partition.",
                 allow_retries=False,
             )
         yield NightStep(
@@ -142,7 +142,7 @@ def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
 
 @contextlib.contextmanager
 def failing_in_words(home: Path) -> Iterator[None]:
-    """Turn our own errors and the home's disk errors into a failure without a stack trace."""
+    """Turn our own errors, and disk errors in the home, into a failure without a stack trace."""
     try:
         yield
     except Exception as error:
@@ -229,7 +229,7 @@ class JsonFormatter(logging.Formatter):
 
 @dg.logger(config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")})
 def console(context: dg.InitLoggerContext) -> logging.Logger:
-    """Log to standard error, as text in a terminal and otherwise as one JSON object per line."""
+    """Log to standard error: as text in a terminal, otherwise as one JSON object per line."""
     level = context.logger_config["log_level"]
     logger = logging.Logger("nightbook", level)  # noqa: LOG001 - a shared one collects handlers
     handler = logging.StreamHandler(sys.stderr)

@@ -75,7 +75,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Columns whose origin differs from that of other columns with the same name.
+# Columns with a different origin than other columns of the same name.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -282,7 +282,7 @@ def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
 
 
 def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return a night's state, and the user and reasons of its decision (empty if there is none)."""
+    """Return a night's state, and who decided and why (empty if there is no decision)."""
     decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
     if snapshot.decision:
         decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
@@ -356,7 +356,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# Owners and readers by asset group. Assets for finance override their group.
+# Owners and readers by asset group. Assets for finance have their own.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")
