@@ -31,7 +31,7 @@ from warehouse.storage.layout import (
     written_aside,
 )
 
-DIGESTS = "digests.json"  # the last entry of a backup
+DIGESTS = "digests.json"  # the last entry in a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
 FILES = (SENT_ALERTS, "demo.json", FIRM)
@@ -46,11 +46,11 @@ NOT_A_BACKUP = (
 
 
 class NotBackedUp(Exception):
-    """The backup was not written. The message states the problem and the remedy."""
+    """The backup was not written. The message gives the problem and the remedy."""
 
     def __init__(self, problem: str, advice: str) -> None:
         super().__init__(
-            f"{problem}. No backup was written, and an existing backup did not change. {advice}"
+            f"{problem}. No backup was written, and any existing backup is unchanged. {advice}"
         )
 
 
@@ -61,8 +61,8 @@ class NothingToKeep(NotBackedUp):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"{layout.home} has no landed night, so there is nothing to back up",
-            "If this is the wrong home, name the right one: nightbook --home DIR backup FILE",
+            f"{layout.home} has no landed nights, so there is nothing to back up",
+            "If this is the wrong home, use the right one: nightbook --home DIR backup FILE",
         )
 
 
@@ -72,7 +72,7 @@ class NoFile(NotBackedUp):
     exit_code = 2
 
     def __init__(self, problem: str) -> None:
-        super().__init__(problem, "Name another file: nightbook backup FILE")
+        super().__init__(problem, "Choose a different file: nightbook backup FILE")
 
 
 class NotWhole(Exception):
@@ -112,7 +112,7 @@ class HashingReader:
 
 
 def place_for(layout: Layout, text: str) -> Path:
-    """Return the path to write a backup to. Raises `NoFile` if it is unsuitable."""
+    """Resolve the path of a new backup. Raises `NoFile` if the path is unsuitable."""
     if not text.strip():
         raise NoFile(f"A backup is a file, but {text!r} is not a file name")
     target = Path(text).resolve()
@@ -138,7 +138,7 @@ def require_any(layout: Layout) -> None:
 
 
 def back_up(layout: Layout, target: Path) -> BackupSummary:
-    """Write a complete backup or nothing.
+    """Write a complete backup, or none at all.
 
     The caller must hold the home's writer lock. Raises `NothingToKeep` if no night was landed, and
     `NotBackedUp` if a night is missing or a file cannot be read or written.
@@ -147,9 +147,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        if not is_firm(
-            layout.home
-        ):  # the home of a firm has no nights, because its organisations have them
+        if not is_firm(layout.home):  # a firm's nights are in the homes of its organisations
             _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
@@ -157,19 +155,19 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
             check_backup(file)
     except NotWhole as error:
         raise NotBackedUp(
-            f"The backup {target} was read back after writing and is damaged: {error}",
-            "That disk or its connection may be failing: write the backup to another disk.",
+            f"The backup {target} was damaged when it was read back: {error}",
+            "The disk or its connection may be failing. Write the backup to a different disk.",
         ) from None
     except OSError as error:
         raise NotBackedUp(
-            f"The backup {target} failed ({error})",
-            "Check that every file of the home can be read and that the disk has room.",
+            f"The backup to {target} failed ({error})",
+            "Check that every file in the home is readable and that the disk has room.",
         ) from None
     return BackupSummary(len(digests), size)
 
 
 def _open_record(layout: Layout) -> None:
-    """Open the reconciliation record to migrate an older format and to roll back a journal.
+    """Open the reconciliation record, which migrates an old format and rolls back a journal.
 
     A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """
@@ -178,15 +176,15 @@ def _open_record(layout: Layout) -> None:
 
 
 def _require_nights(layout: Layout) -> None:
-    """Check that there are landed nights, and that no landed file of a known night is missing."""
+    """Check that nights have been landed, and that no known night is missing from landing."""
     if nights := without_bodies(layout):
         raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(
-            f"The lake or the warehouse contains nights that {layout.landing} does not contain: "
+            f"The lake or the warehouse contains nights that are missing from {layout.landing}: "
             f"{and_more(missing, MAX_NAMED)}",
-            "Check that the disk of that folder is mounted. If it is, restore the missing nights "
+            "Check that the disk with that folder is mounted. If it is, restore the missing nights "
             "from an older backup, because the API keeps no history.",
         )
     if next(night_folders.folders(layout), None) is None:
@@ -205,9 +203,9 @@ def _files(place: Path) -> Iterator[Path]:
         for name in below:
             if Path(folder, name).is_symlink():
                 raise NotBackedUp(
-                    f"{Path(folder, name)} is a link to a folder, whose files would not be in the "
+                    f"{Path(folder, name)} is a link to a folder, so its files would not be in the "
                     "backup",
-                    "Move that folder to the path of the link, or mount it there.",
+                    "Replace the link with the folder itself, or mount the folder there.",
                 )
         yield from (_file(Path(folder, name)) for name in sorted(names) if name[0] != ".")
 
@@ -302,7 +300,7 @@ def require_file(source: Path) -> None:
 
 
 def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
-    """Check that a backup can be restored, without writing. Returns its digests by file name.
+    """Check, without writing, that a backup can be restored. Return its digests by file name.
 
     Raises `NotRestored`.
     """
@@ -332,19 +330,19 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
 
 @contextlib.contextmanager
 def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
-    """Open a backup, and turn errors in the backup or the home into `NotRestored`."""
+    """Open a backup. Raises `NotRestored` for errors in the backup or the home."""
     try:
         with source.open("rb") as file:
             yield file
     except NotWhole as error:
         raise NotRestored(
             f"{source} is not a complete backup of nightbook: {error}. Nothing was restored. Use "
-            "an older backup, or copy this one again from its original."
+            "an older backup, or a new copy of this one."
         ) from None
     except OSError as error:
         raise NotRestored(
             f"{source} could not be read or unpacked in {layout.home} ({error}). Nothing was "
-            "restored. Check that both are usable and have room, and run the command again."
+            "restored. Check that both are accessible and have room, then run the command again."
         ) from None
 
 
@@ -352,12 +350,12 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
     """Return a backup's digests if it is complete and fits the home. Otherwise raise an error."""
     digests = check_backup(file)
     if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
-        raise NotWhole("it contains no night")
+        raise NotWhole("it contains no nights")
     for name in reversed(RESTORE_ORDER):
         if not _is_free(layout, name, digests):
             raise NotRestored(
-                f"{layout.home} already has {name}, which differs from the backup, and a backup is "
-                "not mixed with another home. Nothing was changed. Use an empty folder: "
+                f"{layout.home} already has {name}, which differs from the backup, and backups are "
+                "not merged into existing homes. Nothing was changed. Use an empty folder: "
                 f"{program()} --home NEW restore {shlex.quote(str(source))}"
             )
     return digests
@@ -365,8 +363,8 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
     """Return whether `name` can be restored without overwriting data in the home."""
-    # Empty folders contain no data, and alerts from before the first night may be sent again. If
-    # the files are identical, an interrupted restore wrote them, and this one continues it.
+    # Empty folders contain no data, and the list of sent alerts may be overwritten. Identical files
+    # were written by an interrupted restore, which this one continues.
     place = layout.home / name
     if name == SENT_ALERTS or not os.path.lexists(place):
         return True
@@ -402,7 +400,7 @@ def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
                 shutil.copyfileobj(hashed, out)
                 size += out.tell()
             if hashed.digest.hexdigest() != digest:
-                raise NotWhole(f"{name} changed while it was read")
+                raise NotWhole(f"{name} changed while it was being read")
     return size
 
 

@@ -22,15 +22,15 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_files
 
-# Why the private parts of Dagster are needed:
-# - DagsterExecutionInterruptedError: Ctrl-C in a step becomes a failure, and only this name
-#   distinguishes it from other failures.
-# - InstanceRef: `DagsterInstance.get` cannot override the configuration of a home.
+# Reasons for using each private part of Dagster:
+# - DagsterExecutionInterruptedError: Ctrl-C in a step becomes a failure, and only this error's name
+# distinguishes it from other failures.
+# - InstanceRef: `DagsterInstance.get` cannot override a home's configuration.
 # - InstigatorState: without it, only a running web server can tell whether a schedule or sensor is
 # on.
-# - AssetCheckExecutionsTable: deleting a run leaves the results of its checks behind, and no public
-#   function deletes them.
-# - schedule_execution_time_iterator: it returns the same ticks as the daemon, even when clocks
+# - AssetCheckExecutionsTable: deleting a run leaves its check results behind, and no public
+# function deletes them.
+# - schedule_execution_time_iterator: it returns the same ticks as the daemon, even when the clocks
 # change.
 
 # Let steps print to the terminal. To capture their output, Dagster would start four processes for
@@ -41,7 +41,7 @@ NO_CAPTURED_OUTPUT = {
         "class": "NoOpComputeLogManager",
     }
 }
-_BATCH_SIZE = 500  # number of values per statement, because databases have a limit
+_BATCH_SIZE = 500  # values per statement, because databases limit their number
 # Run the daemon as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
 # Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
-    """Delete the asset check results of runs, which `delete_run` leaves behind."""
+    """Delete the asset check results that `delete_run` leaves behind."""
     storage = instance.event_log_storage
     with storage.index_connection() as connection:
         table = AssetCheckExecutionsTable
@@ -111,7 +111,7 @@ def shared_engines() -> Iterator[None]:
 
 
 PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
-"""Tag with the lock file of a run's process, hidden in the UI. Older runs have the second tag."""
+"""Tag for the lock file of a run's process, hidden in the UI. Older runs have the second tag."""
 DAEMON_LOCK = "daemon.lock"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
@@ -136,7 +136,7 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """Open a home's instance without its log. `settings` override its configuration file."""
+    """Open a home's instance with its log silenced. `settings` override its configuration file."""
     # Dagster creates its files with the current umask, and they contain details about nights.
     with private_files(), quiet():
         home = make_instance(layout)
@@ -157,7 +157,7 @@ def quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
     """Hold a lock file and yield its name, which tags the runs in this process."""
-    # A process ID would not work: the system reuses IDs, and each container has its own.
+    # A process ID would not work, because the system reuses IDs and each container has its own.
     folder = layout.dagster / "alive"
     make_directory(folder)
     # `filelock` would not work, because a check must not recreate a lock file after its run has

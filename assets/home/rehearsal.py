@@ -1,6 +1,6 @@
 """Dry runs, which run a command on a temporary copy of the home and show the changes.
 
-The copy is made of links in the folder for temporary files (TMPDIR). The original is safe, because
+The copy consists of links in the folder for temporary files (TMPDIR). The original is safe, because
 commands replace a home's files and never modify them in place.
 """
 
@@ -53,7 +53,7 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         try:
             yield replace(nightbook, variables=lambda: variables)
         except Exception as error:
-            # Error messages should name the file in the original home.
+            # In error messages, replace paths in the copy with paths in the original home.
             paths = (str(home), str(nightbook.layout.home))
             error.args = tuple(
                 part.replace(*paths) if isinstance(part, str) else part for part in error.args
@@ -104,7 +104,7 @@ def state_changes(before: Layout, after: Layout) -> list[Change]:
 
 
 def changes(before: Layout, after: Layout) -> list[Change]:
-    """Return the differences between two homes' published rows and totals, by date."""
+    """Return the differences between the published rows and totals of two homes, by date."""
     old, new = (_counts(layout) for layout in (before, after))
     differences = []
     days = set()

@@ -1,4 +1,4 @@
-"""Access to a home: the commands that it allows, and the lock for its only writer."""
+"""Access to a home: which commands may run, and the lock that allows only one writer."""
 
 import contextlib
 import errno
@@ -52,7 +52,7 @@ def _print_to_stderr(message: str) -> None:
 
 
 class RunLock:
-    """A run's writer lock. The first step that writes acquires it. It is released at the end."""
+    """A run's writer lock, held from the first step that writes to the end of the run."""
 
     # The lock is held between the steps too, so that no other command can block a half-finished
     # night. If steps run in separate processes (no shipped configuration does this), each step
@@ -179,7 +179,7 @@ def require_home(layout: Layout, command: str) -> None:
     folders = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
     if not any(os.path.lexists(folder) for folder in folders):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
-        listed = f"it contains {and_more(names, MAX_NAMED)}, but no files of nightbook"
+        listed = f"it contains {and_more(names, MAX_NAMED)}, but no nightbook files"
         raise NoHome(layout, listed if names else "that folder is empty", command)
     for folder in (*folders[:3], layout.manifests, layout.database.parent):
         if folder.is_dir():
