@@ -28,7 +28,7 @@ MAX_UNSENT = 100
 # Severities, with the names that Apprise uses. Channels may show or route them differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-# Less than 24 hours, because the time of the check varies by a few minutes.
+# Slightly less than 24 hours, because the check does not run at exactly the same time every day.
 A_DAY = timedelta(hours=23)
 # A function with the parameters address, title, body and kind. It returns whether the channel
 # accepted the message.
@@ -43,7 +43,7 @@ logging.getLogger("apprise").addFilter(lambda _: False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alert. Alerts with the same cause are sent once."""
+    """An alert. Alerts with the same cause are sent only once."""
 
     cause: str
     title: str
@@ -53,11 +53,12 @@ class Alert:
     command: str
     """The command to type next."""
     happened: bool = False
-    """True for an event, such as a failed run. A later check cannot find an event, so it is stored
-    until it is sent."""
+    """True for an event, such as a failed run. Later checks cannot find the event, so it is stored
+    until it is sent.
+    """
     kind: str = WARNING
     waits: bool = False
-    """True if the alert waits for a person. Each daily reminder repeats it until the cause is gone.
+    """True if the alert waits for a person. Daily reminders repeat it until the cause is resolved.
     """
 
     @property
@@ -76,7 +77,7 @@ class SentAlerts:
     dead: tuple[str, ...] = ()
     """Names of the channels that failed."""
     dropped: tuple[Alert, ...] = ()
-    """Events that no channel accepted for a week. They are discarded."""
+    """Events that were discarded because no channel accepted them for a week."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class StoredAlert:
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return a copy of the alert whose text states when the alert was found."""
+        """Return a copy of the alert, with the time it was found added to its text."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
@@ -119,7 +120,7 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send the alerts that were not sent before. The next check retries those that fail."""
+    """Send alerts that have not been sent yet. The next check retries those that fail."""
     # Events are stored before they are sent, because no later check would find them.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
@@ -143,7 +144,7 @@ def send_alerts(
 
 
 def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts with commands that work in any folder."""
+    """Rewrite the commands in alerts so that they work in any folder."""
     return [
         replace(
             alert,
@@ -158,7 +159,7 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
 def _reminder(
     alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """Return one reminder of the alerts that still wait and were sent at least a day ago."""
+    """Return a reminder that lists the waiting alerts sent at least a day ago."""
     due = [
         alert
         for alert in alerts
@@ -236,7 +237,7 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """Lock the record of sent alerts, yield its times by cause, and save changes at the end."""
+    """Lock the record of sent alerts, yield the send times by cause, and save any changes."""
     folder = layout.home / "alerts"
     make_directory(folder)
     # The command line, three sensors and a starting daemon may check at the same time.
@@ -262,7 +263,7 @@ def _unsent(layout: Layout) -> Path:
 def _stored_events(
     layout: Layout, sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Unsent, tuple[Alert, ...]]:
-    """Return the stored events that still need to be sent, and the alerts that are too old."""
+    """Return the stored events that still need to be sent, and those that are too old."""
     # Treat an unreadable file as empty, because it must not stop today's alerts.
     try:
         entries = [
@@ -296,9 +297,9 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the time when each cause was sent.
+    """Return the time when the alert for each cause was sent.
 
-    Treat an unreadable file as empty, because it is better to send an alert twice.
+    Treat an unreadable file as empty, because it is better to send an alert twice than not at all.
     """
     try:
         content = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Conditions that trigger an alert, for the home as a whole and for each night."""
+"""The conditions that trigger alerts about the home as a whole or about single nights."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -29,8 +29,8 @@ from warehouse.storage.layout import Layout
 LOOK_BACK = timedelta(days=7)
 OLD_BREAK_AGE = timedelta(days=7)
 MAX_SHOWN = 5
-# The lists with findings of the kind round_count. A finding has the count only in its text, which
-# may be reworded, so count again. A test compares these lists with the findings.
+# Find the lists that have a round_count finding. A finding contains the count only in its message,
+# whose wording may change, so count the records here. A test compares the result with the findings.
 _ROUND_COUNTS = """
     with lists as (
         select null as venue_id, 'Portfolios' as list, count(*) as records from portfolios
@@ -49,10 +49,10 @@ _ROUND_COUNTS = """
 def find_alerts(
     nightbook: Nightbook, *, patience: timedelta = GRACE, dagster: Switches | None = None
 ) -> list[Alert]:
-    """Return the alerts for the schedule, the nights, the newest book and the reconciliation.
+    """Return the alerts about the schedule, the nights, the newest book and the reconciliation.
 
-    `patience` is how long a run may take to publish an accepted night. If `dagster` is None, it is
-    read from the home.
+    `patience` is how long a run may take to publish an accepted night. If `dagster` is None, the
+    switches are read from the home.
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
@@ -81,7 +81,7 @@ def night_alerts(
 
 
 def late_alert(nightbook: Nightbook) -> Alert | None:
-    """Return an alert if today's night is overdue and nothing was landed."""
+    """Return an alert if today's night is overdue and nothing has landed."""
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     today = now.astimezone(settings.timezone).date()
     tick = tick_of(settings, today)
@@ -125,7 +125,7 @@ def published_books(
 
 
 def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:
-    """Return the scheduled dates from the first night until yesterday that were not read."""
+    """Return the scheduled dates, from the first night to yesterday, that were not read."""
     landed, settings = {snapshot.snapshot_date for snapshot in nights}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
@@ -133,7 +133,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield an alert for each held night, or one per date if the date has a newer book."""
+    """Yield an alert for each held night. If a date has a newer book, its nights share an alert."""
     books = snapshots.books(nights)
     superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:
@@ -161,11 +161,11 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
     earlier = [day for day in books if day <= snapshot.snapshot_date]
     book = f"The book of {earlier[-1]} did not change." if earlier else "There is no book yet."
     if earlier and earlier[-1] == snapshot.snapshot_date:
-        book = f"The book of that date did not change: {books[earlier[-1]].snapshot_id}."
+        book = f"The book of that date is still {books[earlier[-1]].snapshot_id}."
     lines = (
-        f"Snapshot {snapshot.snapshot_id} waits for your decision. {book}",
-        "The command below shows the changes that accepting it would make. It does not make them.",
-        "Then accept or reject it. If access may have been lost, give the reason: --why '...'",
+        f"Snapshot {snapshot.snapshot_id} is waiting for your decision. {book}",
+        "The command below only shows the changes that accepting it would make.",
+        "Then accept or reject it. If you may have lost access to data, give a reason: --why '...'",
         *(snapshot.decision.reasons if snapshot.decision else ()),
     )
     return Alert(
@@ -191,7 +191,7 @@ def _rejected_book_alerts(
         if not _was_book(snapshot, nights):
             continue
         book = books.get(snapshot.snapshot_date)
-        state = f"the book is {book.snapshot_id} again" if book else "there is no book: a gap"
+        state = f"the book is {book.snapshot_id} again" if book else "there is no book, only a gap"
         files = "\n".join(snapshot.decision.withdrawn)
         yield Alert(
             cause=f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
@@ -205,7 +205,7 @@ def _rejected_book_alerts(
 
 
 def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a snapshot was the book at some time between its acceptance and rejection."""
+    """Return whether a snapshot was the book at any time between its acceptance and rejection."""
     accepted, rejected = snapshot.decisions[-2:]
     newer = [
         night
@@ -231,8 +231,8 @@ def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
             yield Alert(
                 cause=f"gap:{day}",
                 title=f"{day} was not read",
-                words=f"No snapshot of {day} was landed. The API returns only the present "
-                "holdings, so the date remains a gap (ops.gaps).",
+                words=f"No snapshot was landed for {day}. The API returns only the current "
+                "holdings, so the date remains a gap (see ops.gaps).",
                 see=str(layout.landing),
                 command=full_command(layout, "status"),
                 kind=FAILURE,
@@ -248,8 +248,8 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
         yield Alert(
             cause=f"killed:{day}",
             title=f"the run that read {day} was killed",
-            words=f"It landed no snapshot, so {day} has no book. The API returns only the present "
-            "holdings, so the date can only be read until midnight.",
+            words=f"It landed no snapshot, so {day} has no book. The API returns only the current "
+            "holdings, so the date can be read only until midnight.",
             see=str(layout.landing / day),
             command=full_command(layout, "run"),
             kind=FAILURE,
@@ -267,9 +267,9 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
         date_option = () if day == today else ("--date", str(day))
         yield Alert(
             cause=f"unfinished:{snapshot.snapshot_id}",
-            title=f"the night of {day} is landed but not judged",
+            title=f"the night of {day} was landed but not judged",
             words=f"Snapshot {snapshot.snapshot_id} is not a book, because the run that landed it "
-            "did not finish, or its decision is lost. Its data is complete, and the next run "
+            "did not finish, or its decision was lost. Its data is complete, and the next run "
             "judges and publishes it.",
             see=str(snapshot.folder),
             command=full_command(layout, "run", *date_option),
@@ -305,7 +305,7 @@ def _unpublished_alerts(
 def _unshelved_alerts(
     nightbook: Nightbook, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield one alert about nights decided before the given time and not shelved since."""
+    """Yield one alert about nights that were decided before the given time but not shelved."""
     old = [
         snapshot
         for snapshot in shelf.waiting_nights(nightbook, nights)
@@ -315,7 +315,7 @@ def _unshelved_alerts(
         yield Alert(
             cause=f"unshelved:{old[-1].snapshot_id}:{len(old)}",
             title=f"{_days(snapshot.snapshot_id for snapshot in old)} not on the shelf",
-            words="Other machines do not see these nights or their decisions. In this home they "
+            words="Other machines cannot see these nights or their decisions. In this home, they "
             "are complete and published. The next run uploads them, or reports why it cannot.",
             see=str(nightbook.layout.home),
             command=full_command(nightbook.layout, "shelve"),
@@ -325,12 +325,12 @@ def _unshelved_alerts(
 
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about nights in the lake or warehouse that are missing from landing."""
+    """Yield one alert about nights in the lake or warehouse that the landing folder lacks."""
     nights = [damage.night or "" for damage in missing_landings(layout)]
     if nights:
         yield Alert(
             cause=f"gone:{nights[-1]}:{len(nights)}",
-            title=f"{_days(nights)} missing in the landing folder",
+            title=f"{_days(nights)} missing from the landing folder",
             words="They are in the lake or the warehouse, but their API responses are missing. The "
             "API keeps no history, so restore them from a backup (nightbook --home NEW restore "
             "FILE).",
@@ -371,7 +371,7 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
             cause=f"stale:{venue}:{since}",
             title=f"venue {venue} {'could not be read' if why else 'lists no instruments'}",
             words=f"Its {count_of(count, 'instrument')} {'is' if count == 1 else 'are'} from "
-            f"{since} and carried over since then. {why or empty}",
+            f"{since}, carried over since then. {why or empty}",
             see=str(layout.database),
             command=full_command(
                 layout, "query", "select * from findings where kind = 'instruments_stale'"
@@ -380,7 +380,7 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _drift_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about deviations first seen in the newest night."""
+    """Yield one alert about undocumented data that appeared for the first time last night."""
     rows = _rows(
         layout,
         "select first_seen, kind, path, word, example, seen from ops.drift where first_seen = "
@@ -397,7 +397,7 @@ def _drift_alerts(layout: Layout) -> Iterator[Alert]:
             f"{'is' if len(rows) == 1 else 'are'} not as documented",
             words="\n".join(
                 (
-                    f"First seen {rows[0][0]}. All responses are stored.",
+                    f"First seen on {rows[0][0]}. All responses are stored.",
                     *first_lines(lines, MAX_SHOWN),
                 )
             ),
@@ -424,7 +424,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"check:{name}:{day}",
             title=f"check {name} failed",
-            words=f"{meaning} Wrong on {day}: {count_of(wrong, 'row')}. The first: {example}",
+            words=f"{meaning} Violated on {day} by {count_of(wrong, 'row')}, for example {example}",
             see=str(layout.database),
             command=full_command(layout, "query", "select * from ops.checks where not passed"),
             kind=FAILURE,
@@ -432,7 +432,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield an alert for each venue and record count that may be only one page of several."""
+    """Yield an alert for lists with a round record count, which may be one page of several."""
     for venue, records, lists in _rows(layout, _ROUND_COUNTS):
         yield Alert(
             cause=f"round:{venue or ''}:{records}",
@@ -448,7 +448,7 @@ def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _clock_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert if the newest nights had to correct for this machine's clock."""
+    """Yield one alert if the latest nights had to correct this machine's clock."""
     corrected: list[tuple[str, int]] = []
     query = "select snapshot_id, clock_skew_ms from ops.snapshots order by snapshot_id desc"
     for snapshot_id, skew in _rows(layout, query):
@@ -461,7 +461,7 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"clock:{corrected[-1][0]}",
             title="this machine's clock is wrong",
-            words=f"It has been {abs(corrected[0][1])} ms {side} the clock of the API since "
+            words=f"It has been {abs(corrected[0][1])} ms {side} the API's clock since "
             f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the API's clock, and a night is held if "
             "this machine would give it a different date.",
             see=full_command(layout, "doctor"),
@@ -470,7 +470,7 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield alerts about the newest reconciliation."""
+    """Yield alerts about the latest reconciliation."""
     folder = layout.home / "reconcile"
     try:
         result = service.status(folder).run
@@ -481,9 +481,9 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     if not sum(result.counts.values()):
         yield Alert(
             cause=f"nothing-compared:{result.day}",
-            title="the ledger was compared with nothing",
+            title="the ledger was not compared with any position",
             words=f"Book against ledger, {result.day}: {result.extent}. The book has no "
-            "positions in the scope of the files. Correct [file] in recon.toml, then run again.",
+            "positions in the scope of these files. Correct [file] in recon.toml, then run again.",
             see=str(folder / "recon.toml"),
             command=full_command(layout, "reconcile", "run"),
         )
@@ -491,8 +491,8 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     if result.rejected or undelivered:
         yield Alert(
             cause=f"incomplete:{result.day}",
-            title="a part of the ledger could not be compared",
-            words=f"Book against ledger, {result.day}: rows that cannot be read: "
+            title="part of the ledger could not be compared",
+            words=f"Book against ledger, {result.day}: unreadable rows: "
             f"{result.rejected}; keys of portfolios that the API did not deliver: "
             f"{undelivered}. The other rows were compared.",
             see=str(folder / "out" / result.day.isoformat()),
@@ -515,7 +515,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
 
 
 def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield one alert about all open breaks, plus one for each day with old breaks."""
+    """Yield one alert about all open breaks, plus one for each day that old breaks date from."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:

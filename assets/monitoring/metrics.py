@@ -74,7 +74,7 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     yield Metric("written_timestamp_seconds", "When this file was written.", now)
     yield Metric("next_night_timestamp_seconds", "When the next night is due.", due)
     free = shutil.disk_usage(layout.home).free
-    yield Metric("free_bytes", "Free space on the disk of the home.", free)
+    yield Metric("free_bytes", "Free space on the home's disk.", free)
     for state in (states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED):
         count = sum(night.state == state for night in nights)
         yield Metric(f"snapshots_{state}", f"Landed snapshots that are {state}.", count)
@@ -106,12 +106,12 @@ def _newest(layout: Layout) -> Iterator[Metric]:
         )
         yield Metric(
             "clock_skew_seconds",
-            "Seconds by which this machine's clock is behind the clock of the API.",
+            "Seconds by which this machine's clock is behind the API's clock.",
             skew,
         )
         for count in COUNTS:
             records = book[f"{count}_count"] or 0
-            description = "Records of the newest book by kind."
+            description = "Records in the newest book, by kind."
             yield Metric("records", description, records, ("what", count))
         stale = "select count(distinct venue_id) from instruments where stale_since is not null"
         description = "Venues whose instruments are carried over from an earlier night."
@@ -133,8 +133,8 @@ def plain_get(url: str) -> bool:
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     """Send a heartbeat for a new book. Return None if there is no new book to report."""
-    # Send a heartbeat only for the newest published book, and only for some hours, because a
-    # rebuild of old nights does not show that the schedule works.
+    # Send a heartbeat only for the newest published book, and only if that book is recent, because
+    # rebuilding old nights does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None

@@ -1,4 +1,4 @@
-"""The note printed with a result if the newest book is not from the last night due.
+"""The note printed with a result if the newest book is older than the last night due.
 
 It imports nothing from Dagster, because fast commands import this module.
 """
@@ -110,7 +110,7 @@ def _names(nights: Sequence[FirmNight]) -> str:
 
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
-    """Return the dates after the newest book for which a night should be published by now."""
+    """Return the dates after the newest book whose nights should be published by now."""
     # Include today once its last tick, the longest pull and an hour for publishing are over.
     local = now.astimezone(settings.timezone)
     last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)

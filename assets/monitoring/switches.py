@@ -39,18 +39,18 @@ MAX_HEARTBEAT_AGE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The state of schedule, sensors and daemon."""
+    """The state of the schedule, the sensors and the daemon."""
 
     off: tuple[str, ...] = ()
     """The schedule and sensors that somebody turned off."""
     seen: datetime | None = None
-    """The last heartbeat of the daemon (UTC)."""
+    """The daemon's last heartbeat (UTC)."""
     error: str = ""
     """The reason why Dagster's records could not be read."""
     is_on: bool | None = None
     """Whether the schedule is on, or None if nobody ever turned it on or off."""
     is_locked: bool | None = None
-    """Whether a process holds the daemon's lock. None if there is no lock, as in a cluster."""
+    """Whether a process holds the daemon's lock, or None if there is no lock, as in a cluster."""
 
     def daemon(self, now: datetime) -> str:
         """Describe in a few words whether a daemon is running and can start a night."""
@@ -108,7 +108,7 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
     """Return whether each schedule and sensor is on, by name.
 
-    A home may have a state for each of two names of its code location.
+    If a home's code location has two names, each name may have its own state.
     """
     is_on: dict[str, bool] = {}
     # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
@@ -188,7 +188,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
 
 
 def next_try(nightbook: Nightbook, day: date) -> datetime | None:
-    """Return the next tick on a date, or None if there are no more ticks on it."""
+    """Return the next tick on a date, or None if there are no more on that date."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     return tick if tick.astimezone(settings.timezone).date() == day else None

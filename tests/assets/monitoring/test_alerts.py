@@ -211,7 +211,7 @@ def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -
     shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
     home.look()
     assert receiver.titles == [
-        f"the night {SECOND:%Y%m%d}T021500Z is missing in the landing folder"
+        f"the night {SECOND:%Y%m%d}T021500Z is missing from the landing folder"
     ]
     shutil.rmtree(home.keeper.layout.landing)
     home.look()

@@ -63,9 +63,9 @@ def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receive
     for _ in range(2):
         home.look()
     told = [one for one in receiver.alerts if "was not read" not in one[0]]
-    assert [title for title, _ in told] == ["nightbook: a part of the ledger could not be compared"]
+    assert [title for title, _ in told] == ["nightbook: part of the ledger could not be compared"]
     words = told[0][1]
-    assert "rows that cannot be read: 1;" in words
+    assert "unreadable rows: 1;" in words
     assert keeper("status").code == 3
 
 
@@ -100,7 +100,7 @@ def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver
     assert ": 0 of " in keeper("reconcile", "status").out
     home.look()
     [(title, words)] = receiver.alerts
-    assert title == "nightbook: the ledger was compared with nothing"
+    assert title == "nightbook: the ledger was not compared with any position"
     assert " positions compared" in words
 
 
