@@ -31,7 +31,7 @@ def refresh(nightbook: Nightbook) -> None:
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Republish if a different version of nightbook built the published warehouse."""
+    """Republish if the published warehouse has a different schema version."""
     if not is_firm(nightbook.layout.home):
         home.catch_up(nightbook)
     elif is_of_another_schema(nightbook.layout, schema_version()):
@@ -47,8 +47,8 @@ def publish(
 ) -> FirmBook:
     """Publish the firm's book. The caller must hold the writer's lock for the firm's home.
 
-    `day` is the requested night. `notes` maps the name of a source to the reason why it may have no
-    book for that night. `fresh` reloads the whole history.
+    `day` is the requested night. `notes` maps source names to the reasons why they may have no book
+    for that night. `fresh` reloads the whole history.
     """
     layout, now = nightbook.layout, nightbook.now()
     build = FirmBuild(

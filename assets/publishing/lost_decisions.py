@@ -31,11 +31,11 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Restore lost decisions from the published warehouse. Returns one message per snapshot.
+    """Restore lost decisions from the published warehouse. Return one message per snapshot.
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
-    # Use the warehouse only if it is unchanged since it was published.
+    # Use the warehouse only if it has not changed since it was published.
     published = _published_decisions(layout)
     lost = [
         snapshot
@@ -52,8 +52,8 @@ def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) 
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
-    # A command can die after it stores a decision and before it publishes the decision. Compare the
-    # counts too, because a decision from another machine may be older than the last one here.
+    # A command can crash after it stores a decision but before it publishes the decision. Compare
+    # the counts too, because a decision from another machine may be older than the last one here.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {

@@ -1,4 +1,4 @@
-"""Publication of nights and decisions, and rebuilds of the warehouse and the lake.
+"""Publishing nights and decisions, and rebuilding the warehouse and the lake.
 
 Before calling a function that writes, acquire the home's writer lock.
 """
@@ -206,7 +206,7 @@ def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Republish if a different version of nightbook built the published warehouse."""
+    """Republish if the published warehouse has a different schema version."""
     if is_of_another_schema(nightbook.layout, schema_version()):
         refresh(nightbook)
 
@@ -250,8 +250,7 @@ class SparkMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "--engine spark needs Java 17, and the package pyspark in the same version as on the "
-            "cluster. "
+            "--engine spark needs Java 17, and the same version of pyspark as the cluster. "
             "Install it with: pip install 'nightbook[spark]'. Nothing was changed."
         )
 
@@ -263,7 +262,7 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
 
 
 def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
-    """Rebuild each home's lake and warehouse from its landing zone, flattening on Spark.
+    """Rebuild each home's lake and warehouse from its landing folder, flattening on Spark.
 
     Nothing has changed if this raises `SparkMissing`, `SparkFailed` or `NotFlattened`.
     """

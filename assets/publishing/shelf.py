@@ -56,7 +56,7 @@ class NoShelf(Exception):
 
 
 class NotAllDone(Exception):
-    """Some nights could not be shelved or fetched, but all the others could."""
+    """Some nights could not be shelved or fetched. All others were."""
 
     def __init__(self, problems: tuple[str, ...], done: int) -> None:
         listed = "\n".join(f"  {problem}" for problem in problems)
@@ -72,7 +72,7 @@ class NotYetShelved(Exception):
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(
-            f"The shelf does not have {count_of(len(nights), 'night')} of this home yet (up to "
+            f"The shelf does not have {count_of(len(nights), 'night')} from this home yet (up to "
             f"{nights[-1].snapshot_id}), and pruned nights cannot be shelved later. Nothing was "
             "pruned. "
             "Shelve them first: nightbook shelve"
@@ -188,7 +188,7 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
         return ""
     files = publish.files_showing(layout, night.before)
     publish.mark(layout, night.after, replace(decision, withdrawn=files))
-    return f" A note was added to {count_of(len(files), 'file')} on this machine that show it."
+    return f" Added a note to {count_of(len(files), 'file')} on this machine that show this night."
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
@@ -241,7 +241,7 @@ ICEBERG = "pipelines.lake.iceberg"
 
 
 def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
-    """Return the addresses of catalog and shelf, or None if one of them is not configured."""
+    """Return the catalog and shelf addresses, or None if either is not configured."""
     shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
     return None if shelf is None or catalog is None else (catalog, shelf)
 
