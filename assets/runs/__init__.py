@@ -1,1 +1,1 @@
-"""Runs of the nightly job, and cleanup of runs that died."""
+"""Runs of the nightly job, and cleanup after runs that died."""

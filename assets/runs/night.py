@@ -138,7 +138,7 @@ def _execute(
 def _restoring_sigterm() -> Iterator[None]:
     """Restore the SIGTERM handler, which Dagster replaces with the SIGINT handler.
 
-    A shell's background job ignores SIGINT, so SIGTERM could otherwise not end the process.
+    A shell's background job ignores SIGINT, so with that handler SIGTERM could not end the process.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:

@@ -37,14 +37,14 @@ class RecordAway(Exception):
         super().__init__(
             f"Dagster's record for {layout.home} cannot be reached ({self.why}). Until it can be "
             f"reached, no schedule runs, and nothing can be started from Dagster's UI. Nothing was "
-            f"changed. The address of the record is in {layout.dagster / 'dagster.yaml'}. "
+            f"changed. The record's address is in {layout.dagster / 'dagster.yaml'}. "
             "Meanwhile, nightbook "
             "run pulls the night without the record and adds the run later."
         )
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's type and first line, because a database error is long and contains SQL."""
+    """Return only an error's type and first line, because database errors are long."""
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line[:LONGEST]}"
 
@@ -172,7 +172,7 @@ _REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The count and size of removed files or runs, or of those that a dry run would remove."""
+    """The number and size of files or runs that were removed, or that a dry run would remove."""
 
     count: int
     byte_count: int
