@@ -1,1 +1,1 @@
-"""The command line and the Dagster jobs. Only this package knows Dagster."""
+"""The command line and the Dagster jobs. Only this package uses Dagster."""
