@@ -28,7 +28,7 @@ ordinal_or_null = partial(_column_or_null, Kind.ORDINAL)
 SNAPSHOT_DATE = day(
     "snapshot_date",
     "snapshot",
-    "Business date of the snapshot. It is the date in NIGHTBOOK_TIMEZONE when the read began.",
+    "Business date of the snapshot, which is the date in NIGHTBOOK_TIMEZONE when the read began.",
 )
 
 
@@ -85,7 +85,7 @@ PORTFOLIOS = Table(
 
 INTEGRATIONS = Table(
     "integrations",
-    "One row for each venue integration of a portfolio.",
+    "One row for each integration of a portfolio with a venue.",
     key=("snapshot_date", "portfolio_id", "integration_id"),
     resource="portfolios",
     columns=(
@@ -116,7 +116,7 @@ POSITIONS = Table(
             "account_count",
             "Position.accounts",
             "Number of accounts that the API lists for the asset. If a portfolio has several "
-            "positions of the asset, this is the sum over these positions.",
+            "positions in the asset, this is the sum over these positions.",
         ),
     ),
 )
@@ -147,7 +147,7 @@ ACCOUNTS = Table(
         ordinal_or_null(
             "balance_count",
             "Account.balance",
-            "Number of amounts in the balance of the account. 0 if the balance is empty.",
+            "Number of amounts in the account's balance. 0 if the balance is empty.",
         ),
     ),
 )
@@ -241,8 +241,8 @@ def _constraint(name: str, field: str, meaning: str) -> Column:
 
 INSTRUMENTS = Table(
     "instruments",
-    "One row for each instrument that a venue trades. If an instrument is listed in the venue "
-    "itself but not in the list of instruments, only its type and name are known (see "
+    "One row for each instrument that a venue trades. If an instrument is listed under its venue "
+    "but not in the list of instruments, only its type and name are known (see "
     "ops.listings).",
     key=("snapshot_date", "venue_id", "instrument_id"),
     resource="instruments",

@@ -1,4 +1,4 @@
-"""The tables of a firm's book: the organisations' tables with a source column, and the gate.
+"""The tables of a firm's book: the organisations' tables plus a source column, and the gate tables.
 
 Each organisation has its own home. Its published warehouse is copied and never recomputed. The
 firm's book has the contract's tables, with one more column, and the three tables of the gate.
@@ -20,7 +20,7 @@ SOURCE: Final = Column(
 
 
 def of_firm(table: Table) -> Table:
-    """Return the firm's version of a table. The source is its first column and first key column."""
+    """Return the firm's version of a table, whose first column and key column is the source."""
     return replace(table, key=(SOURCE.name, *table.key), columns=(SOURCE, *table.columns))
 
 
@@ -38,17 +38,17 @@ NIGHTS = ops_table(
             "state",
             "accepted if the source is in the book. Otherwise held, rejected, complete (stored "
             "but not judged), pruned, no snapshot (the night was not read) or unreadable (the "
-            "warehouse of the source could not be read).",
+            "source's warehouse could not be read).",
         ),
         text(
             "snapshot_id",
-            "Newest snapshot of the source on that date. NULL if the source has no snapshot "
+            "The source's newest snapshot on that date. NULL if the source has no snapshot "
             "on that date.",
             nullable=True,
         ),
         day(
             "as_of",
-            "Date of the newest book of the source, on or before that date. NULL if the source "
+            "Date of the source's newest book on or before that date. NULL if the source "
             "has no such book.",
             nullable=True,
         ),
@@ -65,7 +65,7 @@ SOURCES = ops_table(
         SOURCE,
         flag(
             "is_listed",
-            "Whether the source is in firm.toml. If not, the tables do not contain its rows.",
+            "Whether the source is in firm.toml. If not, the book does not contain its rows.",
         ),
         moment("since", "When the source was first found in firm.toml, UTC."),
         moment(
@@ -104,9 +104,9 @@ SHARED = ops_table(
         PORTFOLIO_ID,
         text(
             "counted_for",
-            "Source for which the portfolio counts on that date. Tables and views omit the rows "
+            "Source that the portfolio counts for on that date. Tables and views omit the rows "
             "of all other sources. If this source is not in the book of the date (see "
-            "ops.nights), the figures of the date do not include the portfolio.",
+            "ops.nights), that date's figures do not include the portfolio.",
         ),
         flag(
             "is_settled",
@@ -117,7 +117,7 @@ SHARED = ops_table(
 )
 
 GATE: tuple[Table, ...] = (NIGHTS, SOURCES, SHARED)
-# The build of the firm's file and the firm's own reconciliation have no source.
+# The tables about the firm's build and the firm's own reconciliation have no source column.
 OF_SOURCES: tuple[Table, ...] = tuple(
     of_firm(table) for table in (*BOOK, *OPS) if table is not BUILD
 )

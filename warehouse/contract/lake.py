@@ -1,4 +1,4 @@
-"""The tables of the lake, including the holdings, which are exact sums of amounts."""
+"""The lake's tables, including the holdings, which are exact sums of amounts."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
 
 _EXACT = (
-    "Sums are exact. If a sum does not fit into DECIMAL(38,18), the number is NULL and "
-    "the column ..._text has the sum."
+    "Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the column "
+    "..._text contains the sum."
 )
 _sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
@@ -92,9 +92,9 @@ HOLDINGS: tuple[Table, ...] = (
 )
 
 
-# The columns of each table, in the order in which they were added. The first column has the ID 1.
-# Always append a new column at the end, even if it is not the last column of the table. Keep a
-# removed column here, so that its id is not reused. If a column is renamed, replace its old name.
+# The columns of each table, in the order they were added. The first column has the ID 1. Always
+# append a new column at the end, even if it is not the last column of the table. Keep a removed
+# column here, so that its id is not reused. If a column is renamed, replace its old name.
 _COLUMN_ORDER = {
     "portfolios": "snapshot_date snapshot_id portfolio_id name position_count integration_count "
     "created_at updated_at",
@@ -138,7 +138,7 @@ def lake_table(table: Table) -> Table:
 
 @cache
 def field_ids(table: str) -> Mapping[str, int]:
-    """Return the id of each column that a lake table has or had."""
+    """Map each current or former column of a lake table to its id."""
     return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
@@ -151,8 +151,8 @@ RULES = 4
 """The version of the flattening rules. Increase it if a code change gives different rows for the
 same landed bytes.
 
-Version 1 is a lake whose manifests have no digest. Since version 3, the order of a venue's list
-does not matter, even if two entries for an instrument differ. Since version 4, all rows have a
+In version 1, the lake's manifests have no digest. Since version 3, the order of a venue's list does
+not matter, even if two entries for an instrument differ. Since version 4, all rows have a
 snapshot_id and all columns have an id.
 """
 

@@ -74,7 +74,7 @@ def literal(text: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Format a number with its noun.
+    """Format a count with its noun.
 
     >>> count_of(1, "night"), count_of(1200, "night")
     ('1 night', '1,200 nights')

@@ -21,8 +21,7 @@ ops_table = partial(Table, schema="ops")
 
 SNAPSHOT_ID = text(
     "snapshot_id",
-    "ID of the snapshot, which is the time in UTC at which the read began, for example "
-    "20261120T021500Z.",
+    "ID of the snapshot. It is the UTC time when the read began, for example 20261120T021500Z.",
 )
 
 
@@ -37,7 +36,7 @@ DECISIONS = ops_table(
         SNAPSHOT_ID,
         ordinal(
             "decision_no",
-            "Number of the decision about the snapshot, starting at 1. The last decision applies.",
+            "Decision number within the snapshot, starting at 1. The last decision applies.",
         ),
         text("state", "The new state: accepted, held, rejected or pruned."),
         text(
@@ -48,13 +47,13 @@ DECISIONS = ops_table(
         text("reason", "Reason for the decision. Empty if there were no problems."),
         text(
             "machine",
-            "Name of the machine on which the decision was made. NULL for old decisions, because "
+            "Name of the machine that stored the decision. NULL for old decisions, because "
             "nightbook did not record the machine then.",
             nullable=True,
         ),
         text(
             "decision_id",
-            "ID of the decision. It is the same on all machines that have this decision.",
+            "Decision ID. It is the same on all machines that have this decision.",
         ),
     ),
 )
@@ -70,13 +69,12 @@ REASONS = ops_table(
         SNAPSHOT_ID,
         text(
             "reason_key",
-            "Kind of the problem and its location. The same problem has the same key on every "
-            "night.",
+            "Problem kind and location. The same problem has the same key every night.",
         ),
-        text("words", "Message about the problem, with the figures of that night."),
+        text("words", "Message about the problem, with that night's figures."),
         flag(
             "is_teachable",
-            "Whether this reason no longer holds later nights after a person has accepted it.",
+            "Whether this reason stops holding later nights once a person has accepted it.",
         ),
         text("share", "Share of the book that the problem affects, from 0 to 1."),
         flag(
@@ -97,9 +95,9 @@ LESSONS = ops_table(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         text("lesson_id", "ID of the lesson. `nightbook reject LESSON_ID` revokes the lesson."),
-        text("reason_key", "Kind of the problem and its location (see ops.reasons)."),
+        text("reason_key", "Problem kind and location (see ops.reasons)."),
         text("words", "The message that was accepted."),
-        text("share", "Share of the book that the problem affected at that time, from 0 to 1."),
+        text("share", "Share of the book that the problem affected on that night, from 0 to 1."),
         text("most_share", "The lesson applies to later nights only up to this share of the book."),
         text("taught_by", "Name of the person who accepted the night."),
         moment("taught_at", "Time when the night was accepted, UTC."),
@@ -118,7 +116,7 @@ LESSONS = ops_table(
 
 WITHDRAWN = ops_table(
     "withdrawn",
-    "One row for each file with data from a night that was accepted first and rejected later.",
+    "One row for each file with data from a night that was first accepted and later rejected.",
     key=("snapshot_id", "file"),
     is_small=True,
     columns=(
@@ -141,28 +139,28 @@ DECIDED: tuple[Table, ...] = (DECISIONS, REASONS, LESSONS, WITHDRAWN)
 
 REQUESTS = ops_table(
     "requests",
-    "One row for each API request of a snapshot, with the response and the file in the "
-    "landing folder.",
+    "One row for each API request in a snapshot, with its response and its file in the landing "
+    "folder.",
     key=("snapshot_id", "request_no"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal(
             "request_no",
-            "Number of the request in the snapshot, starting at 1. Requests are sorted by "
-            "their content, not by time.",
+            "Request number within the snapshot, starting at 1. Requests are sorted by their "
+            "content, not by time.",
         ),
         text(
             "operation",
-            "Operation of the API (section 4 of its document), such as list_portfolios or "
+            "API operation (section 4 of the API's document), such as list_portfolios or "
             "list_venues.",
         ),
         text(
             "venue_id",
-            "Venue that was requested. NULL for lists of portfolios or venues.",
+            "Requested venue. NULL for requests that list portfolios or venues.",
             nullable=True,
         ),
-        text("path", "Path of the request, exactly as it was signed and sent."),
+        text("path", "Request path, exactly as it was signed and sent."),
         text(
             "query",
             "Query string as it was sent, without the question mark. Empty if the request had no "
@@ -171,7 +169,7 @@ REQUESTS = ops_table(
         ordinal(
             "status", "HTTP status of the response. NULL if there was no response.", nullable=True
         ),
-        ordinal("attempts", "Number of times that the request was sent."),
+        ordinal("attempts", "Number of times the request was sent."),
         moment("sent_at", "When the last attempt was sent, UTC.", nullable=True),
         moment("received_at", "When the response was complete, UTC.", nullable=True),
         count(
@@ -182,7 +180,7 @@ REQUESTS = ops_table(
         text("sha256", "SHA-256 of the decoded body. NULL if there was no body.", nullable=True),
         text(
             "file",
-            "Name of the file with the body, in the landing folder of the snapshot. NULL if no "
+            "Name of the file that contains the body, in the snapshot's landing folder. NULL if no "
             "file was stored.",
             nullable=True,
         ),
@@ -192,15 +190,14 @@ REQUESTS = ops_table(
             "book: the response is in the tables. replaced: a later response replaced it, "
             "because the data changed during the read. closing: the response was only used to "
             "check for changes at the end. confirming: a portfolio was missing from the list, so "
-            "it was requested by its id.",
+            "it was requested by its ID.",
         ),
     ),
 )
 
 REJECTS = ops_table(
     "rejects",
-    "One row for each invalid value from the API. The other values of the same record "
-    "are in the tables.",
+    "One row for each invalid value from the API. The record's other values are in the tables.",
     key=("snapshot_id", "request_no", "path", "reason", "value"),
     columns=(
         SNAPSHOT_DATE,
@@ -220,21 +217,21 @@ REJECTS = ops_table(
 
 INEXACT = ops_table(
     "inexact",
-    "One row for each value that cannot be stored without loss in the type of its column. This "
-    "table has the exact text.",
+    "One row for each value that its column's type cannot store exactly. This table contains the "
+    "exact string.",
     key=("snapshot_id", "request_no", "path"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal("request_no", "Request whose response contains the value (see ops.requests)."),
         text("path", "Path of the value in the response."),
-        text("table_name", "Table in which the value is not exact."),
+        text("table_name", "Table that cannot store the exact value."),
         text(
             "column_name",
-            "Column in which the value is not exact. An amount is NULL there, and a time is "
+            "Column that cannot store the exact value. An amount is NULL there, and a timestamp is "
             "truncated.",
         ),
-        text("value", "The value as text, exactly as the API sent it."),
+        text("value", "The value as a string, exactly as the API sent it."),
     ),
 )
 
@@ -248,7 +245,7 @@ DRIFT = ops_table(
         SNAPSHOT_ID,
         text(
             "path",
-            "Path of the field in the response, without list indexes, for example "
+            "Path to the field in the response, without list indexes, for example "
             "data[].positions[].note. Fields at the top level begin with `$.`, for example "
             "$.warnings.",
         ),
@@ -257,7 +254,7 @@ DRIFT = ops_table(
             "One of: unknown field, unknown value, unknown balance, missing field (a required "
             "field is missing or null), changed type (the JSON type is not the documented one).",
         ),
-        text("word", "The value if the kind is `unknown value`, otherwise the name of the field."),
+        text("word", "The value if the kind is `unknown value`, otherwise the field name."),
         text(
             "example",
             "First 200 characters of an example, as JSON text. `missing` if the field is missing.",
@@ -268,8 +265,8 @@ DRIFT = ops_table(
 
 LISTINGS = ops_table(
     "listings",
-    "One row for each instrument about which the API's endpoints disagree (sections 4.3 "
-    "and 4.5 of its document).",
+    "One row for each instrument that the API's endpoints disagree about (sections 4.3 and 4.5 of "
+    "the API's document).",
     key=("snapshot_id", "venue_id", "instrument_id", "missing_from"),
     columns=(
         SNAPSHOT_DATE,
@@ -278,9 +275,9 @@ LISTINGS = ops_table(
         text("instrument_id", "The instrument."),
         text(
             "missing_from",
-            "The disagreement. venues: only the list of instruments has the instrument, not the "
-            "venue itself. instruments: only the venue has the instrument, so main.instruments "
-            "has just the type and name. typed lists: the instrument is missing from the lists "
+            "How they disagree. venues: the instrument is in the list of instruments, but not in "
+            "the venue. instruments: the instrument is only in the venue, so main.instruments has "
+            "just its type and name. typed lists: the instrument is missing from the lists "
             "of spot and future instruments. type or displayName: this field has two different "
             "values.",
         ),
@@ -289,20 +286,20 @@ LISTINGS = ops_table(
 
 CONTROL_TOTALS = ops_table(
     "control_totals",
-    "One row for each control total of a snapshot. The value must be equal in the JSON, "
-    "in the lake and in this database.",
+    "One row for each control total of a snapshot. The value must be the same in the JSON, in the "
+    "lake and in this database.",
     key=("snapshot_id", "table_name", "measure", "asset_id", "is_custom_asset", "bucket"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("table_name", "Table to which the control total belongs."),
-        text("measure", "rows for the number of rows, or sum for the exact sum of amount_text."),
-        text("asset_id", "Asset of a sum. Empty if the measure is `rows`."),
+        text("table_name", "Table that the control total covers."),
+        text("measure", "`rows` for the row count, or `sum` for the exact sum of amount_text."),
+        text("asset_id", "Asset that was added up. Empty if the measure is `rows`."),
         flag(
             "is_custom_asset",
-            "Whether the asset of a sum is a custom asset. False if the measure is `rows`.",
+            "Whether a custom asset was added up. False if the measure is `rows`.",
         ),
-        text("bucket", "Balance kind of a sum. Empty if the measure is `rows`."),
+        text("bucket", "Balance kind that was added up. Empty if the measure is `rows`."),
         text("in_json", "Value that independent code calculated from the JSON responses."),
         text("in_lake", "Value in the Parquet files of the lake."),
         text(
@@ -321,7 +318,7 @@ SNAPSHOTS = ops_table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("state", "State of the snapshot: complete, accepted, held, rejected or pruned."),
+        text("state", "Snapshot state: complete, accepted, held, rejected or pruned."),
         flag(
             "is_book",
             "Whether the snapshot is the book of its date. The newest accepted snapshot of a "
@@ -342,8 +339,8 @@ SNAPSHOTS = ops_table(
         ),
         text(
             "reason",
-            "Reason for the last decision, or the known harmless problems of the snapshot (see "
-            "ops.reasons). Empty if there were no problems.",
+            "Reason for the last decision, or the snapshot's problems that are known to be "
+            "harmless (see ops.reasons). Empty if there were no problems.",
         ),
         ordinal("request_count", "Number of requests."),
         ordinal(
@@ -363,7 +360,7 @@ SNAPSHOTS = ops_table(
         ),
         count(
             "inexact_count",
-            "Number of values that are exact only as text (see ops.inexact).",
+            "Number of values that are exact only as strings (see ops.inexact).",
             nullable=True,
         ),
         count(
@@ -373,8 +370,8 @@ SNAPSHOTS = ops_table(
         ),
         count(
             "clock_skew_ms",
-            "Error of this machine's clock in milliseconds. NULL if the clock was right and no "
-            "correction was needed.",
+            "How far this machine's clock was off, in milliseconds. NULL if the clock needed no "
+            "correction.",
             nullable=True,
         ),
         text(
@@ -397,15 +394,15 @@ CHECKS = ops_table(
         SNAPSHOT_DATE,
         text(
             "check_name",
-            "Name of the check's file in warehouse/sql/checks, or TABLE_key for the check of a "
-            "table's key.",
+            "Name of the check's file in warehouse/sql/checks, or TABLE_key for the check that a "
+            "table's key is unique.",
         ),
         text("meaning", "Rule that every row must satisfy."),
         text(
             "severity",
-            "error: a failed check prevents the publish. warning: a failed check is only reported.",
+            "error: a failed check prevents publishing. warning: a failed check is only reported.",
         ),
-        flag("passed", "Whether the check passed, which means that it found no wrong rows."),
+        flag("passed", "Whether the check passed. A check passes if it finds no wrong rows."),
         count("wrong_rows", "Number of wrong rows."),
         text("example", "The first wrong row. NULL if the check passed.", nullable=True),
     ),
@@ -425,12 +422,12 @@ GAPS = ops_table(
         ),
         day(
             "book_before",
-            "Last earlier date that has a book. NULL if no earlier date has a book.",
+            "Closest earlier date with a book. NULL if no earlier date has a book.",
             nullable=True,
         ),
         day(
             "book_after",
-            "First later date that has a book. NULL if no later date has a book.",
+            "Closest later date with a book. NULL if no later date has a book.",
             nullable=True,
         ),
     ),
@@ -438,11 +435,11 @@ GAPS = ops_table(
 
 BUILD = ops_table(
     "build",
-    "One row about the build of this database file.",
+    "One row with information about how this database file was built.",
     key=("version",),
     is_small=True,
     columns=(
-        text("version", "Folder of this database file, in warehouse/versions."),
+        text("version", "Name of this database file's folder in warehouse/versions."),
         moment("built_at", "When the database file was built, UTC."),
         day(
             "newest_date",
@@ -452,12 +449,11 @@ BUILD = ops_table(
         text("program_version", "Version of nightbook."),
         text(
             "schema_version",
-            "Digest of the definitions of all tables, views and macros. If it changes, the file "
-            "is rebuilt.",
+            "Digest of all table, view and macro definitions. If it changes, the file is rebuilt.",
         ),
         text(
             "upgraded_from",
-            "Versions of nightbook and of its contract that built the lake before a newer "
+            "The nightbook version and contract version that built the lake before a newer "
             "nightbook rebuilt it. NULL if the lake was never rebuilt.",
             nullable=True,
         ),

@@ -1,4 +1,4 @@
-"""The tables of `ops` about reconciliations: their extent, breaks, annotations and signatures."""
+"""The reconciliation tables in `ops`: reconciliations, breaks, annotations and signatures."""
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
@@ -7,23 +7,22 @@ from warehouse.contract.ops import count, day, flag, moment, ops_table, ordinal,
 _NAMES = tuple(
     text(name, f"{meaning}. NULL if the ledger is not compared at this level.", nullable=True)
     for name, meaning in (
-        ("portfolio_id", "Portfolio of the position"),
-        ("asset_id", "Asset of the position"),
-        ("venue_id", "Venue of the position"),
-        ("account_name", "Account of the position"),
-        ("bucket", "Balance kind and state of the position"),
+        ("portfolio_id", "The position's portfolio"),
+        ("asset_id", "The position's asset"),
+        ("venue_id", "The position's venue"),
+        ("account_name", "The position's account"),
+        ("bucket", "The position's balance kind and state"),
     )
 )
 
 RECONCILIATIONS = ops_table(
     "reconciliations",
-    "One row for each reconciled day, with the extent of the comparison in the newest "
-    "run of the day.",
+    "One row for each reconciled day, with the extent of the comparison in the day's latest run.",
     key=("snapshot_date",),
     columns=(
         SNAPSHOT_DATE,
-        text("run_id", "ID of the newest run of the day."),
-        text("digest", "SHA-256 of the result of this run."),
+        text("run_id", "ID of the day's latest run."),
+        text("digest", "SHA-256 of this run's result."),
         text(
             "level",
             "Level at which each file was compared, for example portfolio, asset and venue.",
@@ -39,15 +38,13 @@ RECONCILIATIONS = ops_table(
             nullable=True,
         ),
         count("breaks", "Number of breaks."),
-        count(
-            "open_breaks", "Number of open breaks, which are the breaks that nobody has accepted."
-        ),
+        count("open_breaks", "Number of open breaks, which are breaks that nobody has accepted."),
         count(
             "pending_breaks",
             "Number of open breaks from earlier days that could not be compared, because no "
             "ledger covers their positions.",
         ),
-        count("rejected_rows", "Number of rows in the ledgers that could not be used."),
+        count("rejected_rows", "Number of ledger rows that could not be used."),
         moment("run_at", "When the reconciliation ran, UTC."),
         text(
             "run_by",
@@ -65,10 +62,9 @@ BREAKS = ops_table(
         text("break_id", "ID of the break. It stays the same every night for the same position."),
         ordinal(
             "episode",
-            "Number of the occurrence, starting at 1. It increases each time that the break "
-            "returns.",
+            "Occurrence number, starting at 1. It increases each time the break returns.",
         ),
-        text("run_id", "Run that found the break. It is the newest run of the day."),
+        text("run_id", "ID of the run that found the break, which is the day's latest run."),
         text(
             "result",
             "Kind of the break: Rejected, Unmapped, Not in ledger, Not in snapshot or Amount "
@@ -96,9 +92,9 @@ BREAKS = ops_table(
             ),
             nullable=True,
         ),
-        text("difference_text", "Difference as exact text."),
+        text("difference_text", "Exact difference, as a string."),
         count("ledger_rows", "Number of ledger rows whose amounts were added up."),
-        text("source", "File, sheet and row numbers of the ledger rows."),
+        text("source", "File, sheet and row number of each ledger row."),
         text(
             "placement",
             "Group of breaks whose differences add up to zero. Empty if the break does not "
@@ -120,25 +116,25 @@ BREAKS = ops_table(
             "status", "Status that people set: Open, In progress, Waiting or Explained - accepted."
         ),
         text("owner", "Name of the person who handles the break. Empty if no name was entered."),
-        text("root_cause", "Root cause that people entered. Empty if nobody entered a root cause."),
-        text("comment", "Complete comment that people entered. Empty if nobody entered a comment."),
+        text("root_cause", "Root cause that a person entered. Empty if nobody entered one."),
+        text("comment", "Full comment that a person entered. Empty if nobody entered one."),
     ),
 )
 
 ANNOTATIONS = ops_table(
     "annotations",
-    "One row for each change of a break's field, by a person or by nightbook. Rows are "
+    "One row for each change to a field of a break, by a person or by nightbook. Rows are "
     "never changed or deleted.",
     key=("revision", "entry_no"),
     columns=(
-        count("revision", "Number of the workbook from which the change was read, starting at 1."),
-        count("entry_no", "Number of the change in the workbook, starting at 1."),
+        count("revision", "Number of the workbook that contains the change, starting at 1."),
+        count("entry_no", "Number of the change within the workbook, starting at 1."),
         text("break_id", "The break."),
         text("field", "Field that changed: status, owner, root_cause or comment."),
         text("value", "The new value."),
         text(
             "accepted_text",
-            "Exact difference of the break when a person accepted it. Empty for all other changes.",
+            "The break's exact difference when a person accepted it. Empty for all other changes.",
         ),
         text("who", "Name of the person who saved the workbook, or `nightbook`."),
         moment("said_at", "When the workbook was saved, UTC."),
@@ -149,18 +145,18 @@ ANNOTATIONS = ops_table(
 
 SIGNOFFS = ops_table(
     "signoffs",
-    "One row for each signature. A signature is valid as long as the newest result of "
-    "the day has the same digest.",
+    "One row for each signature. A signature is valid as long as the day's latest result has the "
+    "same digest.",
     key=("signoff_no",),
     columns=(
         SNAPSHOT_DATE,
-        count("signoff_no", "Number of the signature, starting at 1."),
-        text("role", "Role of the signer: preparer, reviewer or approver."),
+        count("signoff_no", "Signature number, starting at 1."),
+        text("role", "The signer's role: preparer, reviewer or approver."),
         text("who", "Name of the person who signed."),
         moment("signed_at", "When the person signed, UTC."),
-        text("comment", "Comment of the signer. Empty if there is no comment."),
+        text("comment", "The signer's comment. Empty if there is no comment."),
         text("run_id", "ID of the run that was signed."),
-        text("digest", "SHA-256 of the result of the signed run."),
+        text("digest", "SHA-256 of the signed run's result."),
         count(
             "open_breaks",
             "Number of open breaks when the signature was made. NULL for old signatures, because "
@@ -172,7 +168,7 @@ SIGNOFFS = ops_table(
             "Name of the person who entered the signature for the signer. Empty if the signer "
             "entered it personally.",
         ),
-        flag("is_valid", "Whether the newest result of the day still has the signed digest."),
+        flag("is_valid", "Whether the day's latest result still has the signed digest."),
     ),
 )
 

@@ -5,9 +5,9 @@ ACCEPTED = "accepted"
 HELD = "held"  # a person must decide
 REJECTED = "rejected"
 PRUNED = "pruned"  # bodies and tables were deleted, but manifest and decisions are kept
-NO_SNAPSHOT = "no snapshot"  # for a date on which no snapshot was pulled
-REMOVED = "removed"  # for an organisation that is no longer in firm.toml
+NO_SNAPSHOT = "no snapshot"  # no snapshot was pulled on this date
+REMOVED = "removed"  # the organisation is no longer in firm.toml
 
-# A book older than this is stale. The limit is more than a day, because the next night may be
-# retried for hours.
+# A book older than this is stale. The limit is more than a day, because retries of the next night
+# may take hours.
 STALE_HOURS = 36

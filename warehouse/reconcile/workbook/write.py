@@ -57,7 +57,7 @@ _MEANINGS = {
     "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
     "account_name": "Account of the position.",
-    "bucket": "Balance kind and state of the position.",
+    "bucket": "The position's balance kind and state.",
     "ledger_text": "The exact amount in the ledger. NULL if the ledger does not have the position.",
     "snapshot_text": "The exact amount in the book. NULL if the book does not have the position.",
     "ledger_rows": "Rows of the ledger for this position.",

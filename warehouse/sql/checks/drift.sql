@@ -2,7 +2,7 @@
 -- severity: warning
 -- path: Path of the field in the response, without list indexes.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: The value if the kind is `unknown value`, otherwise the name of the field.
+-- word: The value if the kind is `unknown value`, otherwise the field name.
 -- example: An example as JSON text.
 
 select

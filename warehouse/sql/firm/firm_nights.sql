@@ -22,7 +22,7 @@
 -- failed_request_count: Number of failed requests.
 -- byte_count: Total size of all decoded responses in bytes.
 -- reject_count: Number of invalid values (see ops.rejects).
--- inexact_count: Number of values that are exact only as text (see ops.inexact).
+-- inexact_count: Number of values that are exact only as strings (see ops.inexact).
 -- example: select snapshot_date, sources, listed, missing_sources from firm_nights order by all
 
 select

@@ -1,10 +1,10 @@
 -- One row for each difference from the API's document, over all nights. Examples are a new field, a
 -- missing required field and a changed type.
 --
--- path: Path of the field in the response, without list indexes, for example
+-- path: Path to the field in the response, without list indexes, for example
 --     data[].positions[].note.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: The value if the kind is `unknown value`, otherwise the name of the field.
+-- word: The value if the kind is `unknown value`, otherwise the field name.
 -- first_seen: Business date of the first night with this difference.
 -- last_seen: Business date of the newest night with this difference.
 -- example: First 200 characters of an example from the first night, as JSON text.
