@@ -61,7 +61,7 @@ _SET_ASIDE = (
     "create view internal.set_aside as select source, snapshot_date, portfolio_id "
     "from ops.shared_portfolios where source <> counted_for"
 )
-# All other macros query the nights of one organisation, so only its own warehouse has them.
+# All other macros query one organisation's nights, so only that organisation's warehouse has them.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
     "select coalesce(book_date, error('no book on or before ' "
@@ -84,7 +84,7 @@ def structure() -> Iterator[str]:
 
 
 def _optional(table: Table) -> Table:
-    """Return an ops table in which all columns outside the key are nullable.
+    """Return an ops table in which all non-key columns are nullable.
 
     Rows of an unreadable source are copied from an older file, which may lack some columns.
     """
@@ -98,20 +98,20 @@ def _optional(table: Table) -> Table:
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted name, with schema, of the table with all rows of a declared table."""
+    """Return the quoted, qualified name of the table that stores a declared table's rows."""
     if table.schema == "main" and _OF_PORTFOLIOS in table.names:
         return f"internal.{quote_identifier(table.name)}"
     return ddl.stored_as(table)
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the quoted name, with schema, of the table with all rows of a view."""
+    """Return the quoted, qualified name of the table that stores a view's rows."""
     schema = "history" if view.name == _UNFILTERED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 
 def tables_of_views(pattern: str) -> Iterator[str]:
-    """Yield statements that create a table for each view, with the view's columns from `pattern`.
+    """Yield statements that create a table for each view, with the same columns as in `pattern`.
 
     `pattern` is the name of an attached warehouse.
     """
@@ -125,11 +125,11 @@ def tables_of_views(pattern: str) -> Iterator[str]:
 def surface(
     newest: date | None, shared: Collection[str] = (), shared_lately: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield the statements that create the macros, and the views that show the book of a date.
+    """Yield the statements that create the macros and the views of a date's book.
 
-    `shared` has the sources with a portfolio that counts for another source, on any date.
-    `shared_lately` has the sources with such a portfolio in the book of `newest` or in the previous
-    book.
+    `shared` contains the sources with a portfolio that counts for a different source on any date.
+    `shared_lately` contains the sources with such a portfolio in the book of `newest` or in the
+    previous book.
     """
     for macro in macros():
         if macro.schema == "internal" or macro.name in _PURE:
@@ -169,7 +169,7 @@ def _entries(view: SqlFile) -> dict[str, str]:
 
 
 def _history(shared: Collection[str]) -> Iterator[str]:
-    """Yield the views over all nights, without the rows that count for another source."""
+    """Yield statements for the views of all nights, without rows that count for other sources."""
     counted = "anti join internal.set_aside using (source, snapshot_date, portfolio_id)"
     for table in map(of_firm, BOOK):
         if (stored := stored_as(table)) != (name := ddl.stored_as(table)):
@@ -190,7 +190,7 @@ def _history(shared: Collection[str]) -> Iterator[str]:
 
 
 def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
-    """Map each table of a book to a query for the rows of `$source` on some dates."""
+    """Map each book table to a query for the rows of `$source` on certain dates."""
     return {
         f"{table.name}{suffix}": "select * exclude (source) from "
         f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
@@ -199,7 +199,7 @@ def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
 
 
 def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
-    """Return a query for a view's rows in the newest book of each source."""
+    """Return a query for a view's rows in each source's newest book."""
     query = f"select * from {rows_of(view)} where source in (select source from internal.tonight)"
     if view.name not in _COMPARED:
         ignored = (
@@ -219,7 +219,7 @@ def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
 
 
 def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return the end of a query, which adds recomputed rows for the `shared` sources.
+    """Return the SQL to append to a query to add recomputed rows for the `shared` sources.
 
     The stored rows of these sources include portfolios that count for other sources.
     """
@@ -243,7 +243,7 @@ def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) 
 
 
 def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
-    """Yield the statements for a view of the previous book of each source in the newest book."""
+    """Yield the statements that create a view of the previous book of each source."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "
@@ -251,7 +251,7 @@ def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
         f"where is_in_book and snapshot_date < {day} "
         "and source in (select source from internal.tonight) group by source)"
     )
-    meaning = f"`{table.name}` of each source's previous book. {table.meaning}"
+    meaning = f"`{table.name}` in each source's previous book. {table.meaning}"
     yield from ddl.comments_on("view", name, meaning, ddl.meanings_of(table))
 
 
@@ -276,5 +276,5 @@ def _as_of_macros() -> Iterator[str]:
         yield (
             f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` of the firm on "
             "a day, with the sources in the book of that night. day: any date. The newest book on "
-            "or before that date is used. It is an error if there is no such book.'"
+            "or before that date is used. Fails if there is no such book.'"
         )

@@ -131,19 +131,19 @@ def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Write the portfolios that several sources can see, and for which source each one counts."""
+    """Write the portfolios that several sources can see, and the source each one counts for."""
     connection.execute("delete from ops.shared_portfolios")
     connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 
 
 def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources with a portfolio that counts for another source, on any date."""
+    """Return the sources that have a portfolio counted for a different source, on any date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return sources with a portfolio that counts for another source in the last two books."""
+    """Return sources with a portfolio counted for a different source in the last two books."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

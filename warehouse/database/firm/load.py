@@ -27,7 +27,7 @@ from warehouse.storage.layout import Layout
 _INCOMING = "incoming"
 _ATTEMPTS = 3
 _SHOWN_PROBLEMS = 3
-# Tables of a source that are replaced as a whole, because they are not stored night by night.
+# Source tables that are replaced as a whole, because they are not stored night by night.
 _WHOLE = tuple(
     table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)}
 )
@@ -47,7 +47,7 @@ class LoadedSource:
 
 
 def lost_nights(layout: Layout, known: Collection[Night]) -> str:
-    """Return a message about nights in the firm's book that a home lacks, or an empty string.
+    """Return a message about the firm's nights that are missing from a home, or an empty string.
 
     Raises `OSError` if the home cannot be read.
     """
@@ -216,7 +216,7 @@ def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
 
 
 def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str]) -> bool:
-    """Return whether the `known` columns fit into a table with `columns`, by name and type."""
+    """Return whether the `known` columns fit in a table with `columns`, by name and type."""
     new = columns.keys() - known.keys()
     has_amounts = any(
         column.endswith("_text") or columns[column].startswith("DECIMAL") for column in new

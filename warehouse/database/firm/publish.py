@@ -1,4 +1,4 @@
-"""Functions that build the firm's book from its sources' warehouses and publish it.
+"""Building the firm's book from its sources' warehouses, and publishing it.
 
 If a source cannot be read, the others are not affected. The book reports the problem and keeps its
 existing rows from that source, even if the file is rebuilt.
@@ -34,8 +34,8 @@ from warehouse.query.firm_state import FirmNight, FirmState, known_sources, stat
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-# Names for two attached databases: an empty warehouse that has the columns of all views, and the
-# last undamaged version of the firm's file.
+# Names of two attached databases: an empty warehouse with the columns of all views, and the last
+# undamaged version of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 
@@ -54,7 +54,7 @@ class HistoryAtRisk(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBook:
-    """The result of publishing a firm's book: the file and the date of the book.
+    """The result of publishing a firm's book: the file and the book's date.
 
     `state` has the state of each source, and `changes` has messages about new and removed sources.
     """
@@ -95,7 +95,7 @@ def publish_firm(
     say: ProgressCallback = silent,
     versions_gb: int = VERSIONS_GB,
 ) -> FirmBook:
-    """Publish the firm's book with the published nights of its sources, in one atomic step.
+    """Publish the firm's book, with its sources' published nights, in one atomic step.
 
     The caller holds `layout.lock`, so there is only one writer. Unchanged nights are kept, unless
     `fresh` is set or the schema changed. The newest versions are kept within `versions_gb`
@@ -129,7 +129,7 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     connection = load.connect(layout, file, memory)
     load.run_all(connection, ddl.structure())
     connection.execute("commit")
-    # An empty single-source warehouse provides the columns of the views.
+    # Create an empty single-source warehouse to copy the view columns from.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
@@ -215,7 +215,7 @@ def _load_sources(
 def _carry_source(
     connection: DuckDBPyConnection, layout: Layout, name: str, reason: str, kept: Path | None
 ) -> None:
-    """Copy a source's rows from the last version. Raises `HistoryAtRisk` if that is impossible."""
+    """Copy a source's rows from the last version. Raises `HistoryAtRisk` if this is impossible."""
     problem = "a different nightbook version built the last file, with different columns"
     if kept is None:
         if layout.database.parent.exists():
