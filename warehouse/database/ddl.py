@@ -28,7 +28,7 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted name, with schema, under which a declared table is stored."""
+    """Return a declared table's name in the database, quoted and with its schema."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
@@ -37,7 +37,7 @@ def structure() -> Iterator[str]:
     """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # Helpers of macros and views have their own schema, so that SQL clients do not suggest them.
+    # Helpers for macros and views have their own schema, so that SQL clients do not suggest them.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
@@ -51,7 +51,7 @@ def structure() -> Iterator[str]:
 
 
 def rows_of_day(source: str, day: date) -> str:
-    """Return a query for the rows of one day in a table or view."""
+    """Return a query for one day's rows in a table or view."""
     # Use a literal for the day, not a parameter or a subquery. DuckDB can then skip row groups
     # during planning, so a query for the newest book does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
@@ -66,7 +66,7 @@ def newest_book(
 ) -> Iterator[str]:
     """Yield statements that create the views in schema main for a book and the previous book.
 
-    `rows` returns a query for a day's rows, given the name of a table.
+    `rows` returns a query for a day's rows, given a table name.
     """
     for table in BOOK:
         yield _view_of_day(table.name, table.name, newest, rows)

@@ -2,8 +2,8 @@
 
 With a window (`Contents.native_nights`), the newest nights are stored in `internal.native_NAME`.
 `history.NAME` is a view of these and of the older nights, which it reads through explicit file
-lists, one for each table and year. A missing file is therefore an error and never just means fewer
-rows. A query for one date opens only that date's files, because the folder name contains the date.
+lists, one for each table and year. So a missing file causes an error and not just fewer rows. A
+query for one date opens only that date's files, because the folder name contains the date.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -52,7 +52,7 @@ from warehouse.storage.home import misleading_sign
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows which lake has a night
+_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows which lake contains a night
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
@@ -86,7 +86,7 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the name of the table or view with the rows that a windowed database stores itself."""
+    """Return the name of the table or view for the rows stored in a windowed database."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
@@ -131,8 +131,8 @@ def move_window(
 ) -> None:
     """Store the window's books in the database, and read all older books from the lake.
 
-    `unchanged` has the dates whose book did not change. A night that leaves the window is now read
-    from its files, so their digests are checked. Raises `FileChanged`.
+    `unchanged` contains the dates whose book did not change. A night that leaves the window is read
+    from its files from now on, so their digests are checked. Raises `FileChanged`.
     """
     rows = connection.execute(
         "select snapshot_date from ops.snapshots where is_book "
@@ -158,7 +158,7 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Make schema history show exactly these books from the lake. Their files must be checked."""
+    """Make schema history show exactly these lake books. The caller must check their files."""
     # Rebuild only the lists for years in which a file changed, and build no paths for other years,
     # because a publish must not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
@@ -222,8 +222,8 @@ def _from_lake(table: Table, files: Sequence[str]) -> str:
     Raises `ValueError` if the lake's path has characters that DuckDB would interpret.
     """
     # A view with one multi-line string opens in half the time of a view with a list of strings
-    # (measured with ten years). DuckDB takes the date of a file from its folder without opening it.
-    # The columns are named, because a home below a folder named `a=b` would add a column.
+    # (measured with ten years). DuckDB reads a file's date from the folder name, without opening
+    # the file. Name the columns, because a folder like `a=b` above the home would add a column.
     for lake in {file.rsplit("/", 3)[0] for file in files}:
         if sign := misleading_sign(Path(lake)):
             raise ValueError(f"DuckDB cannot read the lake at {lake}: its path contains {sign!r}")

@@ -27,13 +27,13 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
-# Memory limits, above which DuckDB spills to disk. If a build runs out of memory, it is repeated
-# with the next limit.
+# DuckDB's memory limits, above which it spills to disk. If a build runs out of memory, it is
+# repeated with the next limit.
 MEMORY = ("512MB", "2GB", "8GB")
 # A night with at least this many rows gets its own row group. Smaller nights share a group, because
 # each group occupies whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
-_VECTOR = 2048  # the row count of a group must be a multiple of this
+_VECTOR = 2048  # a group's row count must be a multiple of this
 # Nights per insert. Nights that are inserted together share row groups. If they were inserted one
 # by one, each insert would compress the earlier nights again.
 TOGETHER = 16
@@ -42,16 +42,17 @@ _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 def group_for(rows: int) -> int:
     """Return the row group size for nights whose longest table has this many rows."""
-    # A checkpoint merges neighbouring groups that fit into fewer groups. With the usual group size,
-    # loading a night of 50,000 rows compresses 150,000 rows and sometimes 400,000 (measured). A
-    # night that nearly fills a group gets its own group, which later checkpoints leave alone.
+    # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
+    # size, loading a night of 50,000 rows therefore compresses 150,000 rows, sometimes even 400,000
+    # (measured). A night that nearly fills a group gets its own group, which later checkpoints
+    # leave alone.
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
 
 def open_copy(
     layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
 ) -> DuckDBPyConnection | None:
-    """Open the copy of the last version. Return None if this fails or the copy has another schema.
+    """Open the copy of the latest version. Return None if this fails or its schema is different.
 
     `schema` is the current schema version. `rows` is the row count of the new night's longest
     table.
@@ -65,7 +66,7 @@ def open_copy(
 
 
 def remove_copy(file: Path) -> None:
-    """Delete a database file, and the log that an unclean shutdown left next to the file."""
+    """Delete a database file, and any log that an unclean shutdown left next to it."""
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
 
@@ -91,9 +92,9 @@ def save(connection: DuckDBPyConnection) -> None:
 
 
 def complete(connection: DuckDBPyConnection) -> None:
-    """Commit the remaining rows, and write everything into the file, so that no log remains."""
-    # DuckDB writes a commit above this threshold directly into the file, and every build is larger
-    # than a kilobyte.
+    """Commit the remaining rows, and write everything to the file, so that no log remains."""
+    # DuckDB writes commits above this threshold directly to the file. Every build is larger than a
+    # kilobyte, so none is left in the log.
     connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")
@@ -128,7 +129,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
-        # Each commit waits for the disk, so a night is loaded in one transaction.
+        # Load a night in a single transaction, because each commit waits for the disk.
         connection.execute("begin")
     except BaseException:
         connection.close()
@@ -142,7 +143,7 @@ class FileChanged(Exception):
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
             f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
-            "published, the warehouse still shows what it showed before, and the landed bytes did "
+            "published, the warehouse still shows its previous data, and the landed bytes did "
             "not change. Rebuild the lake: nightbook rebuild --from-landing"
         )
 
@@ -158,7 +159,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Contents of a warehouse: one book per date, each night's tables, and all snapshots.
+    """The contents of a warehouse: one book per date, each night's tables, and all snapshots.
 
     - `nightly`: for each table in `ops.NIGHTLY`, each snapshot's file, including held snapshots.
     - `snapshots`: rows of `ops.SNAPSHOTS`.
@@ -193,17 +194,17 @@ class Contents:
                 f"snapshots with is_book ({sorted(snapshot_ids)})"
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
-            raise ValueError(f"not all of {sorted(self.nightly)} are tables of ops.NIGHTLY")
+            raise ValueError(f"some of {sorted(self.nightly)} are not tables in ops.NIGHTLY")
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
-    """Return the snapshot id of each date that has a book in an open warehouse."""
+    """Return the snapshot ID of each book in an open warehouse, by date."""
     query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
     return dict(connection.execute(query).fetchall())
 
 
 def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
-    """Return the newest date before `before` that has a book, or None if there is no such date."""
+    """Return the date of the newest book before `before`, or None if there is no such book."""
     query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
     newest: date | None = connection.execute(query, [before]).fetchall()[0][0]
     return newest
@@ -212,7 +213,7 @@ def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date
 def remove_days(
     connection: DuckDBPyConnection, days: Iterable[date], target: Callable[[Table], str] = stored_as
 ) -> None:
-    """Delete these dates from each table of the book. `target` returns a table's stored name."""
+    """Delete these dates from every book table. `target` returns a table's stored name."""
     for day in days:
         for table in BOOK:
             connection.execute(f"delete from {target(table)} where snapshot_date = ?", [day])
@@ -252,14 +253,14 @@ def longest(contents: Contents) -> int:
 
 
 def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[Book]) -> str:
-    """Return a table function that reads the files of one table in these books.
+    """Return a table function that reads one table's files for these books.
 
     Raises `ValueError` if a file has rows for a different day, or undeclared columns.
     """
     days = {book.files[table.name]: book.snapshot_date for book in books}
     source = _parquet(connection, table, tuple(days))
-    # Days are replaced as a whole, so a file in the wrong folder or with rows for two days must not
-    # be loaded. One scan finds the days in every file.
+    # Loading replaces whole days, so do not load a file that is in the wrong folder or has rows for
+    # two days. A single scan finds the days in all files.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
     dated_files = connection.execute(query).fetchall()
@@ -273,10 +274,11 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
 
 
 def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
-    # The tables of the book have no snapshot_id, because a day has one book (ops.snapshots).
+    # The book tables have no snapshot_id, because each day has only one book (ops.snapshots).
     names = ", ".join(map(quote_identifier, table.names))
-    # Rows that do not fill a group are compressed at the commit. If they nearly fill a group, two
-    # threads compress them twice. Then 120,000 instruments take 0.43 CPU seconds instead of 0.29.
+    # Rows that do not fill a group are compressed at the commit. Use one thread for them, because
+    # two threads may compress them twice. With 120,000 instruments, that takes 0.43 CPU seconds
+    # instead of 0.29.
     counting = f"select count(*), current_setting('threads') from {source}"
     [(rows, threads)] = connection.execute(counting).fetchall()
     connection.execute(f"set threads = {1 if rows < ROW_GROUP else threads}")
@@ -303,7 +305,7 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
 
 def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
     """Return whether all files have the same columns with the same types."""
-    # If DuckDB reads several files, it casts all values to the types of the first file, which may
+    # When DuckDB reads several files, it casts all values to the first file's types, which may
     # round decimals. So compare the footers first.
     return connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
@@ -313,7 +315,7 @@ def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
 
 
 def check_digests(contents: Contents, files: Iterable[Path]) -> None:
-    """Check that files exist and have their recorded digests. Raises `FileChanged`."""
+    """Check that files exist and match their recorded digests. Raises `FileChanged`."""
     for file in files:
         expected = contents.digests.get(file)
         if not file.is_file():
@@ -334,14 +336,14 @@ def _nights_in(
 
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Insert new nights into the tables of `ops.NIGHTLY`, and delete nights that are gone.
+    """Insert new nights into the `ops.NIGHTLY` tables, and delete nights that no longer exist.
 
     Rows of a loaded snapshot never change.
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night counts as loaded if its requests are loaded. Searching years of control totals takes
-    # long, so do this only for nights without requests. Do not use ops.snapshots for this, because
-    # it also contains nights that were landed but could not be built yet.
+    # A night counts as loaded if its requests are loaded. Searching years of control totals is
+    # slow, so do it only for nights without requests. Do not check ops.snapshots instead, because
+    # it also lists nights that have landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)
@@ -362,7 +364,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace the rows of a small table in schema ops."""
+    """Replace all rows of a small table in the ops schema."""
     batch = rows_batch(table, list(rows))
     connection.execute(f"delete from {stored_as(table)}")
     connection.register("nightbook_rows", pa.Table.from_batches([batch]))

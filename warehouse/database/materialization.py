@@ -24,11 +24,11 @@ from warehouse.sql.header import SqlFile
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 
-# This view compares a book with the previous one. So if a night is reloaded, the comparison of the
-# next night changes too.
+# This view compares a book with the previous one. So if a night is reloaded, the next night's
+# comparison changes too.
 COMPARED = "findings"
-# This view is small and often read for a whole year, so it stores all amount texts. Before DuckDB
-# 2.0, computing the texts takes 180 ms (measured).
+# This view is small and often read for a whole year, so it stores all amount strings. Before DuckDB
+# 2.0, computing them takes 180 ms (measured).
 WITH_TEXTS = "holdings_by_asset"
 
 
@@ -44,7 +44,7 @@ def remove_rows(
 
 
 def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
-    """Store the holdings of these books by copying the sums from the lake."""
+    """Store these books' holdings by copying the sums from the lake."""
     views = {view.name: view for view in materialized_views()}
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     for start in range(0, len(ordered), TOGETHER):
@@ -92,7 +92,7 @@ _KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 def count_totals(
     connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
-    """Fill the column in_warehouse of the control totals for the book in schema main.
+    """Fill in_warehouse in the control totals for the book that schema main shows.
 
     Return a message for each total that differs from the lake. Differences between the JSON and
     the lake are not reported here, because the guards check them and a person may have accepted

@@ -21,8 +21,8 @@ _COMPRESSIONS = dict.fromkeys(
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# The sign that replaces a total if it equals the total to its left. This saves two thirds of the
-# bytes (measured).
+# A marker that is stored instead of a total that equals the total to its left. This saves two
+# thirds of the bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
@@ -45,7 +45,7 @@ def materialized_as(name: str) -> str:
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return the amount columns of a view, which have a second column for the exact text."""
+    """Return a view's amount columns. Each of them has a second column with the exact text."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 
@@ -60,7 +60,7 @@ def _kind(name: str, amounts: Sequence[str]) -> Kind:
 
 
 def create_rows_of(view: SqlFile) -> str:
-    """Return the statement that creates the table for the rows of a view."""
+    """Return the statement that creates the table for a view's rows."""
     columns = ",\n    ".join(
         f"{quote_identifier(name)} {_kind(name, amounts_of(view)).value}{compression(name)}"
         for name in view.entries
@@ -75,7 +75,7 @@ def history_of(view: SqlFile) -> str:
 
 
 def rows_with_texts(view: SqlFile) -> str:
-    """Return a query for the stored rows that adds the text of each amount."""
+    """Return a query for the stored rows that adds each amount's exact text."""
     texts = ", ".join(
         f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
         for name in amounts_of(view)
@@ -85,12 +85,12 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return the SQL that stores a total, or only a sign if it equals the lake's total."""
+    """Return the SQL that stores a total, or only the marker if it equals the lake's total."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 
 def control_totals() -> str:
-    """Return a query for the control totals, with the stored signs replaced by totals."""
+    """Return a query for the control totals, with each marker replaced by its total."""
     here = f"case in_warehouse when {_SAME} then {_IN_LAKE} else in_warehouse end"
     return (
         f"select * replace ({_IN_LAKE} as in_lake, {here} as in_warehouse) "

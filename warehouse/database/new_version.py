@@ -1,4 +1,4 @@
-"""A new version of the database: how it is built, verified and published."""
+"""Building, verifying and publishing a new version of the database."""
 
 import contextlib
 import shutil
@@ -53,7 +53,7 @@ class NotPublished(Exception):
         super().__init__(
             f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
             f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
-            "showed before. Look at the folder of that snapshot in the landing zone. Then reject "
+            "showed before. Check that snapshot's folder in the landing zone. Then reject "
             "the snapshot, or rebuild the lake from the landing zone."
         )
 
@@ -61,7 +61,7 @@ class NotPublished(Exception):
 def verify(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
-    """Verify the totals and checks of each loaded book, and the checks of the newest book.
+    """Verify each loaded book's totals, and run the checks on all loaded books and the newest.
 
     `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished`
     if a total differs or a check with severity error fails.
@@ -156,12 +156,12 @@ def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    # 3. First rename the folder, then switch readers to it. A crash in between leaves a
-    # version that nobody reads, and the next publish removes it.
+    # 3. First rename the folder, then switch readers to it. A crash in between leaves an unused
+    # version, which the next publish removes.
     draft.rename(versions / version)
     sync_directory(versions)
     swap(layout, version)
-    # 4. Remove older versions last. A reader that has an old file open can still use it.
+    # 4. Remove older versions last. A reader with an old file open can continue to use it.
     prune(versions, version, versions_gb * GB)
 
 
@@ -174,7 +174,7 @@ def build_database(
     """
     # Start with little memory, which is enough for most nights and leaves room for other programs.
     # DuckDB can spill most operators to disk but not all, so a build that runs out of memory is
-    # repeated with more.
+    # repeated with more memory.
     for memory in load.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
             return _build_within(layout, file, build, memory, fresh=fresh)

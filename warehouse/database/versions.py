@@ -41,7 +41,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove what interrupted runs left behind, and any version with the same name.
+    """Remove the remains of interrupted runs, and any version with the same name.
 
     Raises `ValueError` for an invalid name, or for the published version, because readers use it.
     """
@@ -79,9 +79,7 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
                 copied := _copy_range(source.fileno(), target.fileno(), remaining)
             ):
                 remaining -= copied
-        if (
-            remaining
-        ):  # The system does not support this copy, at least not between these file systems.
+        if remaining:  # The kernel cannot copy the file, at least not between these file systems.
             shutil.copyfile(layout.database, file)
     return digests
 
@@ -154,25 +152,26 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 
     `expected` has the digests of the published file, and `built` has the new file's digests.
     """
-    # If a block is equal in the new and in the published file, the copy had the same block. So read
-    # only the blocks that the build has changed.
+    # If a new block has the expected digest, the published block was undamaged when it was copied.
+    # So check only the blocks that the build has changed.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
-    # The last block may be short. A file that was cut or grew has a different number of blocks.
+    # The last block may be short. A file that was truncated or grew has a different number of
+    # blocks.
     has_size = size - BLOCK < layout.database.stat().st_size <= size
     return has_size and base_digests == tuple(expected[n] for n in blocks)
 
 
 def opens_in_older_clients(database: Path) -> bool:
-    """Return whether DuckDB 1.2 and 1.3 can follow every pointer between pages of metadata.
+    """Return whether DuckDB 1.2 and 1.3 can follow every pointer between metadata pages.
 
     A file that was written with metadata reuse may fail this check. Raises the same errors as
     `open_database`.
     """
-    # The lower 56 bits of a pointer are the block, and the upper bits are the page. DuckDB 1.4
-    # ignores the pointer if it does not need the next page. Older versions always load that page,
-    # and fail if its block no longer has metadata.
+    # The lower 56 bits of a pointer identify the block, and the upper bits identify the page.
+    # DuckDB 1.4 ignores the pointer if it does not need the next page. Older versions always load
+    # that page, and fail if its block no longer has metadata.
     query = (
         "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
     )
