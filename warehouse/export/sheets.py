@@ -69,7 +69,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # width of the decimal point and the decimals that the number format shows
+_DECIMALS = 11  # width of the decimal point and of the decimal places in the number format
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
@@ -83,7 +83,7 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table that is not based on a view. Each column is a list with strings or None as items."""
+    """A table that is not based on a view. Each column is a list of strings and None values."""
 
     columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
@@ -92,7 +92,7 @@ class TextTable:
     def of(
         cls, columns: tuple[SheetColumn, ...], rows: Sequence[Mapping[str, str | None]]
     ) -> "TextTable":
-        """Build a table from rows, whose keys are the sources of the columns."""
+        """Build a table from rows that are keyed by column source."""
         return cls(
             columns, {column.source: [row.get(column.source) for row in rows] for column in columns}
         )
@@ -155,7 +155,7 @@ def _column(
 
 
 def _number_width(whole: int) -> float:
-    """Return the column width for numbers with `whole` digits, commas and decimals."""
+    """Return the column width for `whole` digits, their commas, and the decimal places."""
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
@@ -207,7 +207,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     """Build the sheet with evidence for the figures: versions, control totals and bodies."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
-        ("Kind", "Kind of the row: run, rows, total or body."),
+        ("Kind", "The row's kind: run, rows, total or body."),
         ("Of", "The name of a setting, table, asset or request."),
         ("Custom", "For a total: whether the asset is custom."),
         ("Value", "The value. For a body: the SHA-256 of the received bytes."),
@@ -301,7 +301,7 @@ def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
         SheetColumn(name, name, meaning, SheetColumnKind.TEXT, width=width)
         for name, meaning, width in (
             ("Text no.", "The number that the shortened cells show.", 10),
-            ("Piece", "Number of the piece. Join all pieces of a text without a separator.", 8),
+            ("Piece", "The piece number. Join all pieces of a text without a separator.", 8),
             ("Text", "One piece of the text.", 120),
         )
     )
@@ -320,7 +320,7 @@ _HEADERS = {
 
 
 def source_sheet(source: OpenBook) -> TextTable:
-    """Build a table with a row for each of the firm's organisations and the state of its night."""
+    """Build a table of the firm's organisations, with the state of each organisation's night."""
     query = "select * from ops.nights where snapshot_date = ? order by source"
     rows = [
         {name: plain_text(row[name]) for name in _HEADERS}

@@ -1,4 +1,4 @@
-"""The temporary tables of an export, and the CSV files that are written from them."""
+"""An export's temporary tables, and the CSV files written from them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
 
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
-    """Return every column's meaning, as stated in the view's SQL file."""
+    """Return every column's meaning, taken from the view's SQL file."""
     view = next(view for view in views() if view.name == exhibit.view)
     return {
         SOURCE.name: SOURCE.meaning,
@@ -64,7 +64,7 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return each amount column's most digits before the decimal point (at most 15)."""
+    """Return the highest number of digits before the decimal point, up to 15, by amount column."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
@@ -87,7 +87,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
-    """Return every text in an exhibit that is longer than `size` bytes."""
+    """Return every string in an exhibit that is longer than `size` bytes."""
     texts: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
@@ -100,8 +100,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-# Spreadsheets evaluate text that looks like a formula, and they may split a line at any separator.
-# So the pattern below matches every character that can begin a formula, with any blanks before it.
+# Spreadsheets evaluate strings that look like formulas, and may split a line at any separator. So
+# the pattern below matches every character that can begin a formula, and any blanks before it.
 _BLANK = "[\\s\x00-\x1f\x7f]"
 _TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
 _SEPARATORS = ";,\t\r\n|\"'"
@@ -109,7 +109,7 @@ _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/-]*)")
 
 
 def harmless(text: str) -> str:
-    """Put an apostrophe before every part of a text that could be read as a formula."""
+    """Put an apostrophe before every part of a string that could be read as a formula."""
     return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub(_disarm, text)
 
 
@@ -129,9 +129,9 @@ def field(text: str) -> str:
 
 
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the CSV file for people, and return the number of rows."""
+    """Write the CSV file for people. Return the number of rows."""
     kinds = columns_of(source, exhibit)
-    # Write the exact text of each amount, but with the title of the amount column.
+    # Write each amount's exact string, but under the amount column's title.
     names = tuple(name for name in kinds if f"{name}_text" not in kinds)
     titles = [title(name.removesuffix("_text")) for name in names]
     formatters = _formatters(kinds, names, harmless)

@@ -1,7 +1,8 @@
-"""The first sheet of the positions workbook: its date, its source, and whether it ties out.
+"""The positions workbook's first sheet: date, source, and whether everything ties out.
 
 Only this sheet has formulas. They count and add up the rows of the other sheets, so that readers
-can check the figures themselves. Exact decimals decide whether a figure ties, never a formula.
+can check the figures themselves. We decide with exact decimals whether a figure ties, never with a
+formula.
 """
 
 import math
@@ -33,18 +34,18 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # further digits of a sum depend on the order in which doubles are added
+_SAFE_DIGITS = 13  # any further digits depend on the order of the additions
 LIVE_COMPARISONS = (
-    10_000_000  # limit for rows times assets, because a larger file takes too long to open
+    10_000_000  # maximum number of rows times assets, because a larger file takes too long to open
 )
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits, so the \
-exact column next to it has the true amount. The column Digits shows whether the two are \
+exact column next to each contains the true amount. The column Digits shows whether the two are \
 equal. A figure that begins with ~ has more digits than its cell shows.
 A blank amount means that the API does not state it, and a dash means zero. Different assets are \
 never added up.
-The columns to the right of the printed ones have the ID of the portfolio and the exact text of \
+The columns to the right of the printed ones contain the portfolio ID and the exact text of \
 every part. Point at a header to see its meaning.
 You can use these names in formulas: as_of, snapshot_id, and one for each column, for example \
 accounts_total or holdings_asset_id. A table that continues over several sheets has no names.
@@ -73,9 +74,9 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a number format in which a total and the sum of its parts show the same digits."""
+        """Return a number format that shows a total and the sum of its parts with equal digits."""
         # A sum of doubles may differ from the total's double in the last digits. So the cells show
-        # only the digits on which both agree. The exact total is in the next column.
+        # only the digits that both have in common. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))
         while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
             decimals -= 1
@@ -167,7 +168,7 @@ def _verdict(sheet: _SummaryWriter, figures: Figures) -> None:
         )
         return
     sheet.across(
-        f"Everything ties out to the last digit. The exact total of each of {totals:,} assets is "
+        f"Everything ties out to the last digit. For all {totals:,} assets, the exact total is "
         "the same in the API's data, in the stored files, in the database and on each sheet.",
         sheet.formats.good,
     )
@@ -218,8 +219,8 @@ def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:
         sizes(draft, sheet.worksheet, (f"C{first}:D{sheet.row}",))
     if len(lines) < len(totals):
         sheet.across(
-            f"This table has {len(lines)} of {len(totals):,} assets. The sheets Assets and "
-            "Evidence have all of them.",
+            f"This table shows {len(lines)} of {len(totals):,} assets. The sheets Assets and "
+            "Evidence contain all of them.",
             sheet.formats.wrapped,
         )
 

@@ -29,7 +29,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """A figure in plain digits, as each place states it. None means that a place lacks it."""
+    """A figure in plain digits, from each place that reports it. None means that it is missing."""
 
     kind: str
     of: str
@@ -39,14 +39,14 @@ class TotalLine:
 
     @property
     def ties(self) -> bool:
-        """Whether at least one place states the figure, and all places that state it agree."""
+        """Whether at least one place has the figure, and all places that have it agree."""
         stated = {text for text in (*self.places, *self.sheets) if text is not None}
         return len(stated) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTotals:
-    """The rows, rounded rows and totals that are expected on an exhibit's sheets."""
+    """The row counts (all rows and rounded rows) and totals expected on an exhibit's sheets."""
 
     exhibit: Exhibit
     rows: int
@@ -97,7 +97,7 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
 def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
     """Return rows with the measure, the table or asset, the custom flag, and each place's total.
 
-    A place has no total if it does not state one of the figures that are added up.
+    A place has no total if it lacks one of the figures that are added up.
     """
     names = ", ".join(_SOURCES)
     query = (
@@ -118,7 +118,7 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
 
 
 def _shared_totals() -> Iterator[str]:
-    """Yield queries that subtract the totals of portfolios that count for another source."""
+    """Yield queries that subtract the totals of portfolios counted for a different source."""
     for table in BOOK:
         if PORTFOLIO_ID.name in table.names:
             negative = "(-count(*))::varchar"
@@ -135,7 +135,7 @@ def _shared_totals() -> Iterator[str]:
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return the account totals for an asset. None marks a total that only text can represent."""
+    """Return the account totals for an asset. None marks a total that needs a string."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()

@@ -45,8 +45,7 @@ def verify_sheets(
     `sheets` has the number and layout of each sheet. Raises `NotExported` if the row count or any
     digit differs from DuckDB's figures.
     """
-    # A cell contains a shortened text if the text is too long for it, so group the sums by the
-    # shortened text.
+    # A string that is too long for a cell is shortened, so group the sums by the shortened string.
     whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
@@ -76,7 +75,7 @@ def verify_sheets(
 
 
 def _escape_in_cell(text: str) -> str:
-    """Escape a text in the same way as the XML of a cell."""
+    """Escape a string in the same way as a cell's XML does."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
@@ -89,7 +88,7 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 
 EVIDENCE = "Evidence"
-FIRST = 2  # the number of the first long sheet. The summary is sheet 1
+FIRST = 2  # number of the first long sheet, because sheet 1 is the summary
 _CELL_BYTES = 130
 
 
@@ -104,7 +103,7 @@ class _Planned:
 def write(
     source: OpenBook, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
 ) -> tuple[str, ...]:
-    """Write the workbook, completely or not at all. Return the notices for its reader.
+    """Write the whole workbook or nothing. Return the notices for its reader.
 
     Raises `NotExported` if a digit of the finished file differs from the warehouse.
     """
@@ -163,8 +162,8 @@ def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
     if not shortened:
         return []
     notice = (
-        f"Some texts are longer than the {CELL_LIMIT:,} characters of a cell. Their cells contain "
-        f"the beginning and a number, and sheet {LONG_TEXTS} has the complete texts."
+        f"Some texts exceed the limit of {CELL_LIMIT:,} characters per cell. Their cells contain "
+        f"the beginning and a number, and sheet {LONG_TEXTS} contains the complete texts."
     )
     return [notice]
 
