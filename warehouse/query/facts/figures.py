@@ -28,7 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: the SQL of its rows, their key in an asset, and the sums."""
+    """A view with published sums: the SQL for its rows, their key within an asset, and the sums."""
 
     name: str
     key: tuple[str, ...]
@@ -71,7 +71,7 @@ class PublishedSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookPosition:
-    """A portfolio's asset in one book. `rows` has the selected accounts and amounts."""
+    """One asset of a portfolio, in one book. `rows` has the selected accounts and amounts."""
 
     snapshot: Mapping[str, Any]
     portfolio_id: str
@@ -195,8 +195,8 @@ class NightPruned(LookupError):
         self.snapshot = snapshot
         super().__init__(
             f"Snapshot {snapshot['snapshot_id']} of {snapshot['snapshot_date']} was pruned at "
-            f"{text(snapshot['decided_at'])} ({snapshot['reason']}): its bodies and its rows are "
-            f"gone, so its figures cannot be traced.{known}"
+            f"{text(snapshot['decided_at'])} ({snapshot['reason']}): its bodies and rows were "
+            f"deleted, so its figures cannot be traced.{known}"
         )
 
 
@@ -285,7 +285,7 @@ def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[st
     if books:
         return books[0]
     raise NotInBook(
-        f"There is no book{f' of {as_of} or before it' if as_of else ' yet'}, so nothing was "
+        f"There is no book{f' on or before {as_of}' if as_of else ' yet'}, so nothing was "
         "traced. List the nights with: nightbook snapshots"
     )
 

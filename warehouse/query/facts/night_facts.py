@@ -1,4 +1,4 @@
-"""Facts about a night, and the lookup of things in the book by id or name."""
+"""Facts about a night, and lookups in the book by ID or name."""
 
 import difflib
 import shlex
@@ -33,7 +33,8 @@ _FIRM_WAITING = (
 _MISSING = (
     "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
 )
-# Portfolios with an incomplete list: its count is unreadable, or higher than its number of rows.
+# Portfolios with an incomplete list: the reported count is unreadable, or higher than the number of
+# rows.
 _INCOMPLETE = """
 select portfolio_id
 from history.portfolios
@@ -67,7 +68,7 @@ order by all
 
 
 def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    """Return the facts about a date's book as JSON values.
+    """Return facts about the book for a date, as JSON values.
 
     - `rejects`: the number of API objects that could not be read.
     - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
@@ -110,7 +111,7 @@ _SHOWN = 8
 
 
 class NotInBook(LookupError):
-    """The book has nothing with this id or name."""
+    """The book contains nothing with this ID or name."""
 
     exit_code = 2
 
@@ -123,7 +124,7 @@ class AmbiguousName(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class NamedThing:
-    """A portfolio, asset, venue or account: an id, and a name if it has one."""
+    """A portfolio, asset, venue or account, with its ID, and its name if it has one."""
 
     id: str
     name: str | None = None
@@ -141,7 +142,7 @@ class NamedThing:
 
 
 def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
-    """Return the thing with this id or name. Case is ignored if there is no exact match.
+    """Return the thing with this ID or name. If no match is exact, ignore upper and lower case.
 
     `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
@@ -169,7 +170,7 @@ def _list_labels(things: Sequence[NamedThing]) -> str:
 
 
 def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
-    """Return a message about the available things, with the most similar names first."""
+    """Return a message that lists the available things, with the most similar names first."""
     if not things:
         return f"It has no {noun} at all."
     by_name = {known.casefold(): thing for thing in things for known in thing.names}
