@@ -82,12 +82,12 @@ class OpenBook:
 
     @property
     def snapshot_id(self) -> str:
-        """The snapshot id of this book."""
+        """This book's snapshot ID."""
         return str(self.snapshot["snapshot_id"])
 
     @property
     def of_snapshots(self) -> str:
-        """The SQL condition for the rows in `ops` about this book's snapshot (or snapshots)."""
+        """An SQL condition for rows in `ops` about this book's snapshot (or snapshots)."""
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())
@@ -107,16 +107,16 @@ def book(
 ) -> Iterator[OpenBook]:
     """Open the newest book, or the newest one on or before `as_of`, and copy its `exhibits`.
 
-    With `texts_alone`, the copies contain only the exact text of each amount, not the decimal. This
-    is a quarter faster (measured).
+    With `texts_alone`, the copies contain amounts only as exact strings, not as decimals. This is a
+    quarter faster (measured).
 
     Raises `FileNotFoundError` if nothing is published, and `NotExported` if there is no such book
     or the file is not a nightbook warehouse.
     """
     with tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch:
         try:
-            # Use one thread. Most of the time is spent on writing files, and other programs may
-            # need the other cores.
+            # Use only one thread, because most of the time is spent writing files, and other
+            # programs may need the other cores.
             with connect(database, threads="1", temp_directory=scratch) as connection:
                 connection.execute("set TimeZone = 'UTC'")
                 yield _open_book(connection, as_of, exhibits, texts_alone=texts_alone)
@@ -161,7 +161,7 @@ def _open_book(
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """Count the accounts of a book, which determine the memory that it needs."""
+    """Count a book's accounts, which determine how much memory it needs."""
     return int(
         scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
     )
@@ -198,13 +198,13 @@ def _find_book(
         reason = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
         raise NotExported(
             f"The warehouse has no book yet{reason}. No file was written. List the nights with "
-            "`nightbook snapshots`, and take one with `nightbook run` or accept a held one with "
+            "`nightbook snapshots`, and pull one with `nightbook run` or accept a held one with "
             "`nightbook accept ID`."
         )
     days = sorted({row["snapshot_date"].isoformat() for row in books})
     more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
     raise NotExported(
-        f"There is no book of {as_of} or before it. The dates with a book are "
+        f"There is no book on or before {as_of}. The dates with a book are "
         f"{', '.join(days[:SHOWN_DATES])}{more}, and the newest is {days[-1]}. No file was "
         "written. Choose one of these dates with --as-of, or omit it for the newest book."
     )
@@ -213,9 +213,9 @@ def _find_book(
 def _stage(
     connection: DuckDBPyConnection, exhibit: Exhibit, day: date, *, texts_alone: bool
 ) -> None:
-    """Copy an exhibit to a temporary table. A portfolio or venue without a name gets its id."""
+    """Copy an exhibit to a temporary table. A portfolio or venue without a name gets its ID."""
     on_day = f"date {literal(day.isoformat())}"
-    # A view has its name columns at the end. In an export, the portfolio name comes first.
+    # Views have their name columns at the end, but in an export the portfolio name comes first.
     query = f"select column_name from (describe select * from {exhibit.view})"
     available = {name for (name,) in connection.execute(query).fetchall()}
     names = available & set(NAMES)
@@ -277,14 +277,14 @@ def _held_nights(
 
 
 def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
-    """Yield notices about sources missing in a firm's book, and about shared portfolios."""
+    """Yield notices about sources missing from a firm's book, and about shared portfolios."""
     nights = records(
         connection,
         "select * from ops.nights where not is_in_book and snapshot_date = ? order by source",
         day,
     )
     for row in nights:
-        last = f"its last book is of {row['as_of']}" if row["as_of"] else "it has no book yet"
+        last = f"its last book is from {row['as_of']}" if row["as_of"] else "it has no book yet"
         yield (
             f"{row['source']} is not in these figures: {row['state']}, because "
             f"{row['reason'] or 'the guards stopped it'}; {last}."

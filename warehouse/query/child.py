@@ -21,11 +21,12 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# DuckDB uses two threads, and both may be busy. A query over all nights keeps hundreds of the
-# lake's files open.
+# These limits allow for DuckDB's two threads, which may both be busy, and for a query over all
+# nights, which keeps hundreds of lake files open.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
-# Arrow changes values of these types: numbers overflow, times lose their zone, bits become bytes.
+# Arrow changes values of these types: numbers overflow, times lose their time zone, and bits become
+# bytes.
 _UNSUPPORTED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")
 _CAST_ADVICE = "No file was written. Cast that column to text: column::varchar."
 
@@ -135,7 +136,7 @@ def parquet_result(request: bytes) -> bytes:
 
 
 def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `work`, or its error as a dictionary for JSON."""
+    """Return the result of `work`, or its error as a dictionary that JSON can represent."""
     try:
         return work(**question)
     except FileNotFoundError as error:

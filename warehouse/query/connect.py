@@ -63,7 +63,7 @@ def connect(
 
 
 def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
-    """Block access to files, except (with `with_lake`) to the files of nights in the lake."""
+    """Block access to files, except to the nights' lake files if `with_lake` is set."""
     # DuckDB shares open files within a process, so another reader may have locked it already.
     if not scalar(connection, "select current_setting('enable_external_access')"):
         return
@@ -85,7 +85,9 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for untrusted queries with fixed limits. Raises like `connect`."""
+    """Open the warehouse for untrusted queries, with fixed limits. Raises the errors from
+    `connect`.
+    """
     connection = connect(
         database,
         with_lake=with_lake,
@@ -110,14 +112,14 @@ def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
 
 
 def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:
-    """Return the rows of a small query as dictionaries with the column names as keys."""
+    """Return a small query's rows as dictionaries keyed by column name."""
     return list(stream_records(connection, query, list(values)))
 
 
 def stream_records(
     connection: DuckDBPyConnection, query: str, values: object
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query as dictionaries by column name, fetched in chunks."""
+    """Yield a query's rows, fetched in chunks, as dictionaries keyed by column name."""
     result = connection.execute(query, values)
     names = [column[0] for column in result.description or ()]
     while chunk := result.fetchmany(_CHUNK):
@@ -126,6 +128,7 @@ def stream_records(
 
 def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:
     """Return the single value of a query, or None if it has no rows."""
-    # Fetch all rows, because an unfinished result blocks later calls of `sql` on the connection.
+    # Fetch all rows, because an unfinished result blocks later calls to the connection's `sql`
+    # method.
     rows = connection.execute(query, list(values)).fetchall()
     return rows[0][0] if rows else None

@@ -29,10 +29,10 @@ from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_e
 from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
-_ATTEMPTS = 5  # attempts to open a version, because a publish may remove it between two steps
+_ATTEMPTS = 5  # attempts to open a version, because a publish may remove it in the meantime
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-# A macro with one of these suffixes returns the columns of the view with the name before it.
+# A macro with one of these suffixes returns the same columns as the view named without the suffix.
 _MACRO = re.compile(r"_(as_of|between)$")
 
 
@@ -179,7 +179,7 @@ class ReadOnlyBook:
         return to_polars(self.arrow(sql, params))
 
     def holdings(self, as_of: date | str | None = None, by: str = "portfolio") -> pd.DataFrame:
-        """Return holdings by `portfolio`, `venue` or `asset`, from the newest or a date's book.
+        """Return holdings by `portfolio`, `venue` or `asset`, by default from the newest book.
 
         Raises `NoBookThatDay` if the date has no book.
         """
@@ -199,7 +199,7 @@ class ReadOnlyBook:
     def history(
         self, table: str, since: date | str | None = None, until: date | str | None = None
     ) -> pd.DataFrame:
-        """Return a table's or view's rows in schema `history`, for all dates or a date range."""
+        """Return the rows of a table or view in schema `history`, for all dates or a date range."""
         if table not in self._histories:
             raise NotAQuestion(
                 f"There is no history of {table!r}. There is a history of "
@@ -274,7 +274,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _has_gaps(self) -> bool:
-        """Whether DECIMAL(38,18) may be unable to hold an amount, a sum, or a difference of sums.
+        """Whether an amount, a sum, or a difference of sums may not fit in DECIMAL(38,18).
 
         The limit applies to sums of absolute amounts and leaves room for a difference.
         """
@@ -296,7 +296,7 @@ class ReadOnlyBook:
         return has_breaks and bool(scalar(self._connection, sql))
 
     def night(self, day: date | None = None) -> dict[str, Any]:
-        """Return the facts about a night as JSON values, by default about the newest night.
+        """Return facts about a night as JSON values. The default is the newest night.
 
         This adds three facts to `night_facts`. `is_newest` is true if it is the newest book in
         this file, `is_tonights` if it has today's business date, and `is_replaced` if a newer
@@ -324,7 +324,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _amounts(self) -> dict[str, Origin]:
-        """The columns of the book that contain amounts or amount texts."""
+        """The book's columns that contain amounts, as numbers or as text."""
         kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
         texts = {name: Origin.TEXT for name in kinds if name.endswith(TEXT_SUFFIX)}
         numbers = {

@@ -21,7 +21,7 @@ AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9
 
 
 class NotExact(ArithmeticError):
-    """A figure was refused, because it would be rounded or would omit amounts."""
+    """A result was refused, because it would be rounded or would omit amounts."""
 
 
 _EXACT_KINDS = (int, Decimal)
@@ -39,7 +39,7 @@ def _refuse_float(*operands: Any) -> None:
     for operand in operands:
         if isinstance(operand, float | np.floating):
             raise NotExact(
-                f"{operand} is a float, and amounts are not calculated with floats; nothing was "
+                f"{operand} is a float, and amounts cannot be combined with floats; nothing was "
                 f"calculated. Write Decimal('{operand}') or a whole number. A quantile is exact "
                 "with interpolation='lower'. For charts, convert the amounts to floats: `from "
                 "warehouse import floats`, then floats(frame['total'])."
@@ -47,7 +47,7 @@ def _refuse_float(*operands: Any) -> None:
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
-    """Return an operator's two methods: for an amount on its left, and for one on its right."""
+    """Return an operator's two methods, for an amount on the left and for one on the right."""
     return (
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),
@@ -116,7 +116,7 @@ class ExactAmount(Decimal):
 
     def __float__(self) -> NoReturn:
         raise NotExact(
-            f"{plain(self)[:60]} would become a float of 15 digits; nothing was rounded. A mean is "
+            f"{plain(self)[:60]} would become a 15-digit float; nothing was rounded. A mean is "
             "sum() / count(). For charts, convert the amounts: `from warehouse import floats`, "
             "then floats(frame['total'])."
         )
@@ -132,7 +132,7 @@ class ExactAmount(Decimal):
 
 
 class AmountText(str):
-    """The text of an amount: a string that raises `NotExact` if it is added.
+    """An amount as a string, which raises `NotExact` if it is added to another amount.
 
     Python would concatenate the strings, and the result would look like an amount.
     """
@@ -156,7 +156,7 @@ class AmountText(str):
 
     def _refusal(self) -> NotExact:
         return NotExact(
-            f"'{self[:60]}' is the text of an amount, and texts cannot be added; nothing was "
+            f"'{self[:60]}' is an amount as a string, which cannot be added; nothing was "
             "calculated. Use the number next to it (total for total_text), or convert the column "
             "to exact amounts: `from warehouse import amounts`, then amounts(frame['total_text'])."
         )

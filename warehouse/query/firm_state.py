@@ -79,7 +79,7 @@ class SharedPortfolio:
 
     def __str__(self) -> str:
         name = f" ({self.name})" if self.name else ""
-        differs = ", which state different amounts" if self.differs else ""
+        differs = ", which report different amounts" if self.differs else ""
         return (
             f"portfolio {self.portfolio_id}{name} is in the books of {', '.join(self.sources)}"
             f"{differs}; it counts once, for {self.counted_for}"
@@ -119,14 +119,14 @@ class FirmState:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all sources of the newest night are in its book, and all could be read."""
+        """Whether the newest night's book contains all sources, and all could be read."""
         is_in_book = all(firm_night.is_in_book for firm_night in self.nights)
         return bool(self.nights) and is_in_book and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """The snapshots of each source in a firm's book, and each source's row in `ops.sources`."""
+    """Each source's snapshots in a firm's book, and its row in `ops.sources`."""
 
     nights: Mapping[str, Collection[Night]]
     rows: Mapping[str, Mapping[str, Any]]
@@ -173,7 +173,7 @@ def _nights(connection: DuckDBPyConnection, query: str) -> tuple[FirmNight, ...]
 def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
-    """Return the portfolios that several sources can see, in the book of a day or in all books."""
+    """Return the portfolios that several sources can see, in one day's book or in all books."""
     # A file from an older nightbook does not have this view. The next publish creates it.
     if not scalar(
         connection,
@@ -195,7 +195,7 @@ def read_state(database: Path) -> FirmState:
 
 
 def read_known_sources(database: Path) -> KnownSources:
-    """Return the sources that a published firm's book knows. Raises like `connect`."""
+    """Return the sources in a published firm's book. Raises like `connect`."""
     nights: dict[str, set[Night]] = defaultdict(set)
     query = "select source, snapshot_date, snapshot_id from ops.snapshots"
     with connect(database) as connection:

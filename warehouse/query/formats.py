@@ -57,7 +57,7 @@ class QueryResult:
 
 
 def text(value: object) -> str:
-    """Format one value as text: all digits of a number, times in UTC, and "" for NULL."""
+    """Format one value as a string: numbers with all digits, timestamps in UTC, "" for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -78,7 +78,7 @@ def _format_time(value: datetime) -> str:
 
 
 def _json_value(value: object) -> Any:
-    """Return a value for JSON. Numbers that a reader would turn into a float become strings."""
+    """Return a value for JSON. Numbers that a reader would parse as floats become strings."""
     if isinstance(value, dict):
         return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -94,8 +94,8 @@ def _json_value(value: object) -> Any:
 
 def as_csv(answer: QueryResult) -> str:
     """Format the result as CSV, with all digits and a line feed after each row. NULL is empty."""
-    # Keep the default line ending of the csv module, because it then quotes fields with any kind of
-    # line break.
+    # Keep the csv module's default line ending, because the module then quotes fields that contain
+    # any kind of line break.
     lines: list[str] = []
     writer = csv.writer(_LineSink(lines.append))
     writer.writerow(answer.columns)

@@ -1,9 +1,9 @@
 """Rows of the book as data frames with exact amounts.
 
-If an amount has a column `..._text` next to it, its value is taken from the text, because the
+If there is a column `..._text` next to an amount, the value is taken from that column, because the
 number is NULL if DECIMAL(38,18) cannot hold it. In pandas, an amount is an `ExactAmount` and its
-text is an `AmountText`, which cannot be added. Polars and Arrow receive amounts as categories of
-text, which they cannot add. Their decimals overflow after 38 digits, and adding strings would
+text is an `AmountText`, which cannot be added. Polars and Arrow receive amounts as categorical
+strings, which they cannot add. Their decimals overflow after 38 digits, and adding strings would
 concatenate them.
 """
 
@@ -34,12 +34,12 @@ from warehouse.query.origins import Origin
 TEXT_SUFFIX = "_text"
 # Amounts of different assets or nights are never added together.
 SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
-# These columns contain identifiers, so their values are not amounts even if they are digits.
+# These columns contain identifiers, so their values are not amounts even if they look like numbers.
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
 _NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
-_CELL_DIGITS = 15  # number of digits that a cell keeps in Excel and LibreOffice
+_CELL_DIGITS = 15  # number of digits that Excel and LibreOffice keep in a cell
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -52,9 +52,9 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedResult:
-    """The answer to a query, with the DuckDB type and the origin of each column.
+    """A query result, with the DuckDB type and the origin of each column.
 
-    `has_gaps` returns whether the book has amounts or sums that do not fit into a DECIMAL.
+    `has_gaps` returns whether the book contains amounts or sums that do not fit in a DECIMAL.
     """
 
     table: pa.Table
@@ -121,7 +121,7 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         }
         if rounded:
             warnings.warn(
-                f"A cell of a spreadsheet keeps {_CELL_DIGITS} digits, so amounts are rounded in "
+                f"A spreadsheet cell keeps only {_CELL_DIGITS} digits, so amounts are rounded in "
                 f"{and_more(list(rounded), 3)}, such as {next(iter(rounded.values()))}. Write "
                 f"their texts too (total{TEXT_SUFFIX}, or frame['total'].map(str)); `nightbook "
                 "export --format xlsx` writes both.",
@@ -151,7 +151,7 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
     """
     frame = AmountFrame(answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False))
     for name, values in _amount_columns(answer):
-        # pandas would convert a list of strings to its own type, but not an array of objects.
+        # Use an array of objects, because pandas would convert a list of strings to its own type.
         column = np.empty(len(values), dtype=object)
         column[:] = values
         frame[name] = pd.Series(column, dtype=object)
@@ -159,7 +159,7 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
-    """Return a table with amounts as categorical text. Raises like `to_pandas`."""
+    """Return a table with amounts as categorical strings. Raises the errors of `to_pandas`."""
     table = answer.table
     for name, values in _amount_columns(answer):
         texts = [None if value is None else str(value) for value in values]
@@ -187,9 +187,9 @@ def floats(amounts: "pd.Series[Any]") -> "pd.Series[float]":
 
 
 def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Convert amount texts to exact amounts, which can be added. None stays None.
+    """Convert amount strings to exact amounts, which can be added. None stays None.
 
-    Raises `NotExact` if a text does not contain an amount, or if a value is a float.
+    Raises `NotExact` if a string is not an amount, or if a value is a float.
     """
     exact_amounts = _exact_amounts(_values(texts), str(texts.name))
     return AmountSeries(exact_amounts.to_numpy(), index=texts.index, name=texts.name, dtype=object)
@@ -199,11 +199,11 @@ Values = list[ExactAmount | None] | list[str | None]
 
 
 def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
-    """Yield each amount column with its exact values, or with text that cannot be added."""
+    """Yield each amount column with its exact values, or with strings that cannot be added."""
     table = answer.table
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
-            f"Two columns of the answer have the same name: {', '.join(table.column_names)}. Give "
+            f"Two columns in the result have the same name: {', '.join(table.column_names)}. Give "
             "each column its own name with `as`."
         )
     for field, kind, origin in zip(table.schema, answer.types, answer.origins, strict=True):
@@ -243,7 +243,7 @@ def _require_no_rounding(name: str, kind: str, origin: Origin) -> None:
 
 
 def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable[[], bool]) -> None:
-    """Raise `NotExact` if a column may omit amounts that do not fit into a DECIMAL."""
+    """Raise `NotExact` if a column may omit amounts that do not fit in a DECIMAL."""
     if not (missing or Origin.SKIPPED in origin) or not has_gaps():
         return
     if Origin.SKIPPED in origin:
@@ -264,7 +264,7 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
 
 
 def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
-    """Return a text column as exact amounts or amount texts, or None if it has no amounts."""
+    """Convert a text column to `ExactAmount` or `AmountText`. Return None if it has no amounts."""
     is_known = bool(origin & (Origin.TEXT | Origin.NUMBER))
     if name in _KEY_COLUMNS and not is_known:
         return None
@@ -285,7 +285,7 @@ def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values |
 
 
 def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decimal | None:
-    """Parse the text of an amount. Raises `NotExact` if the number next to it differs."""
+    """Parse an amount string. Raises `NotExact` if the number in the same row differs."""
     try:
         value = None if text is None else exact(text)
     except InvalidOperation as error:
@@ -302,7 +302,7 @@ def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decim
 
 
 def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
-    """Add up the amounts in a pandas, polars or Arrow frame for each group of the columns `by`.
+    """Add up the amounts in a pandas, polars or Arrow frame, grouped by the columns `by`.
 
     Return a frame with the columns `by`, the sums in `of` (by default `total`, or else `amount`)
     and their text in `..._text`. Raises `NotExact` if the amounts are floats or a group has several
@@ -327,7 +327,7 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     else:
         grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
         totals = grouped[name].sum().reset_index()
-    # In pandas, the sum of a group without amounts is the integer 0.
+    # Convert every sum, because pandas returns the integer 0 for a group without amounts.
     totals[name] = totals[name].map(ExactAmount).astype(object)
     totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
     return AmountFrame(totals)
@@ -343,8 +343,8 @@ def _column(frame: Any, name: str) -> "pd.Series[Any]":
 
 
 def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
-    # Prefer the exact amounts of our own frames, because the user may have changed them. Other
-    # numbers may be NULL because they are too large, so prefer their text.
+    # Prefer the exact amounts in our own frames, because the user may have changed them. In other
+    # frames, prefer the text, because a number that is too large is NULL.
     text_name = f"{name}{TEXT_SUFFIX}"
     column = _column(frame, name if name in names else text_name)
     texts = _column(frame, text_name) if text_name in names else None
@@ -356,7 +356,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, and includes every amount in `texts`."""
+    """Return whether a column contains only exact amounts, and none from `texts` is missing."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(
@@ -365,7 +365,7 @@ def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
 
 
 def _values(column: "pd.Series[Any]") -> list[Any]:
-    """Return a column's values, with None for missing values, which pandas stores as floats."""
+    """Return a column's values, with None for missing values instead of pandas' NaN."""
     if not pd.api.types.is_float_dtype(
         column
     ):  # Keep NaN in a float column, because it may be the result of a calculation.
@@ -374,7 +374,7 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
 
 
 def _exact_amounts(values: Iterable[Any], source: str) -> "pd.Series[Any]":
-    """Convert values to a series of exact amounts. Raises `NotExact` for other values."""
+    """Convert values to a series of exact amounts. Raises `NotExact` if a value is not exact."""
     converted = [
         value if type(value) is ExactAmount else _exact_amount(value, source) for value in values
     ]

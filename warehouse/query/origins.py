@@ -23,8 +23,8 @@ class Origin(Flag):
     NOTHING = 0
     NUMBER = auto()  # a decimal from the book
     GAPPED = auto()  # a decimal that is NULL if DECIMAL(38,18) cannot hold the amount
-    TEXT = auto()  # the text of an amount
-    SKIPPED = auto()  # amounts that are NULL were skipped or replaced
+    TEXT = auto()  # an amount as a string
+    SKIPPED = auto()  # NULL amounts were skipped or replaced
     ROUNDED = auto()  # calculated by a function that may round
 
 
@@ -54,7 +54,7 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of a query's columns, by index if the syntax tree has it, else by name.
+    """The origins of a query's columns, by column index if it is known, otherwise by name.
 
     `known` has the amount columns of the book. If the query uses a name twice, both origins are
     combined.
@@ -178,7 +178,7 @@ class Origins:
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return one origin for all columns of a query without a syntax tree, based on its words."""
+    """Return one origin for all columns of a query without a syntax tree, from its SQL words."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
@@ -207,7 +207,7 @@ def _set_operands(node: Node) -> list[Node]:
 
 
 def _children(value: Any) -> Iterator[Node]:
-    """Yield the nearest expressions below a node."""
+    """Yield the closest expressions below a node."""
     for child in value.values() if isinstance(value, Mapping) else value:
         if isinstance(child, Mapping) and "class" in child:
             yield child
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that VALUES, a CTE or a subquery renames, or placeholders."""
+    """Return the columns that are renamed by VALUES, a CTE or a subquery, or placeholders."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}

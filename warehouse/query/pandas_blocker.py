@@ -1,4 +1,4 @@
-"""An import blocker for pandas, because importing it takes as long as a small night.
+"""An import blocker for pandas, because its import takes as long as processing a small night.
 
 pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
 objects. It tries this only once. If pandas is missing, it retries only for a data frame.

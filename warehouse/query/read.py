@@ -124,11 +124,11 @@ def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> st
 
 
 def _require_lake(connection: DuckDBPyConnection) -> None:
-    """Raise `QueryFailed` if the file of a night in the lake is missing."""
+    """Raise `QueryFailed` if a night's file is missing from the lake."""
     files = lake_files(connection)
     if missing := [file for file in files if not Path(file).is_file()]:
         raise QueryFailed(
-            f"{len(missing)} of the {len(files)} files of older nights are missing. The first is "
+            f"{len(missing)} of the {len(files)} files for older nights are missing. The first is "
             f"{missing[0]}. Queries that may need them are refused, because rows would be missing. "
             "Nothing was changed. `nightbook verify` finds the damage. `nightbook rebuild` "
             "rebuilds the warehouse, and with `--from-landing` also the lake."
