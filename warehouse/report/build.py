@@ -22,7 +22,7 @@ def write_report(
     pinned: Sequence[str] = (),
     command: str = PROGRAM,
 ) -> Path:
-    """Load a warehouse's report and write its page. Raises the errors of `load_report`."""
+    """Load a warehouse's report and write its page. Raises the same errors as `load_report`."""
     data = load_report(database, now, pinned)
     return write_page(data, folder, program_version=program_version, command=command)
 

@@ -1,4 +1,4 @@
-"""The charts of the report: bars for counts, shares and changes, a line for one asset, a calendar.
+"""The report's charts: bars for counts, shares and changes, a line for an asset, and a calendar.
 
 Charts are only illustrations. They are drawn with floats, so they are not exact. The exact figures
 are in the tables and in the query below the chart. Amounts of two assets are never on the same
@@ -236,7 +236,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
     A change of more than 100 % ends in an arrow. Return empty markup if there is no bar to draw.
     """
-    # If a change is a tiny share of a huge total, its float is zero, so it gets no bar.
+    # A tiny change in a huge total is zero as a float, so it gets no bar.
     assets = [
         Bar(row["asset_id"], row["is_custom_asset"], (float(row["percent"] or 0),), row["share"])
         for row in moved
@@ -271,7 +271,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
     """Draw one asset's total over `days`, which are the dates of all books."""
-    # Amounts beyond `LARGEST_DRAWN` may not fit into a float, so they are drawn at the edge.
+    # Amounts beyond `LARGEST_DRAWN` may not fit in a float, so they are drawn at the edge.
     amounts = {
         row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
         for row in nights
@@ -328,7 +328,7 @@ def _runs(days: Sequence[date]) -> list[list[date]]:
 
 
 def age_columns(nights: Sequence[Record]) -> Markup:
-    """Draw each night's open breaks as a column that is stacked by age."""
+    """Draw each night's open breaks as a column stacked by age."""
     columns = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
     counts = {row["snapshot_date"]: [row[column] for column in columns] for row in nights}
     drawing = Drawing(_PLOT + 34)
@@ -383,7 +383,7 @@ def calendar(states: Mapping[date, str], label: str) -> Markup:
 
 
 def state_mark(state: str) -> Markup:
-    """Draw the calendar mark of a state, for a legend."""
+    """Draw a state's calendar mark, for a legend."""
     drawing = Drawing(_CELL, _CELL)
     _draw_marks(drawing, [(_CELL / 2, _CELL / 2)], MARKS[state])
     return drawing.svg(state)

@@ -1,7 +1,7 @@
-"""The data of the morning report: the rows of each query, together with the query's text.
+"""The morning report's data: each query's rows, together with the query.
 
 The page shows a query next to each figure. This is always the query that was actually run, because
-a `QueryRows` holds both the rows and the text.
+a `QueryRows` contains both the query and its rows.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from warehouse.report.figures import Record, compare_counts, moves, states_by_da
 
 LATE = timedelta(hours=26)
 # A firm's book is late if its date is at least this long ago. In some time zones, last night has
-# yesterday's date, so one day is not late.
+# yesterday's date, so a one-day-old book is not late.
 FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
@@ -78,14 +78,14 @@ class ReportFailed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """A query, its first rows by column name, and its total number of rows."""
+    """A query, its first rows (keyed by column name), and its total row count."""
 
     sql: str
     rows: tuple[Record, ...]
     count: int
 
     def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
-        """Return the same query with other rows that were derived from its rows."""
+        """Return the same query with rows that were derived from its own."""
         derived = tuple(rows)
         return QueryRows(self.sql, derived, len(derived))
 
@@ -119,7 +119,7 @@ class Nights:
 
     @property
     def other_book(self) -> Record | None:
-        """The newest book that is not the last snapshot."""
+        """The newest book before the last snapshot."""
         return self.before if self.last is not None and self.last["is_book"] else self.book
 
 
@@ -163,7 +163,7 @@ def run_query(
 ) -> QueryRows:
     """Run a query from `queries/` with each `$name` replaced by our own SQL.
 
-    If `most` is given, keep that many rows and only count the others. Raises `ReportFailed` if the
+    If `most` is given, keep that many rows and only count the rest. Raises `ReportFailed` if the
     query fails.
     """
     text = (_QUERIES / f"{name}.sql").read_text("utf-8")
@@ -178,7 +178,7 @@ def run_query(
             count += len(more)
     except duckdb.Error as error:
         raise ReportFailed(
-            f"A query of the report failed: {error}. No report was written. Check the home with "
+            f"A report query failed: {error}. No report was written. Check the home with "
             "`nightbook doctor`, or rebuild the warehouse with `nightbook rebuild`."
         ) from error
     return QueryRows(query, rows, count)

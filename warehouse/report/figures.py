@@ -28,7 +28,7 @@ def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
 
 
 def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[date, str]:
-    """Map each date to `book`, or without a book to its snapshot's state or its gap's reason."""
+    """Map each date to `book`, or if it has none, to its snapshot's state or its gap's reason."""
     snapshots = list(snapshots)
     return (
         {row["snapshot_date"]: row["state"] for row in snapshots}
@@ -50,7 +50,8 @@ def moves(changes: Iterable[Record]) -> Iterator[Record]:
 
 def _percent(before: str, delta: str) -> Decimal | None:
     """Return a change in percent of the absolute previous total, or None if that is zero."""
-    # The product is exact. The quotient is truncated, so -100 % means that everything is gone.
+    # The product is exact. The quotient is truncated, so -100 % means that the whole amount has
+    # disappeared.
     digits = max(len(before), len(delta)) + 4
     with localcontext(prec=digits, Emax=10**6, Emin=-(10**6), rounding=ROUND_DOWN):
         base = abs(Decimal(before))
@@ -58,7 +59,7 @@ def _percent(before: str, delta: str) -> Decimal | None:
 
 
 def share_text(percent: Decimal | None) -> str:
-    """Format a change in percent of the previous total, rounded to two decimals.
+    """Format a change in percent of the previous total, rounded to two decimal places.
 
     >>> [share_text(Decimal(text)) for text in ("12.345", "-99.999", "-100", "0.001", "1e9")]
     ['+12.34 %', '< -99.99 %', '-100.00 %', '< +0.01 %', '> +1000 %']
@@ -89,7 +90,7 @@ def split_shares(holding: Record) -> tuple[float, ...]:
 
 
 def split_by_asset(totals: Sequence[Record]) -> Iterator[tuple[Record, Record, list[Record]]]:
-    """Yield each asset's rows with the highest and the lowest total, and all its rows in order."""
+    """Yield each asset's rows with the highest and the lowest total, then all its rows in order."""
     for _, rows in groupby(totals, key=lambda row: (row["asset_id"], row["is_custom_asset"])):
         nights = list(rows)
 

@@ -77,7 +77,7 @@ def light(value: str) -> Markup:
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """Format an exact amount in groups of three digits. A copied number has no gaps."""
+    """Format an exact amount in groups of three digits. If it is copied, the gaps disappear."""
     if value is None:
         return MISSING
     match = _AMOUNT.fullmatch(str(value))
@@ -93,7 +93,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 
 def amount(value: object, *, signed: bool = False) -> Markup:
-    """Format a rounded amount that expands to the exact amount. Align it by its decimal point."""
+    """Format a rounded amount, aligned at its decimal point, that expands to the exact amount."""
     exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
         return exact
@@ -120,12 +120,12 @@ def figure(text: object) -> Markup:
 
 
 def join(*texts: object) -> Markup:
-    """Join texts with spaces."""
+    """Join strings with spaces."""
     return Markup(" ").join(map(escape, texts))
 
 
 def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
-    """Format the first assets with their amounts, and state how many more of `count` there are."""
+    """Format the first assets with their amounts, and say how many of `count` are not shown."""
     if not assets:
         return MISSING
     lines = [
@@ -157,7 +157,7 @@ def _round(value: Decimal) -> str:
     if not _SMALLEST <= size < _LARGEST:
         return f"{value:.2e}".replace("e+", "e")
     places = 2 if size >= 1 else 4
-    # If an amount is exact with fewer decimals, show fewer.
+    # Show fewer decimal places if the amount is still exact.
     exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
     return f"{value:.{min(places, -int(exponent))}f}"
 
