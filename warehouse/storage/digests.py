@@ -86,7 +86,7 @@ def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
     is_ours = text == json_bytes(content)
     is_whole = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
     if not (is_ours and is_whole):
-        raise ValueError(f"{path} is not as it was written")
+        raise ValueError(f"{path} has changed since it was written")
     return Digests(
         file=content["files"].get(DATABASE, ""),
         blocks=tuple(content.get("blocks", ())),

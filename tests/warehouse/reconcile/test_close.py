@@ -319,7 +319,7 @@ def test_a_change_is_found_though_the_manifest_agrees(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_replace(".html", b"grace", b"edith"), "index.html is not as it was written"),
+        (_replace(".html", b"grace", b"edith"), "index.html has changed since it was written"),
         (_drop("recon_2026-11-21.xlsx"), "recon_2026-11-21.xlsx is missing"),
         (
             lambda contents: contents.update({"days/x.txt": b"new"}),
@@ -379,7 +379,9 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_a_pack_that_does_not_unpack_is_told(
     kept_pack: Path, tmp_path: Path, byte: int
 ) -> None:
-    """Packed bytes that were changed are a file that is not as it was written, and no crash."""
+    """Packed bytes that were changed are a file that has changed since it was written, and no
+    crash.
+    """
     content = bytearray(kept_pack.read_bytes())
     with zipfile.ZipFile(kept_pack) as names:
         name = "closing.json"
@@ -387,7 +389,8 @@ def test_a_file_of_a_pack_that_does_not_unpack_is_told(
     content[place] ^= 0xFF
     (tmp_path / "changed.zip").write_bytes(content)
     assert (
-        f"{name} is not as it was written" in verify_pack(tmp_path / "changed.zip", "").differences
+        f"{name} has changed since it was "
+        "written" in verify_pack(tmp_path / "changed.zip", "").differences
     )
 
 
@@ -521,7 +524,7 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
     (damage,) = damaged_packs(root)
-    assert "its pack 2026-11.zip is not as it was written" in damage.what
+    assert "its pack 2026-11.zip has changed since it was written" in damage.what
     with pytest.raises(NotClosed, match="Restore"):
         closed(desk)
 

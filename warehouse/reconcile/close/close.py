@@ -37,7 +37,7 @@ _NAMED = 5  # maximum number of workbooks that a message names
 
 
 def packs(record: Record) -> Path:
-    """Return the folder of all packs."""
+    """Return the folder that contains all packs."""
     return record.root / "packs"
 
 
@@ -47,7 +47,7 @@ def pack_problem(record: Record, closing: Closing) -> str:
     if not path.is_file():
         return f"its pack {closing.pack} is missing"
     is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
-    return "" if is_same else f"its pack {closing.pack} is not as it was written"
+    return "" if is_same else f"its pack {closing.pack} has changed since it was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class CloseSummary:
 
     @property
     def index(self) -> Path:
-        """The path of the pack's first page, which is next to the pack."""
+        """The path of the pack's index page, which is next to the pack."""
         return self.pack.with_suffix(".html")
 
 
@@ -152,8 +152,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
     with written_aside(path.with_suffix(".html")) as file:
         file.write(page)
-    # Store the closing last. Without it, the days stay open, and the next close writes the same
-    # version again.
+    # Store the closing last. Until then, the days stay open, and the next close rewrites the same
+    # version.
     closing = Closing(
         month=month.name,
         version=facts.version,
@@ -227,7 +227,7 @@ def _members(
 
 
 def _missing(record: Record, month: Month) -> Iterator[str]:
-    """Yield the signatures and files that should be in the pack but are missing."""
+    """Yield the signatures and files that are missing from the pack."""
     yield from _missing_signatures(record, month)
     for result in month.results:
         for path in record.day_files(result.day):
@@ -297,7 +297,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
             checked = verify_workbook(record, path)
             differences = list(checked.differences)
             if checked.run_id != result.run_id:
-                differences = [f"it shows run {checked.run_id}, but the newest is {result.run_id}"]
+                differences = [f"it shows run {checked.run_id}, but the latest is {result.run_id}"]
         except NotReconciled as error:
             differences = [str(error)]
         if differences:
@@ -305,7 +305,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the items of the month that are unfinished or missing, as the pack lists them."""
+    """Yield the month's unfinished and missing items, with the pack's wording."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",

@@ -20,7 +20,7 @@ from warehouse.storage.layout import json_bytes
 
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
-_NAMED = 5  # maximum number of days that a change names
+_NAMED = 5  # maximum number of days listed in one change
 
 
 def closings_of(record: Record, month: str) -> list[Closing]:
@@ -29,7 +29,7 @@ def closings_of(record: Record, month: str) -> list[Closing]:
 
 
 def closing_of(record: Record, day: date) -> Closing | None:
-    """Return the newest closing that locks a day, or None if the day is open."""
+    """Return the latest closing that locks a day, or None if the day is open."""
     closings = [item for item in closings_of(record, f"{day:%Y-%m}") if day <= item.through]
     return closings[-1] if closings else None
 
@@ -71,7 +71,7 @@ def restating(
 
 @dataclass(frozen=True, slots=True)
 class MonthDay:
-    """One day of a month: the ID of its book, its newest result, and its signatures by role."""
+    """One day in a month: its book's snapshot ID, its latest result, and its signatures by role."""
 
     day: date
     snapshot_id: str
@@ -80,7 +80,7 @@ class MonthDay:
 
     @property
     def state(self) -> str:
-        """The state of the day in a few words."""
+        """The day's state in a few words."""
         if self.result is None:
             return "no ledger" if self.snapshot_id else "no book"
         if not self.result.position_count:
@@ -90,7 +90,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The days of a month, or only the first of them, and the month's newest closing or None."""
+    """A month's days, or its days so far, and the month's latest closing, if any."""
 
     name: str
     days: tuple[MonthDay, ...]
@@ -112,7 +112,7 @@ class Month:
 
     @property
     def results(self) -> list[Run]:
-        """The newest result of each day that has a result, oldest first."""
+        """The latest result for each day that has a result, oldest first."""
         return [day.result for day in self.days if day.result is not None]
 
     def in_state(self, *states: str) -> list[str]:
@@ -121,7 +121,7 @@ class Month:
 
     @property
     def closed_days(self) -> tuple[ClosedDay, ...]:
-        """The days that have results, as a closing stores them."""
+        """The days with results, in the form that a closing stores."""
         return tuple(
             ClosedDay(
                 day=run.day, run_id=run.run_id, digest=run.digest, settings=run.settings_digest

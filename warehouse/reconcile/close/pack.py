@@ -1,4 +1,4 @@
-"""A month's evidence pack: one ZIP file. The same month always gives the same bytes."""
+"""A month's evidence pack: one ZIP file. The same month always produces the same bytes."""
 
 import base64
 import csv
@@ -45,7 +45,7 @@ from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
 # Format 1 named each ledger only by its SHA-256. Formats 1 and 2 stored the state as JSON files,
-# named as in the homes of that time.
+# with the names that homes used at that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
@@ -53,9 +53,9 @@ DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
 # Characters that some systems do not allow in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
-# The maximum length of a file name in bytes, and of its ending in characters.
+# The maximum length of a file name (in bytes) and of its extension (in characters).
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10
-# A constant time, so that equal content gives an identical file.
+# A constant timestamp, so that equal content produces an identical file.
 _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 _MOST_BYTES = 16 << 30  # limit for a pack's unpacked size
 _LONGEST_MANIFEST = 64 << 20
@@ -64,21 +64,21 @@ _HERE = Path(__file__).parent
 
 
 class PackMember(NamedTuple):
-    """One file of a pack."""
+    """One file in a pack."""
 
     name: str
     content: bytes
 
 
 class MemberDigest(msgspec.Struct, frozen=True):
-    """The digest and size of one file in the manifest."""
+    """A file's digest and size, as listed in the manifest."""
 
     sha256: str
     size: int
 
 
 class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a pack, which lists all its other files by name."""
+    """A pack's manifest, which lists all other files in the pack by name."""
 
     format: int
     month: str
@@ -150,12 +150,12 @@ def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def settings_names(month: Month) -> dict[str, str]:
-    """Map the digest of each of the month's recon.toml files to its file name in the pack."""
+    """Map the digests of the month's recon.toml files to their file names in the pack."""
     return {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
 
 
 def ledger_names(record: Record, month: Month) -> dict[str, str]:
-    """Map the digest of each of the month's ledgers to its file name in the pack.
+    """Map the digests of the month's ledgers to their file names in the pack.
 
     The file name is the ledger's name in the inbox, in a folder named after the first day that read
     the ledger.
@@ -180,7 +180,7 @@ def _portable(name: str) -> str:
 
 
 def _cut(name: str) -> str:
-    """Shorten a name so that it fits every file system, but keep its ending."""
+    """Shorten a name so that it is valid on every file system, but keep its extension."""
     path = PurePosixPath(name)
     ending = path.suffix if len(path.suffix) <= _LONGEST_ENDING else ""
     stem = name.removesuffix(ending).encode()[:_LONGEST_NAME]
@@ -251,7 +251,7 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
 
 @dataclass(slots=True)
 class PackCheck:
-    """The result of checking a pack: differences, compared parts and uncompared parts."""
+    """The result of checking a pack: differences, and which parts were and were not compared."""
 
     file: Path
     sha256: str = ""
@@ -269,7 +269,7 @@ class PackCheck:
 def unpack(
     names: zipfile.ZipFile, manifest: PackManifest, record: Record, check: PackCheck
 ) -> bool:
-    """Unpack the manifest's files and check their digests. Return whether all are intact."""
+    """Unpack the files in the manifest and check their digests. Return whether all are intact."""
     check.name = f"{manifest.month}, version {manifest.version}"
     found = Counter(entry.filename for entry in names.infolist() if entry.filename != MANIFEST)
     unknown = sorted(found.keys() - manifest.members.keys())
@@ -284,7 +284,7 @@ def unpack(
         elif not _is_valid_name(name):
             raise ValueError(f"{name[:80]!r} is not a valid file name in a pack")
         elif _copy(names, name, record, member.size) != member.sha256:
-            check.differences.append(f"{name} is not as it was written")
+            check.differences.append(f"{name} has changed since it was written")
     check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")
     return not check.differences
 
@@ -316,7 +316,7 @@ def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
 
 
 class LedgerLine(NamedTuple):
-    """One of the month's ledgers: name, digest, days, and file name in the pack, if it is there.
+    """One of the month's ledgers: name, digest, days, and file name in the pack (if included).
 
     If two ledgers had the same content, the pack has it only once.
     """
@@ -329,7 +329,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break that was accepted during the month, as of the last of `days`, and the decision."""
+    """A break that was accepted in the month, as of the last day in `days`, and the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -419,7 +419,7 @@ def _ledger_lines(
 
 
 def _settings(month: Month) -> Mapping[str, str]:
-    """Map each of the month's recon.toml digests to the days that used it, as text."""
+    """Map each of the month's recon.toml digests to a description of the days that used it."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)

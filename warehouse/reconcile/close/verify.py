@@ -1,4 +1,4 @@
-"""Verification of a pack, which works on any machine without a home or a book.
+"""Verification of a pack. It works on any machine, and needs neither a home nor a book.
 
 It compares each file with the manifest, each workbook with its stored result, each result with its
 day's positions, and each signature with its result. It accepts packs of all formats.
@@ -57,7 +57,7 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
                 _compare(record, manifest, facts, check, program_version)
     except _UNSUITED as error:
         raise NotReconciled(
-            f"{file.name} is not a pack of a month, or it is incomplete: {type(error).__name__}: "
+            f"{file.name} is not a month's pack, or it is incomplete: {type(error).__name__}: "
             f"{str(error)[:200]}. Nothing was verified."
         ) from error
     return check
@@ -69,7 +69,7 @@ def _compare(
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
     first, last = first_and_last(facts.month)
     if not first <= facts.through <= last:
-        raise ValueError(f"it states that it covers {facts.month} through {facts.through}")
+        raise ValueError(f"it claims to cover {facts.month} through {facts.through}")
     month = month_of(record, facts.month, book_ids, facts.through)
     if not month.results:
         raise ValueError("it has no result")
@@ -95,7 +95,7 @@ def _compare(
 def _compare_pages(
     record: Record, pages: dict[str, bytes], facts: PackFacts, check: PackCheck
 ) -> None:
-    """Compare the pages for people with pages rendered again from the pack's other files."""
+    """Compare the human-readable pages with new renderings of the pack's other files."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
             f"{' and '.join(left)} written by an older nightbook ({facts.program}): compared only "
@@ -191,7 +191,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that a result read each ledger and recon.toml in a pack, and check the files' names."""
+    """Check that a result read each ledger and recon.toml in a pack under the same name."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
