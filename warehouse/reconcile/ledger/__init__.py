@@ -1,1 +1,1 @@
-"""The ledger: its files, its header, its rows."""
+"""Reading of a ledger: its files, header and rows."""

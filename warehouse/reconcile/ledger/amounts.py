@@ -1,4 +1,4 @@
-"""Exact amounts from the notations that people use, with one decimal convention per column.
+"""A parser for amounts as people write them, with one decimal convention per column.
 
 If two conventions read a cell differently (`1.234`), other cells in the column or a person decide.
 Nothing is guessed. A cell that is not an amount is reported with a reason, and a blank cell is
@@ -110,7 +110,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because the time to match grows with the square of the length.
+    # Check the length first, because matching time grows with the square of the length.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -144,19 +144,19 @@ def _is_amount(text: str) -> bool:
 
 
 def split_footnote(text: str) -> tuple[str, str]:
-    """Return a string without the footnote mark at its end, and the mark."""
+    """Split a trailing footnote mark from a string, and return both parts."""
     match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= LONGEST else None
     return (match["number"], match["mark"]) if match is not None else (text, "")
 
 
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
-    """Return a string without the footnote mark at its end, if the mark is in `marks`."""
+    """Remove a trailing footnote mark from a string if the mark is in `marks`."""
     match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
     return match["number"] if match is not None and match["mark"] in marks else cell
 
 
 def _without_sign(text: str) -> tuple[str, str]:
-    """Return a string without the currency sign next to its digits, and the currency."""
+    """Remove the currency sign from a string. Return the remaining string and the currency."""
     match = _SIGNED.fullmatch(text)
     if match is None:
         return text, ""
@@ -170,7 +170,7 @@ def _without_sign(text: str) -> tuple[str, str]:
 
 
 def _split_sign(text: str) -> tuple[bool, str] | None:
-    """Return whether a string is negative, and the string without its sign, or None if invalid."""
+    """Return whether a string is negative, and its unsigned part. Return None if it is invalid."""
     minus = text.startswith("(") and text.endswith(")")
     number = text[1:-1].strip() if minus else text
     if number.endswith("-") and not minus:
@@ -181,10 +181,10 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return the unsigned number and its written decimals, for each convention that fits."""
-    # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
-    # have one reading. A grouping character must be at every third digit or, as in India, at every
-    # second digit before the last three. So `1,23` is not a grouped number.
+    """Return the unsigned number and its count of decimal places, for each matching convention."""
+    # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5` can
+    # be read in only one way. A grouping character must be at every third digit or, as in India, at
+    # every second digit before the last three. So `1,23` is not a grouped number.
     scientific = _SCIENTIFIC.fullmatch(digits)
     if scientific:
         return _scientific(scientific)
@@ -210,7 +210,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return, for each convention, a cell that no other can read. Also return an ambiguous cell."""
+    """Return an unambiguous cell for each convention, and an ambiguous cell, if there are any."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -234,7 +234,7 @@ def negate(amount: Amount) -> Amount:
 
 
 def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
-    """Return the exact sum of an amount's parts, multiplied by its unit's factor."""
+    """Add up an amount's parts exactly, and multiply the sum by the unit's factor."""
     value = EXACT.multiply(exact_sum(exact(amount.text) for amount in amounts), unit)
     units = {amount.unit for amount in amounts if amount.unit}
     return Amount(
@@ -286,21 +286,21 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
 
 
 def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return which strings are amounts in plain digits with this decimal mark."""
+    """Return a mask of the strings that are plain amounts with this decimal mark."""
     pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
     is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
     return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
 
 
 def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and the number of decimals written in each."""
+    """Return plain amounts in canonical form, and how many decimal places each was written with."""
     mark = DECIMAL_MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
     shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # `if_else` copies all strings, so call it only if there is a choice.
+    # `if_else` copies all strings, so call it only if some amounts have no decimal places.
     if not pc.all(has_part).as_py():
         shortest = pc.if_else(has_part, shortest, texts)
     is_negative_zero = pc.equal(shortest, "-0")

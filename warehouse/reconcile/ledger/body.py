@@ -1,4 +1,4 @@
-"""The rows of a sheet: names, labels, total lines, and skipped and rejected rows."""
+"""Reading of a sheet's rows: names, labels and total lines, and which rows to skip or reject."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 Texts = npt.NDArray[np.object_]  # an array with one string per row
 _SEVERAL = 2
-# number of rows that are searched for a layout, because a million rows take a second (measured)
+# search only this many rows for a layout, because a million rows take a second (measured)
 _LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
 
 
 def _pandas() -> ModuleType:
-    """Import pandas for the first ledger, which saves 0.16 s on nights without a ledger."""
+    """Import pandas only when it is needed, which saves 0.16 s on nights without a ledger."""
     return importlib.import_module("pandas")
 
 
@@ -69,10 +69,10 @@ def _array(values: Iterable[str]) -> Texts:
 
 
 def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
-    """Yield a column's merged cells: the rows below each cell's first row, and the cell's text.
+    """Yield each merged cell in a column: the rows below its first row, and its text.
 
     Rows are counted from the first row below the header. Blocks do not overlap. A ledger with
-    100,000 rows can have just as many blocks.
+    100,000 rows can have 100,000 blocks.
     """
     ranges = [
         (top, bottom, left)
@@ -88,7 +88,7 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """Names that rows inherit from the rows above them, by field, and flags for the label rows.
+    """The names that rows inherit from rows above them, by field, and which rows are labels.
 
     The arrays have one item for each row below the header. A row that does not inherit a name has
     an empty string.
@@ -100,7 +100,7 @@ class RowLabels:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A row that names a group: the group's name, and its dimension if it is certain."""
+    """A row that names a group: the group's name, and its dimension if known."""
 
     dimension: str
     name: str
@@ -126,7 +126,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> Ro
     for column, name in _filled_fields(head):
         texts = _pandas().Series([text_at(cells, column) for cells in rows], dtype=object)
         texts = texts.where(is_row & (texts != ""))
-        # A new name in a column further left ends the fill in this column.
+        # A new name in a column further left stops this column from being filled down.
         filled = texts.groupby(np.cumsum(is_new)).ffill().fillna("").to_numpy()
         names[name] = np.where(filled != "", filled, names[name])
         is_new |= texts.notna().to_numpy()
@@ -134,7 +134,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> Ro
 
 
 def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
-    """Return the group that a row names, if recon.toml says that rows name groups."""
+    """Return the group that a row names, if recon.toml says that rows can name groups."""
     groups = head.shape.groups
     label = label_of(cells, head, known) if groups else None
     # If assets are not groups, a row with only an asset is a ledger row with a blank amount.
@@ -145,7 +145,7 @@ def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
 def _groups(
     labels: Sequence[Label | None], dimensions: Sequence[str]
 ) -> Iterator[Mapping[str, str]]:
-    """Yield the names of each row's groups, by dimension."""
+    """Yield each row's group names, by dimension."""
     group: dict[str, str] = {}
     for before, label in pairwise([None, *labels]):
         if label is not None:
@@ -154,7 +154,7 @@ def _groups(
 
 
 def _filled_fields(head: Header) -> list[tuple[int, str]]:
-    """Return the columns that are filled down, from left to right, with their fields."""
+    """Return the columns to fill down, from left to right, each with its field."""
     wanted = head.shape.fill_down or ()
     columns = {column for title in wanted for column in find_columns(title, head.titles)}
     return sorted(
@@ -167,9 +167,9 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
-    """Return the groups below a label. The label replaces its own dimension and all inner ones."""
+    """Return the groups below a label, which replaces its own group and all inner ones."""
     # A label without a known dimension is one level deeper than the label in the row above. If the
-    # row above is not a label, it has the deepest level.
+    # row above is not a label, the label gets the deepest level.
     dimension = label.dimension
     if dimension not in dimensions:
         depth = sum(name in group for name in dimensions) if is_nested else len(dimensions) - 1
@@ -206,7 +206,7 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) -> None:
-    """Raise `Ambiguous` if rows seem to name a dimension that no column states."""
+    """Raise `Ambiguous` if rows seem to name a dimension that has no column."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
         return
@@ -228,13 +228,13 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
             f"{location}: rows like {examples} do not have an amount. They may name the "
-            f"{' or the '.join(missing)} of the rows below them, which no column states, but these "
+            f"{' or the '.join(missing)} of the rows below them, which no column has, but these "
             "names are not in the book.",
             choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
         f"{location}: rows like {examples} do not have an amount, and seem to name the "
-        f"{' and the '.join(sure)} of the rows below them, which no column states.",
+        f"{' and the '.join(sure)} of the rows below them, which no column has.",
         f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outer to the inner one, or [] if these rows are only notes",
     )
@@ -254,7 +254,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
     if titles:
         raise Ambiguous(
             f"{location}: the column {' and '.join(map(repr, titles))} is blank in rows that have "
-            "an amount, and no name in it is repeated. It seems to name only the first row of each "
+            "an amount, and names are never repeated. It seems to name only the first row of each "
             "group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
@@ -262,7 +262,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
 
 
 def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts, and no name in consecutive rows."""
+    """Return whether a column has blanks next to amounts, but no name twice in a row."""
     rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -277,15 +277,13 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # relative error of a total in a number cell, which keeps 15 digits
-_MOST_ROWS = (
-    200_000  # limit for the rows to add up, because more would take longer than reading the file
-)
+_NEAR = Decimal("1e-13")  # relative error of a total in a number cell, which keeps only 15 digits
+_MOST_ROWS = 200_000  # maximum rows to add up, because more would take longer than reading the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A total line: its amount, and the folded name of its group, or an empty string."""
+    """A total line: its amount, and its group's folded name (empty if it does not name a group)."""
 
     line: int
     text: str
@@ -295,7 +293,7 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """A group of rows: the sum of their amounts, their number, and their assets."""
+    """A group of rows: the sum of their amounts, the row count, and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
@@ -308,7 +306,7 @@ class _GroupSum:
         self.assets.add(asset)
 
     def agrees(self, total: Amount) -> bool:
-        """Return whether a total equals this sum, within the 15 digits that a number cell keeps."""
+        """Return whether a total equals this sum, to the 15 digits that a number cell keeps."""
         stated = exact(total.text)
         if not total.is_number:
             return stated == self.amount
@@ -345,8 +343,9 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
-    """Yield each total with the sums that it may state, the most likely first."""
-    # One pass tracks the sums for all rows, for the rows since the last total, and for each name.
+    """Yield each total with the sums that it could be, most likely first."""
+    # Calculate all sums in one pass: over all rows, over the rows since the last total, and per
+    # name.
     above, since = _GroupSum(), _GroupSum()
     named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
@@ -369,8 +368,8 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # a spelling counts if more than this fraction of the unknown names share it
-_MOST_PARTS = 8  # number of words in a string that are searched for names
+_MOST = 0.5  # accept a spelling only if more than this fraction of the unknown names share it
+_MOST_PARTS = 8  # search only this many words in a string for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -426,14 +425,14 @@ def ask_for_spellings(body: LedgerBody, location: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{location}: names like {examples} are names from the book with a mark after "
-                "them, which seems to refer to a footnote.",
+                f"{location}: names like {examples} are names from the book, followed by a "
+                "mark that seems to refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
-                f"{location}: texts like {examples} are names of the book's {field}s with other "
+                f"{location}: strings like {examples} are names of the book's {field}s with other "
                 f"text around them. With this setting, {NAME} is the name, and the text around it "
                 "is not read.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
@@ -451,13 +450,13 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     for number in (
         0,
         1,
-    ):  # First try exactly the text around the names, then a pattern that allows any text.
-        # Each string counts once per pattern, and the order does not depend on hashes.
+    ):  # First try the exact text around the names, then a pattern that allows any text.
+        # Count each string once per pattern. Unlike a set, a dict has a reproducible order.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
-        # If only one name has text next to it, the text counts only if a space separates it from
-        # the name. Otherwise it may be there by chance.
+        # If only one name has text around it, accept the text only if a space separates it from the
+        # name. Without a space, the match may be a coincidence.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
         if is_sure and count > _MOST * len(unknown):
             return pattern
@@ -465,7 +464,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield each name in a string: its exact spelling, and one that allows any text around it."""
+    """Yield two spellings for each name in a string: exact, and with any text around the name."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -489,10 +488,10 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def plain_rows(
     cells: Cells, head: Header, layer: Layer, decimals: Decimals, is_read: Sequence[bool] | None
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the plain rows below the header: their numbers, and all columns but `file` and `line`.
+    """Return the plain rows below the header: row numbers, and columns except `file` and `line`.
 
     A row is plain if it has one cell for each title, its amount is written in plain digits, and no
-    required name is blank or a word for a total. `is_read` states for each row whether its date is
+    required name is blank or a word for a total. `is_read` says for each row whether its date is
     wanted. None means that all rows are read.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
@@ -504,7 +503,7 @@ def plain_rows(
         is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
     for field in REQUIRED_NAMES:
         if field in head.columns:
-            # Check each distinct name once, because a column has few names and a million cells.
+            # Check each distinct name once, because a million cells may contain only a few names.
             column = columns[head.columns[field]]
             others = [
                 text
@@ -541,7 +540,7 @@ _BLANK_UNSURE = ", or an error that this format does not show: save the ledger a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetReading:
-    """One sheet to read, with all decisions about it.
+    """A sheet to read, and all decisions on how to read it.
 
     `number` is the file's number, `days` has the date of each row in the sheet, and `undated` has
     the rows whose date cannot be read. Only rows for `day` are read, unless `day` is None.
@@ -577,7 +576,7 @@ class SheetReading:
 
 @dataclass(slots=True)
 class BodyRows:
-    """A sheet's rows: the number used, the rejected rows, and the number skipped for each reason.
+    """The result of reading a sheet: used and rejected rows, and skipped rows counted by reason.
 
     `lines` has the used rows from all sheets. `totals` are the total lines whose amount can be
     read.
@@ -620,7 +619,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
 
 
 def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
-    """Use the rows of a text file that do not need checks. Return the numbers of the other rows."""
+    """Use a text file's plain rows, which need no checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
     is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
@@ -644,7 +643,7 @@ def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Se
 
 
 def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
-    """Return a table of rows: `number`, `line`, `cells` and a column for each field's name.
+    """Return rows as a table with `number`, `line`, `cells`, and one column of names per field.
 
     `number` counts from 0, and `line` is the row number that programs show.
     """
@@ -668,7 +667,8 @@ def _names_of(
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
     if column is not None and not names.any():
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
-        # If a sheet has merged cells, `numbers` covers all its rows.
+        # If a sheet has merged cells, `numbers` contains all its rows, so a block can index
+        # `names`.
         for block, text in merged_blocks(reading.grid, head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
@@ -679,7 +679,7 @@ def _names_of(
 
 
 def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
-    """Use, skip or reject each of these rows, by the first reason that applies."""
+    """Use, skip or reject each of these rows, depending on the first reason that applies."""
     read = partial(reading.amounts.read_all, layer)
     rows["amount"] = read(rows["cells"], repeat(""))
     rows["reason"] = _first_reasons(rows, _skip_reasons(reading, rows))
@@ -689,12 +689,12 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
     rows = rows[rows["reason"] == ""].copy()
     if (
         reading.head.unit is not None
-    ):  # The word in the unit column may be the name of the asset, which means a factor of 1.
+    ):  # The unit column may contain the asset's own name, which means a factor of 1.
         rows["amount"] = read(rows["cells"], rows["asset"])
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
-    # In a sheet with a column for each venue, most cells are blank, because the venue holds
-    # nothing.
+    # In a sheet with a column for each venue, most cells are blank, because a venue has only some
+    # of the assets.
     may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
         rows.loc[is_blank, "reason"] += _BLANK_UNSURE
@@ -730,7 +730,7 @@ def _if(conditions: Iterable[bool], reason: str) -> Texts:
 
 
 def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield the reasons to skip rows, each for all rows at once."""
+    """Yield arrays of reasons to skip rows. Each array covers all rows."""
     head, cells, assets = reading.head, rows["cells"], rows["asset"]
     yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
     if reading.labels.is_label is not None:
@@ -774,14 +774,14 @@ def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
 
 
 def heading_of(cells: Row) -> str:
-    """Return a row's text without numbers, so that the headings of all pages are equal."""
+    """Return a row's text without digits, so that a heading is the same on every page."""
     return without_digits(" ".join(filter(None, map(str.strip, map(as_text, cells)))))
 
 
 def _is_page_heading(
     headings: Collection[str], cells: Row, amount: Amount | str, asset: str
 ) -> bool:
-    """Return whether a row is a page heading, which a report repeats among its rows."""
+    """Return whether a row is a page heading that a report repeats on every page."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     has_number = any(map(is_page_number, chain(texts, map(" ".join, pairwise(texts)))))
     is_repeated = heading_of(cells) in headings
@@ -808,7 +808,7 @@ def _row_words(
 
 
 def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield the reasons to reject rows, each for all rows at once."""
+    """Yield arrays of reasons to reject rows. Each array covers all rows."""
     head, grid, cells = reading.head, reading.grid, rows["cells"]
     columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
     columns += [("amount", term.column) for term in layer.terms]
@@ -853,7 +853,7 @@ def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]
 
 
 def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
-    """Return the content of an amount's cells."""
+    """Return the unparsed content of the cells that make up an amount."""
     cells, errors = row["cells"], reading.grid.errors
     places = [term.column for term in layer.terms if len(cells) > term.column]
     return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
@@ -868,7 +868,7 @@ def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: Bo
         row = rows.iloc[index]
         factor = reading.head.words.factor_of(amount.unit)
         used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
-        message = f"the amount is written in {amount.unit} in a row of {asset}; it was {used}"
+        message = f"the amount is in {amount.unit}, but its row's asset is {asset}; it was {used}"
         location = f"{reading.location}:{row['line']}"
         reading.notices.append(Notice("medium", message, location, _raw(reading, layer, row)))
         if factor:

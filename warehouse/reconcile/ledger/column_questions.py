@@ -1,6 +1,6 @@
-"""Questions about columns that a person must explain, each with the lines that settle it.
+"""Questions about columns that a person must explain, each with the recon.toml lines to add.
 
-The proposed lines follow from a column's values. A person confirms a line by pasting it into
+The proposed lines are derived from a column's values. A person confirms a line by pasting it into
 recon.toml.
 """
 
@@ -24,26 +24,24 @@ from warehouse.reconcile.settings.toml import heading, quote, quote_list, settin
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = (
-    0.5  # a column has names of a dimension if more than this fraction of its values are such names
-)
+_MOST = 0.5  # a column contains names if more than this fraction of its values are known names
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
-# Pairs of values that state a side only together, and the value that makes an amount negative.
+# Pairs of values that are signs only if both occur, and the value that means negative.
 _PAIRS = {
     frozenset((positive, negative)): negative
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
 _DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
-_MOST_WORDS = 40  # maximum number of a column's words that a setting may list
+_MOST_WORDS = 40  # maximum number of words from a column that a setting may list
 _SHORTEST_UNIT = (
-    3  # minimum length of a word in capitals, because shorter ones may be a person's initials
+    3  # minimum length of a unit in capitals, because shorter words may be a person's initials
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
 _MANY_DECIMALS = 12  # an asset with at least this many decimals has a tiny smallest unit
-# The fields whose names are searched for in the names of files and tabs.
+# Search for these fields' names in file and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
@@ -57,7 +55,7 @@ def ask_for_scope(
         if dimension in missing:
             raise Ambiguous(
                 f"{location}: its columns match an export of {' and '.join(names)}, but the "
-                f"book does not have a {dimension} of that name. Write the name that the book "
+                f"book does not have a {dimension} with that name. Write the name that the book "
                 "uses.",
                 choices(
                     table,
@@ -69,8 +67,8 @@ def ask_for_scope(
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{location}: no column states the {dimension}, but the name of the file or its "
-                f"tab contains {name!r}. "
+                f"{location}: no column states the {dimension}, but the file name or tab name "
+                f"contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
             )
@@ -138,23 +136,23 @@ def question_of_columns(
     file: str,
     location: str,
 ) -> Ambiguous:
-    """Combine all columns that a person must explain into one question."""
+    """Return one question about all the columns that a person must explain."""
     head = body.head
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The column that is read as the amount may contain the total of the row, so it does not
-        # belong to a single name. The title of a field may also be a name.
+        # The amount column may contain the row total, so it does not belong to a single name. A
+        # field's title may also be a name.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
             f"are names of a {dimension}, and no column states the {dimension}. Each of them seems "
-            f"to contain the amounts of one {dimension}.",
+            f"to contain the amounts for one {dimension}.",
             f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
         )
     lines, meanings = _settlement_of(asked, body, missing, context)
-    message = f"{location}: cannot tell what these columns state about the amounts: "
+    message = f"{location}: cannot tell what these columns say about the amounts: "
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
@@ -162,8 +160,8 @@ def question_of_columns(
     fields = " or ".join(f'{field} = "..."' for field in (*missing, "amount"))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
-        f"lines if they are wrong. A column can be named by {fields}, by sign, by unit_column, or "
-        f"by keep_rows and skip_rows. List a column under {UNUSED} if it does not change anything.",
+        f"lines if they are wrong. Name a column in {fields}, in sign, in unit_column, or in "
+        f"keep_rows and skip_rows. List a column under {UNUSED} if it does not change anything.",
         "\n".join([head.table, *lines]),
     )
 
@@ -174,7 +172,7 @@ def _settlement_of(
     missing: Sequence[str],
     context: ReadingContext,
 ) -> tuple[list[str], list[str]]:
-    """Return the lines that settle a question, and the probable meaning of each column."""
+    """Return the recon.toml lines that answer a question, and each column's probable meaning."""
     head, shape = body.head, body.head.shape
     fields = _fields_of(asked, body, missing, context)
     lines = [setting(name, column.title) for name, column in fields.items()]
@@ -219,7 +217,7 @@ def _fields_of(
     missing: Sequence[str],
     context: ReadingContext,
 ) -> dict[str, UnknownColumn]:
-    """Find, by field, the columns whose values are names of a dimension.
+    """Find the columns whose values are names in a dimension, and return them by field.
 
     A field that already has a column is included only if that column does not contain such names.
     """
@@ -247,7 +245,7 @@ def _fields_of(
 
 
 def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
-    """Return the dimensions that have names in a column."""
+    """Return the dimensions whose names occur in a column."""
     return [
         name
         for name in NAMED_DIMENSIONS
@@ -262,7 +260,7 @@ def _words_of(column: UnknownColumn) -> list[str]:
 
 
 def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
-    """Return a column's values that mean that their rows do not count."""
+    """Return the values in a column that exclude their rows from the amounts."""
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
         return [word for word in words if head.words.is_void(word)]
@@ -327,15 +325,15 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
     }
     has_unknown = not all(factors[word] for word in listed)
     if has_unknown and all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed):
-        return []  # The column seems to contain the initials of people.
+        return []  # The column seems to contain people's initials.
     mark = CHOICE if has_unknown else ""
     return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
 
 
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
-    """Return the settings for a column with the decimals of each asset's smallest unit.
+    """Return the settings for a column with the number of decimals for each asset.
 
-    The list is empty if any amount has a fraction, because it is then not in smallest units.
+    The list is empty if any amount has a fraction, because amounts in smallest units are whole.
     """
     pairs = body.pairs(column.index, body.head.columns["amount"])
     if not pairs or not all(_INTEGER.fullmatch(text) for pair in pairs for text in pair if text):
@@ -371,7 +369,7 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# For each column title, the words that mark used rows and the words that mark skipped rows.
+# By column title: the words in rows to keep, and the words in rows to skip.
 _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 

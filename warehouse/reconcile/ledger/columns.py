@@ -1,4 +1,4 @@
-"""A ledger's unused columns and rows, each with a reason or a question.
+"""A ledger's unused columns and rows, each with the reason or with a question for a person.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
 the amounts. A person must explain such a column in recon.toml.
@@ -33,8 +33,8 @@ _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
-_NUMBERED = 5  # minimum number of rows for recognizing a column with row numbers
-_LARGEST_DIGIT = Decimal(36)  # larger than any asset's decimals and any unit's power of ten
+_NUMBERED = 5  # minimum number of rows to recognize a column of row numbers
+_LARGEST_DIGIT = Decimal(36)  # more than any asset's decimal places or any unit's exponent
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -44,10 +44,10 @@ _TIME = re.compile(
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
 _MOST_STARTS = (
-    20_000  # if rows have more distinct first texts than this, do not search for total lines
+    20_000  # do not search for total lines if the rows start with more distinct strings than this
 )
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
-_FEW = 0.1  # maximum fraction of the keys that only have rows with other dates
+_FEW = 0.1  # maximum fraction of keys whose rows all have other dates
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -57,9 +57,9 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UnknownColumn:
-    """A column that does not belong to any field: its title, its most common kind and its values.
+    """A column that is not assigned to any field: title, most common kind and values.
 
-    `counts`, `different` and `rows` cover only rows with an amount. `counts` has the number of rows
+    `counts`, `different` and `rows` cover only rows with an amount. `counts` contains the row count
     for each of the most common values ("" is a blank cell), `different` is the number of distinct
     values, and `rows` is the number of rows. `is_suspect` means that the values may change the
     meaning of the amounts.
@@ -76,7 +76,7 @@ class UnknownColumn:
 
     @property
     def examples(self) -> str:
-        """The first values, as a question shows them."""
+        """The first values, as shown in a question."""
         values = [value or "(blank)" for value in self.counts] if self.is_suspect else self.values
         shown = values[: _EXAMPLES if self.is_suspect else 2]
         more = ", ..." if self.is_suspect and len(values) > len(shown) else ""
@@ -85,7 +85,7 @@ class UnknownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LedgerBody:
-    """The rows below a header that have an amount, as columns of strings."""
+    """The rows with an amount below a header, as columns of strings."""
 
     grid: Grid
     head: Header
@@ -94,7 +94,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return the row count of each common value, the distinct values and the rows."""
+        """Return each common value's row count, the number of distinct values, and of rows."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -105,17 +105,17 @@ class LedgerBody:
         return values, different, len(cells)
 
     def values(self, column: int | None) -> list[str]:
-        """Return a column's common values without blanks, or an empty list for None."""
+        """Return a column's common values except blanks, or an empty list if `column` is None."""
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:
-        """Return a column's stripped cells, only from rows with an amount."""
+        """Return a column's stripped cells from the rows with an amount."""
         if not self._rows:
             self._rows[0] = self._with_amounts()
         return self._all(column).filter(self._rows[0])
 
     def pairs(self, column: int, other: int, most: int | None = None) -> list[tuple[str, str]]:
-        """Return the distinct pairs of values in two columns, from all rows or the first `most`."""
+        """Return distinct value pairs from two columns, from all rows or the first `most` rows."""
         cells = {"first": self.column(column), "second": self.column(other)}
         rows = pa.table(cells).slice(0, most).group_by(["first", "second"]).aggregate([])
         return [(row["first"], row["second"]) for row in rows.to_pylist()]
@@ -123,7 +123,7 @@ class LedgerBody:
     def dates_for_each_key(self, column: int) -> float:
         """Return a column's mean number of distinct values per key.
 
-        Without name columns, all rows belong to one key, for example to the asset of the file.
+        Without name columns, all rows belong to one key, for example the file's only asset.
         """
         names = [name for name in FIELDS if name in self.head.columns]
         cells = {name: self.column(self.head.columns[name]) for name in names}
@@ -159,9 +159,7 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return (
-                is_used  # A total line that is not found may add a question, but never hides one.
-            )
+            return is_used  # Missing a total line may add a question, but never hides one.
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [
@@ -190,11 +188,11 @@ def is_total(
     asset: str,
     is_name: Callable[[str], bool] = lambda _: False,
 ) -> bool:
-    """Return whether a row is a total line, judging by its first text and its asset.
+    """Return whether a row is a total line, judging by its first string and its asset.
 
     `is_name` returns whether the rows contain a group's name.
     """
-    # An asset or an account may be called `total`. So the word must be the first text in the row,
+    # An asset or an account may be called `total`. So the word must be the first string in the row,
     # and the asset must be blank or the same word. If there is a name next to the word ("Total
     # Kraken"), the book must contain the name. A row with the asset `Total Return` is not a total
     # line.
@@ -229,7 +227,7 @@ def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
 
 
 def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
-    """Return the key fields that the ledger does not state and no setting decides."""
+    """Return the key fields that neither the ledger nor a setting specifies."""
     wanted = _WANTED if config.level is None else config.level
     settled = {*head.fields, *covers, *(name for name, at in head.shape.columns.items() if not at)}
     return [field for field in wanted if field not in settled]
@@ -238,7 +236,7 @@ def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -
 def unused_columns(
     body: LedgerBody, missing: Sequence[str], location: str
 ) -> tuple[list[Unused], list[UnknownColumn]]:
-    """Return the columns that are not used, and the columns that a person must explain.
+    """Return the unused columns, and the columns that a person must explain.
 
     A person must explain a column if its values may change the meaning of the amounts, if it
     contains words and the ledger lacks part of the key, or if it contains figures that may be
@@ -285,7 +283,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
 
 
 def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
-    """Yield reasons why a column of this kind is not needed, ending with an empty one."""
+    """Yield reasons why a column of this kind is not needed. The last reason is an empty string."""
     title = head.titles[column.index]
     kinds = {"": "it is empty", "date": "it contains dates", "index": "it contains row numbers"}
     if column.kind in kinds:
@@ -297,7 +295,7 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
     elif head.words.is_title(title, "figure"):
         yield "it contains prices, values or other figures"
     elif column.index in head.days:
-        yield f"it contains the amounts of another day, {head.days[column.index]}"
+        yield f"it contains the amounts for a different day, {head.days[column.index]}"
     elif "amount" in head.shape.columns:
         yield f"recon.toml says {setting('amount', head.shape.columns['amount'])}"
     elif head.words.is_title(title, "number") and not missing:
@@ -306,10 +304,10 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
 
 
 def is_sign(column: UnknownColumn, head: Header) -> bool:
-    """Return whether every value in a column is an amount's side, like debit or short."""
+    """Return whether all values in a column are sides, such as debit or short."""
     values = [value for value in column.values if value]
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
-        return False  # A dash in a column without other sides marks a blank cell.
+        return False  # In a column without other sides, a dash means a blank cell.
     sides = {head.words.side_of(value) for value in values}
     return bool(sides) and "" not in sides and sides != {"positive"}
 
@@ -326,7 +324,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return True
     if any(body.known.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
-    # Count the values of a date column by day, and ignore their times.
+    # Date columns are counted later by day, because their times usually differ.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
     checks = {"number": _numbers_matter, "date": _dates_matter}
@@ -358,7 +356,7 @@ def _are_few(different: int, rows: int) -> bool:
 
 
 def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
-    """Return whether a column contains only other names for the values of a column that is read."""
+    """Return whether a column only repeats the values of a used column under other names."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
         return all(not value or body.known.is_same(name, value, other) for value, other in pairs)
@@ -366,7 +364,7 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:
         return bool(stated) and is_same((value, stated) for value in column.counts)
-    # The first rows show most differences. Checking a million distinct pairs would take seconds.
+    # Check the first rows first, because they show most differences. A million pairs take seconds.
     return all(is_same(body.pairs(column.index, field_column, most)) for most in (_SAMPLE, None))
 
 
@@ -382,7 +380,7 @@ def _has_one_for_each(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _pairs_with(column: UnknownColumn, body: LedgerBody, name: str) -> list[tuple[str, str]]:
-    """Return the distinct pairs of values from a column and a field's column, if there is one."""
+    """Return distinct value pairs from a column and a field's column, if that column exists."""
     field_column = body.head.columns.get(name)
     return [] if field_column is None else body.pairs(column.index, field_column)
 
@@ -464,7 +462,7 @@ def _column(body: LedgerBody, index: int) -> UnknownColumn:
 
 
 def _values(body: LedgerBody, index: int) -> list[object]:
-    """Return a column's first distinct values that are not blank."""
+    """Return the first distinct non-blank values in a column."""
     rows, start = body.grid.rows, body.head.body
     if isinstance(rows, Cells):
         texts = pc.unique(rows.column(index).slice(start)).slice(0, _SAMPLE).to_pylist()
@@ -521,7 +519,7 @@ def rows_of_other_dates(
             choices(
                 head.table,
                 'as_of = ""   # all rows count',
-                f"{setting('as_of', title)}   # rows of other days are left out",
+                f"{setting('as_of', title)}   # rows with other dates are left out",
             ),
         )
     reason = f"a date other than {day} in {title!r}"

@@ -1,4 +1,4 @@
-"""A sheet's notation for amounts, units, signs and dates, and the day that a ledger is for."""
+"""A sheet's notation for amounts, units, signs and dates, and the ledger's day."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 
 def telling_cells(cells: pa.Array) -> list[str]:
-    """Return, in order, the few cells that show how a column's amounts are written."""
+    """Return the few cells that show how a column's amounts are written, in the same order."""
     # One plain cell of each kind is enough. There are three kinds: cells that both conventions can
     # read, cells that need a decimal point, and cells that need a decimal comma.
     is_unclear = pc.not_equal(cells, "")
@@ -60,18 +60,17 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-# An amount like 1.234 means thousands in the other convention, so it does not reveal which one is
-# used.
+# An amount like 1.234 is valid in both conventions, so it does not reveal which one is used.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
-_BELOW = 20  # number of rows at the end of a sheet that may be notes
+_BELOW = 20  # number of rows at the end of a sheet to search for notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
     """Return the factor for a sheet's amounts, and notices about it.
 
-    Raises `Ambiguous` if a title states one asset's smallest unit, and the sheet has several
-    assets.
+    Raises `Ambiguous` if a title specifies the smallest unit of one asset, but the sheet contains
+    several assets.
     """
     head = body.head
     unit, source = _stated_unit(grid, body)
@@ -81,7 +80,7 @@ def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[
 
 
 def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
-    """Return a sheet's unit, and its source: recon.toml, or the string that states it."""
+    """Return a sheet's unit and where it was found: recon.toml or a string in the sheet."""
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
@@ -97,7 +96,7 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
 
 
 def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
-    """Yield the strings at the end of a sheet that are alone in their rows and are not names."""
+    """Yield likely notes at the end of a sheet: strings alone in their row that are not names."""
     for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
         texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
         if len(texts) == 1 and not body.known.dimension_of(texts[0]):
@@ -129,7 +128,7 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 _DECIMAL, _DATES = "decimal", "dates"
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# If a footnote has one of these words, the amounts with its mark may have a different sign or unit,
+# If a footnote contains one of these words, the amounts it marks may have a different sign or unit,
 # or may not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
@@ -142,12 +141,13 @@ _CHANGES = re.compile(
 def rules_of(
     grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str
 ) -> Rules:
-    """Return how a sheet's amounts are written. An earlier decision is reused.
+    """Determine how a sheet's amounts are written, reusing an earlier decision if there is one.
 
-    Raises `Ambiguous` if the column does not reveal a convention, or reveals two.
+    Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
     """
-    # If only one convention can read an amount, the whole column has this convention. The points
-    # and commas are not counted, because a column with only `1.234` may have either convention.
+    # If an amount is valid in only one convention, the whole column uses that convention. Points
+    # and commas are not counted, because a column that contains only `1.234` may use either
+    # convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(grid, head)
@@ -164,7 +164,7 @@ def rules_of(
         raise Ambiguous(
             f"{location}: the amounts are written in two ways, {examples}: one with a decimal "
             f"{' and one with a decimal '.join(rule.value for rule in sure)}. Amounts that are not "
-            "written in the way that you choose will be rejected.",
+            "written the way you choose will be rejected.",
             choices(head.table, *_DECIMAL_LINES),
         )
     if sure:
@@ -195,14 +195,14 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
-        f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
+        f"{location}: amounts like {examples} have a mark after mark that seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
     raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
 
 
 def _footnote(grid: Grid, mark: str) -> str:
-    """Return a sheet's line that begins with a mark, or an empty string."""
+    """Return the line in a sheet that begins with a footnote mark, or an empty string."""
     texts = (first_text(row) for row in chain(grid.rows[:HEAD], reversed(grid.rows[-HEAD:])))
     return next((text[:80] for text in texts if text.startswith(mark) and text != mark), "")
 
@@ -240,10 +240,10 @@ def _telling(grid: Grid, head: Header) -> Sequence[object]:
 def dates_of(
     grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str, day: date
 ) -> tuple[Sequence[date | None], frozenset[int]]:
-    """Return the date of every row, or None, and the rows whose date cannot be read.
+    """Return each row's date (None if it has none), and the rows whose date cannot be read.
 
-    A row whose date cannot be read may belong to another day, so it differs from a row without a
-    date. `day` is the book's day. Raises `Ambiguous` if 01/02/2026 may be in January or in
+    Unlike a row without a date, a row whose date cannot be read may belong to a different day.
+    `day` is the book's day. Raises `Ambiguous` if a date like 01/02/2026 may be in January or
     February, or if no date can be read.
     """
     column = head.columns.get("as_of")
@@ -276,13 +276,13 @@ def dates_of(
 def _ask_for_dates(
     grid: Grid, head: Header, location: str, invalid: Sequence[tuple[int, object]]
 ) -> None:
-    """Raise `Ambiguous` for a column without any valid date, unless its texts are only notes."""
+    """Raise `Ambiguous` for a date column without valid dates, unless it contains only notes."""
     amounts = _column(grid, head.columns["amount"])
     example = next((cell for row, cell in invalid if as_text(amounts[row]).strip()), None)
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{location}: the column {title!r} seems to have the date of each row, but its texts "
+            f"{location}: the column {title!r} seems to have the date of each row, but its values "
             f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
             "example 2026-11-20. If the column does not contain the rows' dates, add the line.",
             choices(head.table, 'as_of = ""'),
@@ -298,9 +298,9 @@ def _column(grid: Grid, column: int) -> list[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountReader:
-    """A reader for a sheet's amounts, with its decimals, unit and signs.
+    """A reader for a sheet's amounts that knows their decimal convention, unit and signs.
 
-    `positive_word` is the only word in the sign column that is not in recon.toml.
+    `positive_word` is the only word in the sign column that recon.toml does not list.
     """
 
     head: Header
@@ -311,7 +311,7 @@ class AmountReader:
     def read_all(
         self, layer: Layer, rows: Iterable[Row], assets: Iterable[str]
     ) -> list[Amount | str]:
-        """Return the amount of each row, or the reason why it cannot be used.
+        """Return each row's amount, or the reason why it cannot be used.
 
         Each distinct cell is parsed only once.
         """
@@ -323,9 +323,9 @@ class AmountReader:
     def _add_terms(
         self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
     ) -> Amount | str:
-        """Return the sum of a row's terms, with its unit and its sign."""
+        """Add up a row's terms, then apply the row's unit and sign."""
         # Some terms may be blank, for example `locked` if nothing is locked. If all of them are
-        # blank, the sum is not 0.
+        # blank, the sum is blank too, not 0.
         parts: list[Amount] = []
         for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
@@ -342,7 +342,7 @@ class AmountReader:
         return amount if self.head.sign is None else self._apply_sign(amount, cells)
 
     def _unit(self, cells: Row, asset: str) -> Decimal | str:
-        """Return a row's factor, or the reason why its unit cannot be used."""
+        """Return the factor for a row's unit, or the reason why the unit cannot be used."""
         if self.head.unit is None:
             return self.unit
         word = text_at(cells, self.head.unit)
@@ -350,7 +350,7 @@ class AmountReader:
         return f"the unit {word[:40]!r} is not understood" if factor is None else factor * self.unit
 
     def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
-        """Return an amount with the sign that a word in its row states."""
+        """Apply the sign given by a word in the amount's row."""
         word = text_at(cells, self.head.sign)
         is_minus = is_negative(word, self.head)
         if is_minus is None and word and fold(word) == fold(self.positive_word):
@@ -378,7 +378,7 @@ def is_negative(word: str, head: Header) -> bool | None:
 
 
 def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
-    """Return a unit's factor for an asset, or None if it is unknown."""
+    """Return a unit's factor for an asset, or None if the unit is unknown."""
     name = fold(word)
     for known, factor in head.shape.unit_words.items():
         if fold(known) == name:
@@ -388,7 +388,8 @@ def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
 
 _STATED, _MADE = "stated", "made"
 
-# The date on which a report was created is not the day of its amounts.
+# The words before a date show whether it is the day of the amounts or the day on which the report
+# was created.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
     r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
@@ -399,11 +400,11 @@ _WORDS = re.compile(
 
 
 def title_day(rows: Iterable[Row], day: date) -> date | None:
-    """Return the day stated in the rows above the header, or None.
+    """Return the date found in the rows above the header, or None.
 
-    A date after words like `as of` takes precedence over a date without words. The date on which a
-    report was printed does not count. If several dates are equally good, for example the two ends
-    of a period, return the book's day if it is one of them, or else the latest date.
+    A date after words like `as of` takes precedence over other dates. The date on which a report
+    was printed does not count. If several dates are equally good, for example the two ends of a
+    period, return the book's day if it is one of them, or else the latest date.
     """
     days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
     for row in rows:
@@ -417,9 +418,9 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
 
 
 def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
-    """Yield the dates in a cell, each with the kind of words before it.
+    """Yield the dates in a cell, each classified by the words before it.
 
-    If a date like 02/03/2026 may be two days, and one of them is the book's day, yield that day.
+    If a date like 02/03/2026 can mean two days, and one of them is the book's day, yield that day.
     """
     if isinstance(cell, date):
         yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
@@ -435,13 +436,13 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
 
 
 def _kind_of_words(words: str) -> str:
-    """Return the kind of the last known word, which is the closest to the date."""
+    """Classify the words before a date by the last known word, which is closest to the date."""
     kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
     return kinds[-1] if kinds else ""
 
 
 def day_of(source: LedgerSource) -> date | None:
-    """Return a ledger's day. Its rows and titles take precedence over its names."""
+    """Return a ledger's day. Its rows and titles take precedence over its sheet and file names."""
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
@@ -460,12 +461,12 @@ def used_late(config: Config, day: date) -> frozenset[str]:
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
-    """Return the question about whether to use ledgers from other days for a day."""
+    """Build the question whether to use ledgers for other days."""
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}. A ledger of another day is not used, because the "
-        "comparison would show breaks that are already settled. Put the ledger of the day into the "
+        f"The book is of {day}, and {sentences}. A ledger for another day is not used, because the "
+        "comparison would show breaks that are already settled. Put this day's ledger into the "
         "inbox, or remove the other ledger. Or add the line to use the other ledger for this day "
         "anyway.",
         choices(f"[late.{day}]", *lines),

@@ -48,7 +48,7 @@ _BEFORE_DATE = re.compile(
 
 
 def order_of(cells: Iterable[object]) -> str:
-    """Return `day first`, `month first`, `?` if both are possible, or "" if it does not matter."""
+    """Return `day first`, `month first`, `?` if unclear, or "" if the order does not matter."""
     # A part above 12 is a day. If dots separate the parts, the day is first. 02/02/2026 is the same
     # date in both orders. Other dates do not reveal the order.
     unsure = ""
@@ -74,7 +74,7 @@ def order_with(cells: Iterable[object], day: date) -> str:
 
 
 def dated_title(cell: object) -> tuple[str, object]:
-    """Return a title without its date, and the date as written, or None if there is no date."""
+    """Split the date from a title. Return the rest, and the date as written (None if missing)."""
     if isinstance(cell, date):
         return "", cell
     text = _TIME.sub("", as_text(cell).strip())
@@ -91,7 +91,7 @@ def _without(text: str, written: re.Match[str]) -> str:
 
 
 def month_title(cell: object) -> tuple[str, date | None]:
-    """Return a title without its month, and the month's last day, or None if there is no month."""
+    """Split the month from a title. Return the rest, and the month's last day (None if missing)."""
     text = as_text(cell).strip()
     match = _MONTH.search(text)
     if match is None or not isinstance(cell, str):

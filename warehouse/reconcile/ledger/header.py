@@ -1,4 +1,4 @@
-"""Detection of a sheet's header row, and of the column for each field."""
+"""Detection of a sheet's header row, and of each field's column."""
 
 import re
 from collections import Counter
@@ -38,8 +38,8 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     several.
     """
     if wanted is None:
-        # A second-choice title counts only if no column has a first-choice title. A column that the
-        # settings use for another field, or for a name's amounts, is not found by its title.
+        # A second-choice title counts only if no column has a first-choice title. If the settings
+        # use a column for a different field, or for a name's amounts, its title does not count.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         settled_titles = {
@@ -61,7 +61,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
 
 
 def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
-    """Return the columns with a title from the settings. Raise `NotReconciled` if there is none."""
+    """Return the columns with this title from the settings, or raise `NotReconciled`."""
     if indexes := find_columns(title, candidate.titles):
         return indexes
     raise _missing_column(candidate, repr(title), use)
@@ -75,9 +75,9 @@ def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconcile
 
 
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
-    """Return the question about several columns that may be the same field."""
+    """Return the question to ask if several columns may contain the same field."""
     titles = [candidate.titles[index] for index in indexes]
-    # If two columns have the same title, name them by their letters.
+    # If two columns have the same title, use their letters instead.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
@@ -101,7 +101,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount in each row, with the names and the day from its column titles."""
+    """One of the amounts in every row, with the names and the day from its column titles."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -157,10 +157,10 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
         indexes = _label_columns(candidate, columns)
         if not indexes:
             raise NotReconciled(
-                f"{candidate.location} has no column of amounts whose title is a "
-                f"{shape.columns_are}, as `columns_are` in recon.toml says. Nothing was "
-                "reconciled. List these columns under `label_columns`, or delete the line "
-                "`columns_are`."
+                f"{candidate.location} has no amount column whose title is a "
+                f"{shape.columns_are}, as required by `columns_are` in recon.toml. Nothing was "
+                "reconciled. List these columns under `label_columns`, or delete the `columns_are` "
+                "line."
             )
         return tuple(
             Layer((Term(column),), {shape.columns_are: titles[column]}) for column in indexes
@@ -185,7 +185,7 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     The result is empty if another column's title names the amount. Raises `Ambiguous` if the dates
     may begin with either the day or the month.
     """
-    # The dates may be in the row above. Each date is then above the columns of its day.
+    # The dates may be in the row above, each of them above the columns for its day.
     several = len(_plain_amounts(candidate)) > 1
     above = candidate.dates_above() if several else {}
     dated = {}
@@ -224,7 +224,7 @@ def _plain_amounts(candidate: Candidate) -> list[int]:
 def _columns_of_amounts(
     candidate: Candidate, titles: Mapping[int, tuple[str, DateCell | None]]
 ) -> dict[int, DateCell]:
-    """Return the date in each amount column's title. `titles` has each title's text and date."""
+    """Return the date in each amount column's title. `titles` are split at the date."""
     dated = {
         index: (stem, written)
         for index, (stem, written) in titles.items()
@@ -248,7 +248,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the layer for the book's day, else for the newest day before it, else the latest."""
+    """Return the layer for the book's day, the last day before it, or else the latest day."""
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:
@@ -257,7 +257,7 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
 
 
 def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
-    """Return the question about whether dates begin with the day or with the month."""
+    """Return the question to ask if dates may begin with either the day or the month."""
     if likely := order_with(dates, day):
         message += f" Only dates with the {likely} include {day}, the day of the book."
         return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
@@ -274,10 +274,10 @@ def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) 
     last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
     if last is None:
         line = choices("[inbox]", setting(candidate.file, UNUSED))
-        return Ambiguous(f"{message} Put a ledger of that day into the inbox instead.", line)
+        return Ambiguous(f"{message} Put a ledger for that day into the inbox instead.", line)
     line = setting("amount", candidate.titles[months[last][0]])
     return Ambiguous(
-        f"{message} The column of that month may have the amounts of that day.",
+        f"{message} That month's column may contain the amounts for that day.",
         choices(candidate.file_table, line),
     )
 
@@ -307,10 +307,10 @@ def _amount_column(candidate: Candidate) -> int:
 
 
 def _question_of_parts(candidate: Candidate) -> Ambiguous:
-    """Return the question about which columns are the parts of an amount."""
+    """Return the question to ask if only parts of the amount have columns."""
     free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
-    message = f"{candidate.location}: no column has the whole amount, and "
+    message = f"{candidate.location}: no column contains the whole amount, and "
     message += ", ".join(map(repr, parts))
     # `Free` and `available` may be two titles for the same amount, so a person must decide whether
     # to add them up.
@@ -327,12 +327,13 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
 class Header:
     """A sheet's header: its first row, its settings, and each field's column, counted from 0.
 
-    The header has `depth` rows. By field, `names` has the name that the file or its tab states for
-    all rows, and `covers` has the names that the file covers. `layers` are the amounts in a row,
-    `sign` is the column that states whether they are negative, and `unit` is the column with their
-    units. `rows` has the columns that state which rows are used, by title. The column `amount` is
-    the first column of an amount. `profile` is the known export that has this header. `days` has
-    the day in each amount column's title, and `day` is the day that is read.
+    The header has `depth` rows. `names` maps fields to the name that the file or its tab specifies
+    for all rows, and `covers` maps fields to the names that the file covers. `layers` are the
+    amounts in a row, `sign` is the column that says whether they are negative, and `unit` is the
+    column with their units. `rows` maps titles to the columns that determine which rows are used.
+    The column `amount` is the first column of an amount. `profile` is the known export that has
+    this header. `days` maps amount columns to the days in their titles, and `day` is the day that
+    is read.
     """
 
     row: int
@@ -354,7 +355,7 @@ class Header:
 
     @property
     def table(self) -> str:
-        """The heading of the table in recon.toml for ledgers with this header."""
+        """The heading of the recon.toml table for ledgers with this header."""
         return heading("ledger", self.fingerprint)
 
     def title_of(self, column: int) -> str:
@@ -368,7 +369,7 @@ class Header:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The dimensions that the ledger states."""
+        """The dimensions that the ledger contains."""
         of_labels = self.layers[0].names if self.layers else {}
         return tuple(
             name
@@ -398,13 +399,13 @@ class Header:
 
 
 def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
-    """Return the header of a sheet, or None if no row can be a header.
+    """Find a sheet's header, or return None if no row can be a header.
 
     Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
     the settings is missing.
     """
-    # The header is the first row that names both an asset and an amount, by known words or by the
-    # settings for such headers. Titles, blank lines and addresses above it name at most one of the
+    # The header is the first row that names both an asset and an amount, in known words or in words
+    # from the settings. Titles, blank lines and addresses above the header name at most one of the
     # two.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
@@ -423,7 +424,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A setting for a file name counts only if this row has the title of its column.
+    # A setting for a file name counts only if this row contains its column title.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

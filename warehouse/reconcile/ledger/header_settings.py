@@ -60,7 +60,7 @@ class ExportKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """An export from a known program. Its header has all of `titles`.
+    """An export from a known program. Its header contains all `titles`.
 
     `source` is the public document that describes the export. `shape` and `covers` are the settings
     that a person would add to recon.toml under `[ledger."..."]` and `[file."..."]`.
@@ -74,7 +74,7 @@ class Profile:
     content: ExportKind
 
     def below(self, shape: Shape) -> Shape:
-        """Return a person's settings, completed by the export's settings."""
+        """Return a person's settings, with gaps filled from the export's settings."""
         of_export = self.shape
         if shape.amounts or shape.columns_are or "amount" in shape.columns:
             columns = {name: at for name, at in of_export.columns.items() if name != "amount"}
@@ -87,8 +87,8 @@ class Profile:
         if self.content is ExportKind.POSITIONS:
             return ""
         return (
-            f"this is a list of transactions ({self.name}), not of positions. It does not have the "
-            "holdings at the end of a day. Export the balances instead"
+            f"this is a list of transactions ({self.name}), not of positions. It does not list the "
+            "end-of-day holdings. Export the balances instead"
         )
 
 
@@ -126,7 +126,7 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     return profile
 
 
-_LOOKED_AT = 200  # number of rows below a header that are searched for numbers
+_LOOKED_AT = 200  # number of rows below a header to search for numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field that a column's title names, or else the field in its lower row."""
+        """Return the field that a column's title names, or else the one in its lower row."""
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
@@ -167,12 +167,12 @@ class Candidate:
 
     @property
     def table(self) -> str:
-        """The heading of the table in recon.toml for ledgers with this header."""
+        """The heading of the recon.toml table for ledgers with this header."""
         return heading("ledger", self.fingerprint)
 
     @property
     def file_table(self) -> str:
-        """The heading of the table in recon.toml for all files with this name."""
+        """The recon.toml table heading for all files with this name."""
         return heading("file", name_pattern(self.file))
 
     def title_cell(self, column: int) -> object:
@@ -204,7 +204,7 @@ class Candidate:
 def candidate_at(
     grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, file: str
 ) -> Candidate:
-    """Return a sheet's rows as a possible header, with the settings for it."""
+    """Return these rows of a sheet as a possible header, with the settings for it."""
     titles, lower = joined_titles(grid, rows.start, len(rows))
     name = fingerprint(titles)
     by_print = context.config.shapes.get(name, Shape())
@@ -242,7 +242,7 @@ def candidate_at(
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
-    """Return the names that an export covers and that the book has.
+    """Return the names that an export covers, if the book has them.
 
     A name that the book does not have needs a question.
     """

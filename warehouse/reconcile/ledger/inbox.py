@@ -49,11 +49,11 @@ def find_ledgers(
     config: Config,
     done: Collection[str] = (),
 ) -> InboxContents:
-    """Return a day's ledgers, and the reason why each other file in the inbox is not used.
+    """Return a day's ledgers, and a reason for each file in the inbox that is not used.
 
     A family is the set of files that one source delivers night after night. Their names are the
-    same, apart from dates, digits and words like "copy". The newest file in each family that is not
-    for a later day is read, and files with the same bytes are read once. `ours` are the workbooks
+    same, apart from dates, digits and words like "copy". In each family, the newest file that is
+    not for a later day is read. Files with the same bytes are read once. `ours` are the workbooks
     that we wrote, and `done` are the digests of finished days' ledgers. Raises `Ambiguous` if
     several files in a family may be the day's ledger.
     """
@@ -67,7 +67,7 @@ def find_ledgers(
             unused.append(reason)
         elif stated is not None and stated > day:
             unused.append(
-                _file(path, f"the date in its name ({stated}) is later than the date of the book")
+                _file(path, f"the date in its name ({stated}) is later than the book's date")
             )
         else:
             own = path.name if config.inbox_setting(path.name) == LEDGER else family(path.name)
@@ -98,7 +98,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
-    """Yield a file in the inbox, or each file in an archive, with its error or an empty string."""
+    """Yield a file, or each file in an archive, together with an error or an empty string."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):
         yield path, ""
@@ -113,7 +113,7 @@ def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
     """Return the file and the reason why it cannot be a ledger, or None if it may be a ledger."""
     archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
     if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
-        return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
+        return _file(path, "it is set to unused under [inbox] in recon.toml", "medium")
     if problem:
         return _file(path, f"{problem}, {_settle(path)}", "high")
     with reading_files():
@@ -121,7 +121,7 @@ def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
 
 
 def _settle(path: LedgerFile) -> str:
-    return f"or add to recon.toml under [inbox] {setting(path.name, UNUSED)}"
+    return f"or add this line under [inbox] in recon.toml: {setting(path.name, UNUSED)}"
 
 
 def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
@@ -179,7 +179,7 @@ def _rivals(
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
-    """Return the question that asks which of several files is the day's ledger."""
+    """Build the question that asks which of several files is the day's ledger."""
     files = [path.name for path in (*rivals, newest)]
     # The newest file may be the wrong one, because somebody may have opened and saved an old copy.
     lines = [setting(name, UNUSED) for name in files]
@@ -204,6 +204,6 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
-    """Return a key that sorts files by date in the name and by time, with the day's files last."""
+    """Return a sort key: the date in the name, then the file time. The day's files come last."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

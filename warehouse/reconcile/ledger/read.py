@@ -70,7 +70,7 @@ TITLES = {
 
 
 def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Prefix portfolio names with their organisation, if the file has a column of organisations.
+    """Prefix portfolio names with their organisation, if the file has an organisation column.
 
     Raises `NotReconciled` if a sheet has such a column, but no column for portfolios.
     """
@@ -111,7 +111,7 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
 def _joined_row(
     row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Put a row's organisation before its portfolio.
+    """Prefix a row's portfolio with its organisation.
 
     Rows without an organisation or a portfolio do not change.
     """
@@ -221,7 +221,7 @@ def _start_reading(
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the date whose rows are read: the book's date, or else the latest date of any row."""
+    """Return the date whose rows are read: the book's date, or else the latest date in any row."""
     # `read_ledgers` decides later whether a ledger for another day may be used.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)

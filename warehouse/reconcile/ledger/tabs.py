@@ -1,4 +1,4 @@
-"""Choice of the tabs that contain the ledger, and the question about an unknown header."""
+"""Functions that choose the tabs with the ledger, or ask about an unknown header."""
 
 import re
 from collections import Counter
@@ -26,15 +26,15 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # A field is proposed if more than this fraction of the column's cells fit it.
+_MOST = 0.5  # Propose a field for a column if more than this fraction of the cells fit.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TitledColumn:
-    """A column of a table that has titles, and the name by which recon.toml can refer to it.
+    """A column of a table with titles, and the name that recon.toml can use for it.
 
-    `field` is the field that the title names. `second` is the field that the title names if no
-    other title names that field. `names` is the field to which most names in the cells belong.
+    `field` is the field that the title names. `second` is the field that the title names unless a
+    different title names it. `names` is the field to which most of the cells belong.
     """
 
     name: str
@@ -49,7 +49,7 @@ class _TitledColumn:
 def unknown_header(
     grids: Sequence[Grid], file: str, context: ReadingContext
 ) -> Ambiguous | NotReconciled:
-    """Return the question about a file without a known header. It lists the file's columns."""
+    """Return the question to ask about a file without a known header. It lists the columns."""
     for grid in grids:
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
@@ -68,7 +68,7 @@ def unknown_header(
 
 
 def refusal_of(grid: Grid) -> str:
-    """Return the reason why a sheet from a known export is not a ledger, or an empty string."""
+    """Return why a sheet from a known export is not a ledger, or an empty string."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
 
@@ -129,7 +129,7 @@ def _answer_of_pivot(
     table: str,
     file: str,
 ) -> str:
-    """Return recon.toml lines for a pivot table, in which each name has its own amount column."""
+    """Return recon.toml lines for a pivot table, which has an amount column for each name."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
     # List the columns if a name is also the title of a field, or if other columns contain numbers.
@@ -167,7 +167,7 @@ def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
 
 
 def _named_by_cells(columns: Sequence[_TitledColumn], taken: str) -> list[str]:
-    """Return lines for columns with unknown titles whose cells contain known names, like venues."""
+    """Return lines for columns with unknown titles but known names, like venues, in their cells."""
     said = {taken, *(item.field for item in columns)}
     named: dict[str, str] = {}
     for item in columns:
@@ -237,7 +237,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
 def _tabs_of_day(
     tabs: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> list[tuple[Grid, Header]]:
-    """If every tab's name has a date, return the tab for the book's day or the last day before it.
+    """If all tab names contain a date, return the tab for the book's day or the last day before.
 
     `read_ledgers` decides later whether a ledger for another day may be used.
     """
@@ -259,7 +259,7 @@ def _names(grids: Iterable[Grid]) -> str:
 def _several_tabs(
     tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
 ) -> Ambiguous:
-    """Return the question for a file in which several tabs may be the ledger."""
+    """Return the question to ask if several of a file's tabs may be the ledger."""
     message = f"{file}: each of the sheets {_names(grid for grid, _ in tabs)} may be the ledger."
     lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
     dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
@@ -279,7 +279,7 @@ def _several_tabs(
 def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
     """Return a sheet's level.
 
-    Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
+    Raises `Ambiguous` if the sheet lacks a field of the level in recon.toml.
     """
     has = head.fields
     if config.level is None:
@@ -299,7 +299,7 @@ def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
 def other_tabs(
     file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> Iterator[Unused]:
-    """Yield the tabs that are not read. Raise `Ambiguous` if one of them may have amounts."""
+    """Yield the tabs that are not read. Raise `Ambiguous` if one of them may contain a ledger."""
     name = file.path.name
     asked = []
     for grid in file.grids:
@@ -320,12 +320,12 @@ def other_tabs(
 def _reason_of_tab(
     grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
 ) -> tuple[str, str]:
-    """Return the reason why a tab is not read, and its severity.
+    """Return the reason for not reading a tab, and its severity.
 
     If the reason is empty, the tab may be a ledger.
     """
     if _is_put_aside(grid, file, context):
-        return "recon.toml says under [inbox] that it is unused", "medium"
+        return "it is set to unused under [inbox] in recon.toml", "medium"
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
     if not has_amounts(grid.rows):
@@ -344,13 +344,13 @@ def _question_of_others(
     file: str,
     context: ReadingContext,
 ) -> Ambiguous:
-    """Return the question about tabs that contain amounts, but have unknown columns."""
+    """Return the question to ask about tabs with amounts in unknown columns."""
     sheet, head = chosen[0][0].sheet, chosen[0][1]
     lines = [head.table, setting("sheet", sheet)]
     if context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
         f"{file}: the ledger is in {sheet!r}, but there are also amounts in {_names(asked)}, and "
-        "their columns are unknown. Use the line only if the ledger is complete without them.",
+        "their columns are unknown. Use this setting only if the ledger is complete without them.",
         choices(*lines),
     )

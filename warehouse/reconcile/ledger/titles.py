@@ -25,13 +25,13 @@ def fingerprint(titles: Sequence[str]) -> str:
 
 
 def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
-    """Score a reading of a file by the row that names the most fields. The highest score is best.
+    """Score one way of reading a file by the row that names the most fields. Higher is better.
 
     A row with both an asset and an amount beats rows with any number of other fields.
     """
     # A text file is read with several encodings and delimiters, and the reading with the most
-    # fields is used. A title is short and contains a letter. All other strings are left out,
-    # because looking them up took 10 % of a whole run (measured).
+    # fields is used. A title is short and contains a letter. All other strings are ignored, because
+    # looking them up took 10 % of a run (measured).
     best = 0
     words = words_of(own_words)
     for row in rows[:HEAD]:
@@ -57,7 +57,7 @@ def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
 
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
-    """Return how many rows a header may have if it begins in this row.
+    """Return the possible numbers of header rows if the header begins in this row.
 
     `settled` is the number from the settings, or 0.
     """
@@ -83,7 +83,7 @@ def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
 
 
 def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the joined titles of a header with several rows, and the titles of its last row."""
+    """Return a header's titles joined across its rows, and the titles in its last row."""
     # If a title spans several columns, it is in the leftmost cell, and the cells to its right are
     # blank.
     rows = [titles_of(cells) for cells in islice(grid.rows, row, row + depth)]

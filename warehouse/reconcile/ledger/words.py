@@ -102,7 +102,7 @@ class Words:
         return self.cells.get(_key(cell)) == kind
 
     def side_of(self, cell: str) -> str:
-        """Return `debit`, `credit`, `positive` or `negative`, or "" if a cell is not a side."""
+        """Return `debit`, `credit`, `positive` or `negative`, or "" for any other cell."""
         if sign := _SIGNS.get(cell.strip()):
             return sign
         kind = self.cells.get(_key(cell), "")
@@ -121,7 +121,7 @@ class Words:
         return (self.factors[_key(units[0])], rest) if is_amount else ("", title)
 
     def is_void(self, cell: str) -> bool:
-        """Return whether a cell means that its row does not count (yet), like `VOID`."""
+        """Return whether a cell like `VOID` means that its row does not count (yet)."""
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
     def is_unmarked(self, cell: str) -> bool:
@@ -158,7 +158,7 @@ class Words:
         )
 
     def is_remark(self, title: str) -> bool:
-        """Return whether a title announces remarks, or describes the asset."""
+        """Return whether a column with this title contains remarks, or describes the asset."""
         return (
             self.is_title(title, "remark")
             or self.is_asset_name(title)
@@ -174,7 +174,7 @@ class Words:
         )
 
     def is_asset_name(self, title: str) -> bool:
-        """Return whether a title announces another name for the asset."""
+        """Return whether a column with this title contains a different name for the asset."""
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
@@ -186,7 +186,7 @@ class Words:
         return (match["after"] or match["before"] or "").strip() if match else None
 
     def unit_of(self, text: str) -> str:
-        """Return the unit that a string states (`thousands`, `millions` or `billions`), or ""."""
+        """Return the unit that a string names (`thousands`, `millions` or `billions`), or ""."""
         bare = _bare(text)
         return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
@@ -230,7 +230,7 @@ def _bare(text: str) -> str:
     folded = fold(text)
     if (
         folded.isascii()
-    ):  # skip ASCII strings, because normalizing them took half of the time for looking up words
+    ):  # ASCII strings need no normalization, which took half of the word lookup time
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
