@@ -491,7 +491,7 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     if result.rejected or undelivered:
         yield Alert(
             cause=f"incomplete:{result.day}",
-            title="part of the ledger could not be compared",
+            title="part in the ledger could not be compared",
             words=f"Book against ledger, {result.day}: unreadable rows: "
             f"{result.rejected}; keys of portfolios that the API did not deliver: "
             f"{undelivered}. The other rows were compared.",

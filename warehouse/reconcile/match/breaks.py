@@ -1,4 +1,4 @@
-"""Breaks with their ID, age and status, from the comparison of a ledger with a book.
+"""The breaks between a ledger and a book, each with its ID, age and status.
 
 An ID depends on the reconciliation's name, the level and the key, so a break has the same ID every
 night, whatever its amount.
@@ -57,7 +57,7 @@ from warehouse.reconcile.settings.config import Config
 def status_now(
     decision: StatusDecision, episode: int, difference: str, day: date, accept_days: int
 ) -> tuple[str, str]:
-    """Return the status of a break tonight, and the reason if it is reopened."""
+    """Return a break's status tonight, and the reason if the break is reopened."""
     if decision.status == OPEN:
         return OPEN, decision.note
     if decision.episode < episode:
@@ -67,7 +67,7 @@ def status_now(
     decided = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
     if decision.accepted != difference:
         return OPEN, f"reopened: {decided}"
-    # Compare numbers of days, because adding a large setting to a date could overflow.
+    # Compare day counts, because adding a large `accept_days` to a date could overflow.
     if (day - date.fromisoformat(decision.on)).days > accept_days:
         return OPEN, f"acceptance expired after {accept_days} days: {decided}"
     return ACCEPTED, ""
@@ -77,7 +77,7 @@ _SHORTEST_ID = 8
 
 
 def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
-    """Return the break ID of each key, in the order of the keys.
+    """Return a break ID for each key, in the same order.
 
     An ID is the shortest prefix of a digest that is unique and has at least eight characters.
     """
@@ -86,7 +86,8 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         for key in keys
     ]
     # If two digests in this run have the same prefix, both prefixes grow by one character until
-    # they differ. A longer prefix may equal a third one, so repeat this until no prefix grows.
+    # they differ. A longer prefix may then equal a third prefix, so repeat this until no prefix
+    # grows.
     lengths = dict.fromkeys(digests, _SHORTEST_ID)
     for _ in range(len(digests[0]) if digests else 0):
         seen: dict[str, str] = {}
@@ -117,9 +118,9 @@ def age_of(
 ) -> Age:
     """Return a break's age.
 
-    `earlier` is the same break in the previous run. `last_episode` has the number of its last
-    episode and the day when it was first seen. If the break returns, its age counts from the new
-    episode.
+    `earlier` is the same break in the previous run. `last_episode` contains the number of the
+    break's last episode, and the day on which the break was first seen. If a break returns, its age
+    counts from the new episode.
     """
     if earlier is None:
         last, ever_seen = last_episode or (0, day.isoformat())
@@ -136,14 +137,14 @@ def previous_ids(
 ) -> dict[str, str]:
     """Map each break's ID to the ID that the same break had in the previous run.
 
-    `keys` maps each current ID to its key, which has these fields.
+    `keys` maps each current ID to its key. Every key consists of the given `fields`.
     """
     same = {id_: id_ for id_ in keys if id_ in before}
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
-    # Compare keys at two levels by the fields that both levels have. Two breaks are the same only
-    # if no other break on either side has the same values in these fields, and neither fits a break
-    # at another level.
+    # To compare keys at two levels, use the fields that both levels share. Two breaks are the same
+    # only if no other break on either side has the same values in these fields, and neither matches
+    # a break at a different level.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -157,11 +158,11 @@ def previous_ids(
     }
 
 
-_NamesById = Mapping[str, Mapping[str, str]]  # for each ID, the value of each field
+_NamesById = Mapping[str, Mapping[str, str]]  # for each ID, its values by field name
 
 
 def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
-    """Group the keys' values by level and ID, without fields that the ledger does not have."""
+    """Group key values by level and ID, ignoring fields that the ledger does not have."""
     levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
     for id_, (fields, key) in keys.items():
         pairs = zip(fields, key, strict=True)
@@ -171,17 +172,15 @@ def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
 
 
 def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
-    """Group IDs by their values for the shared fields."""
+    """Group IDs by their values in the shared fields."""
     groups: defaultdict[Key, list[str]] = defaultdict(list)
     for id_, names in names_by_id.items():
         groups[tuple(names[name] for name in shared)].append(id_)
     return groups
 
 
-_MOST_SOURCES, _MOST_UNREAD = 5, 3  # maximum number of rows and unread amounts that a break lists
-_MOST_ALIASES = (
-    20  # maximum number of aliases in notices, because the sheet Mapping lists all of them
-)
+_MOST_SOURCES, _MOST_UNREAD = 5, 3  # maximum number of rows and unread amounts listed for a break
+_MOST_ALIASES = 20  # maximum number of aliases in notices (the sheet Mapping lists all aliases)
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
@@ -202,14 +201,15 @@ class _Matches:
 def reconcile(
     source: OpenBook, ledger: Ledger, config: Config, reference: Reference, history: History
 ) -> Outcome:
-    """Compare a ledger with a book. Afterwards, the connection's view `compared` has every key.
+    """Compare a ledger with a book. Afterwards, the view `compared` contains every key.
 
-    Raises `NotReconciled` if recon.toml has a wrong name, and `Ambiguous` if there are more breaks
-    than recon.toml allows.
+    Raises `NotReconciled` if recon.toml contains a wrong name, and `Ambiguous` if there are more
+    breaks than recon.toml allows.
     """
     connection, fields = source.connection, ledger.fields
     _drop_relations(connection)
-    # Equal keys stay in DuckDB. Python receives only the breaks, even if there are a million keys.
+    # Keys without a break stay in DuckDB. Python receives only the breaks, because there may be a
+    # million keys.
     matches = _match(source, ledger, config, reference)
     ids = break_ids(config.name, fields, [pair.key for pair in matches.broken])
     keys = {id_: pair.key for id_, pair in zip(ids, matches.broken, strict=True)}
@@ -251,7 +251,7 @@ def reconcile(
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
-    """Drop the tables and views of an attempt that ran out of memory, so it can be repeated."""
+    """Drop tables and views from an attempt that ran out of memory, so that it can be repeated."""
     for kind in ("view", "table"):
         names = f"select {kind}_name from duckdb_{kind}s() where temporary and not internal"
         for (name,) in connection.execute(names).fetchall():
@@ -259,7 +259,7 @@ def _drop_relations(connection: DuckDBPyConnection) -> None:
 
 
 def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
-    """Bring both sides to one level, join them, and decide the result for every key."""
+    """Aggregate both sides to the same level, join them, and determine the result for each key."""
     connection, fields = source.connection, ledger.fields
     book.make_book_rows(connection, source.day, fields)
     scope = sides.scope_of(source, ledger, reference, config)
@@ -301,7 +301,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
 
 
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys that were breaks in the previous run and can exist at this level."""
+    """Return the keys of the previous run's breaks that can exist at this level."""
     before = pending_breaks(history.prior).values()
     return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 
@@ -313,7 +313,7 @@ def _follow(
     prior: Run | None,
     keys: Mapping[str, Key],
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
-    """Match the previous run's breaks with the current ones. `keys` has the current keys by ID.
+    """Match the previous run's breaks with the current ones. `keys` maps current IDs to keys.
 
     Return the earlier breaks by current ID, the earlier breaks that no ledger covers tonight, and a
     notice if the level changed.
@@ -326,8 +326,8 @@ def _follow(
     }
     before = {id_: of for id_, of in before.items() if id_ not in not_compared}
     gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
-    # An ID changes only if the level changes. If a compared key now matches, its break is resolved,
-    # even if a similar key is a new break.
+    # An ID changes only if the level changes. If a key was compared and now matches, its break is
+    # resolved, even if there is a new break with a similar key.
     if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
         compared = compare.compared_keys(connection, fields, gone.values()) - {*keys.values()}
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
@@ -351,7 +351,8 @@ def _cases(
 ) -> dict[int, Case]:
     """Return the breaks by pair number, with their amounts in the previous book.
 
-    `earlier` has each break's counterpart in the previous run by ID, in the order of the breaks.
+    `earlier` maps each break's ID to the same break in the previous run, in the order of the
+    breaks.
     """
     before = _amounts_before(source, ledger, matches.scope) if earlier else {}
     return {
@@ -376,7 +377,8 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book is added up to tonight's levels, but it is not limited to tonight's scope.
+    # The previous book's amounts are added up at tonight's levels, but not limited to tonight's
+    # scope.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
@@ -445,7 +447,7 @@ def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Confi
 
 
 def _sources(case: Case, ledger: Ledger) -> list[str]:
-    """Return the locations of a break's rows. Rows that could not be read come first."""
+    """Return the locations of a break's rows, with unreadable rows first."""
     locations = [ledger.place(row) for row in case.rejected]
     locations += (ledger.place(ledger.lines[line]) for line in case.pair.lines[:_MOST_SOURCES])
     return locations[:_MOST_SOURCES]
@@ -465,7 +467,7 @@ def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
     """Return a break's sort key: by asset, with the largest difference first."""
-    # Amounts are compared as strings, because creating a decimal for each break is slow. A number
+    # Amounts are compared as strings, because creating a `Decimal` for each break is slow. A number
     # with a longer whole part is larger. Among numbers of the same length, the larger one would
     # sort last, so the digits are inverted.
     size = break_.difference.lstrip("-")
@@ -478,7 +480,7 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
 
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
-    """Yield a notice for each suggested alias, with the recon.toml line that settles it."""
+    """Yield a notice for each suggested alias, with the line that adds it to recon.toml."""
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",
@@ -502,5 +504,5 @@ def _missing_portfolios(
     for portfolio, number in rows:
         name = reference.display_names["portfolio"].get(portfolio, portfolio)
         message = f"the API did not deliver the portfolio {name}: {count_of(number, 'position')}"
-        message += " of the ledger could not be compared"
+        message += " in the ledger could not be compared"
         yield Notice("high", message, "book", portfolio)

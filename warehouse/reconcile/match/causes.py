@@ -28,10 +28,10 @@ from warehouse.reconcile.model import (
 
 _ROUNDING = Context(prec=EXACT.prec)
 _FEWEST_BEHIND = (
-    3  # minimum number of positions, because a few may be equal by chance or booked late
+    3  # minimum number of positions, because a few may match by chance or be booked late
 )
 _FEWEST_DIGITS = (
-    3  # minimum number of significant digits, because short numbers may be equal by chance
+    3  # minimum number of significant digits, because short numbers may match by chance
 )
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # the powers of ten between common units
 _TWO = 2
@@ -39,7 +39,7 @@ _TWO = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The data from which a break is built.
+    """The data needed to build a break.
 
     `earlier` is the same break in the previous run. `snapshot_before` is the key's amount in the
     previous book. `rounding` is the cause if the whole file seems to be rounded. `rejected` are the
@@ -67,14 +67,14 @@ class Case:
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger has the amount of the previous book, which has changed since."""
+        """Whether the ledger's amount equals the previous book's but not the current book's."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """The same amount under two names, one of which is only in the ledger and one only in the book.
+    """An amount under two names: one is only in the ledger, the other only in the book.
 
     An alias can join the two names, unless the book also has the ledger's name (`has_name`).
     """
@@ -108,10 +108,10 @@ def suggest_causes(
     fields: Key,
     pairs: Sequence[NamePair],
 ) -> dict[str, str]:
-    """Return the most likely cause by break ID. `cases` has the breaks by pair number."""
+    """Map each break ID to its most likely cause. `cases` contains the breaks by pair number."""
     # Different names and opposite differences each explain two breaks completely, so they come
-    # first. The tests for a single break come last, because an amount that happens to be double or
-    # reversed is weaker evidence than two amounts that cancel.
+    # first. The tests for a single break come last, because an amount that happens to be doubled or
+    # negated is weaker evidence than two amounts that cancel.
     causes = {
         case.id: f"Nets to zero within the {case.pair.placement}: booked in another place"
         for case in cases.values()
@@ -190,8 +190,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
-            message += f"the amount in that book. Put the ledger of {source.day} into the inbox in "
-            message += "place of this file, and run again"
+            message += f"the amount from that book. Put the ledger of {source.day} into the inbox, "
+            message += "replacing this file, and run again"
             yield Notice("high", message, ledger.sources[file].place_name)
 
 
@@ -243,7 +243,7 @@ def _rounding(case: Case) -> str:
     decimals = len(plain(case.ledger).partition(".")[2])
     unit = Decimal(1).scaleb(-decimals, EXACT)
     is_near = case.snapshot.quantize(unit, ROUND_HALF_EVEN, _ROUNDING) == case.ledger
-    return f"Rounded to {decimals} decimals" if is_near else ""
+    return f"Rounded to {decimals} decimal places" if is_near else ""
 
 
 def _moving(case: Case) -> str:

@@ -24,13 +24,12 @@ from warehouse.reconcile.terms import display_asset
 
 _DUST = Decimal(
     "0.000001"
-)  # an amount that rounding may always lose, because it is tiny for any asset
-# minimum number of keys for the limit over all assets; with fewer keys, only the limit for each
-# asset applies
+)  # rounding may always lose up to this amount, which is tiny for any asset
+# with fewer keys than this, only the limit for each asset applies, not the limit over all assets
 _FEWEST = 3
 
-# The condition for differences that a setting forgives. It leaves out differences that come only
-# from the 15 digits of a number cell.
+# SQL condition for differences that a setting forgives. It excludes differences that arise only
+# because a number cell keeps 15 digits.
 _IS_FORGIVEN = (
     f"(result = '{Result.TOLERANCE.value}' "
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
@@ -103,7 +102,7 @@ from ruled
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A break, with its result, the wording of its rule, and its placement.
+    """A break: its amounts, result, rule (in words) and placement.
 
     `difference` is ledger minus snapshot, and a missing side counts as zero. `lines` are the row
     numbers in the ledger. `placement` is the field within which the break nets to zero.
@@ -129,7 +128,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """Everything besides the two amounts that a result depends on.
+    """Everything that a result depends on, besides the two amounts.
 
     `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
     number. `totals` has the book's totals by asset, and is empty if no setting forgives anything.
@@ -168,7 +167,7 @@ class Forgiven:
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
-        """Return whether the sum is over the limit, and over the most that one key may differ."""
+        """Return whether the sum exceeds both the limit and the most that one key may differ."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
@@ -244,9 +243,9 @@ def _judged_query(rules: MatchRules) -> str:
 
 
 def _is_at_most(first: str, second: str) -> str:
-    """Return the SQL condition that one canonical amount is at most another. Neither has a sign."""
-    # The longer whole part is larger. If both have the same length, the larger amount is the string
-    # that sorts last. This is exact for any number of decimals.
+    """Return SQL that checks `first <= second` for two canonical amounts without a sign."""
+    # The amount with the longer whole part is larger. If both are equally long, the amount that
+    # sorts last as a string is larger. This is exact for any number of decimal places.
     whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
     return f"({whole} < {other} or {whole} = {other} and {first} <= {second})"
 
@@ -262,8 +261,8 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # Amounts that are rounded to decimals are checked in SQL, because a file can contain a
-        # million of them.
+        # Amounts that are rounded to decimal places are checked in SQL, because a file can contain
+        # a million of them.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))
@@ -275,10 +274,10 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
-    """Provide two SQL functions for arithmetic that a DECIMAL(38,18) cannot do exactly."""
+    """Provide two SQL functions for arithmetic that is not exact in DECIMAL(38,18)."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
-        """Return how much a rule allows a key's rows to differ, or an empty string."""
+        """Return the difference that a rule allows, or an empty string if it allows none."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
             return "0" if is_cell_of(ledger[0], book) else ""
@@ -301,8 +300,8 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
 
 def dust(allowed: Decimal) -> Decimal:
     """Return the part of an allowed difference that does not count towards a limit."""
-    # If a ledger keeps only whole numbers, half a unit may be half a Bitcoin. So only tiny amounts
-    # are free. All other amounts count towards the limit, even for a single key.
+    # If a ledger keeps only whole numbers, rounding may lose half a Bitcoin. So only tiny amounts
+    # are exempt. All other amounts count towards the limit, even for a single key.
     return min(allowed, _DUST)
 
 
@@ -325,10 +324,11 @@ def _sum_forgiven(
 
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
-    """Return the assets whose forgiven sum is too large, on its own or with the other assets."""
-    # A tolerance is for noise, and noise has a small sum. If every key is short by a thousandth,
-    # the whole book is short by a thousandth, although each key is within its tolerance. So there
-    # are two limits: one for the sum of each asset, and one for the mean share over all assets.
+    """Return the assets whose forgiven sum is too large, alone or together with other assets."""
+    # A tolerance is meant for noise, and the sum of all noise is small. If every key is short by a
+    # thousandth, the whole book is short by a thousandth, although each key is within its
+    # tolerance. So there are two limits: one for the sum of each asset, and one for the mean share
+    # over all assets.
     keys = sum(amount.keys for amount in sums.values())
     if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)
@@ -389,7 +389,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
 def settlements(
     connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
 ) -> dict[Key, str]:
-    """Return, by key, the reason why each of these earlier breaks is now forgiven."""
+    """Map the keys of these earlier breaks to the reason why each break is now forgiven."""
     compare.store_keys(connection, "keys_before", fields, keys)
     rows = connection.execute(
         f"select {columns(fields)}, result, rule from compared semi join keys_before "
@@ -400,7 +400,7 @@ def settlements(
 
 
 def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:
-    """Return the breaks in key order, or only about one in `every` breaks."""
+    """Return the breaks in key order. If `every` is above 1, sample about one break in `every`."""
     rows = connection.execute(
         f"select [{columns(fields)}], result, difference, no, ledger, snapshot, rows, "
         "list_filter(lines, lambda line: line is not null), is_unmapped, rule "
@@ -415,9 +415,9 @@ def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) ->
 
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
-    """Return, by pair number, the field within which breaks add up to zero."""
-    # Try narrow groups first. A break that nets to zero within an account needs no wider
-    # explanation, and must not count towards one.
+    """Map pair numbers to the field within which their breaks add up to zero."""
+    # Try narrow groups first. A break that nets to zero within an account does not need a wider
+    # explanation, and must not be part of one.
     placements: dict[int, str] = {}
     for depth in range(len(fields) - 1, fields.index("asset"), -1):
         groups: defaultdict[Key, list[Mismatch]] = defaultdict(list)

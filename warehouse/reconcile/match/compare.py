@@ -1,4 +1,4 @@
-"""The join of the ledger with the book, and the counts, totals and digest of the result.
+"""The join of the ledger and the book, with the result's counts, totals and digest.
 
 Amounts on both sides are plain digits in one canonical form, so equal strings are equal amounts,
 however many digits they have.
@@ -34,7 +34,7 @@ _SIDES = ("ledger", "snapshot")
 
 
 def is_in(results: Sequence[Result]) -> str:
-    """Return the SQL condition that a row has one of these results."""
+    """Return an SQL condition that is true for rows with one of these results."""
     return f"result in ({', '.join(repr(result.value) for result in results)})"
 
 
@@ -53,8 +53,8 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
-    # Number the rows after sorting, because a window function with that order costs twice as much.
-    # Leave out the columns that only unequal pairs need, because sorting moves every column (both
+    # Number the rows after sorting, because a window function that sorts takes twice as long. Leave
+    # out the columns that only unequal pairs need, because sorting moves every column (both
     # measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
@@ -73,7 +73,7 @@ def store_keys(
 
 
 def compared_keys(connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]) -> set[Key]:
-    """Return the given keys that were compared."""
+    """Return the subset of these keys that was compared."""
     store_keys(connection, "keys_gone", fields, keys)
     names = columns(fields)
     return {*connection.execute(f"from keys_gone semi join pairs using ({names})").fetchall()}
@@ -119,7 +119,7 @@ def _bytes(strings: pa.StringArray) -> memoryview:
 
 
 def decimals_of(amount: str) -> str:
-    """Return the SQL expression for a canonical amount's number of decimals."""
+    """Return the SQL expression for the number of decimal places in a canonical amount."""
     return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"
 
 
@@ -143,7 +143,7 @@ _SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] 
 
 
 def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
-    """Return the totals by asset, then by venue and by portfolio if the level has these fields."""
+    """Return the totals by asset, then by venue and by portfolio if the keys have these fields."""
     levels = [name for name in TOTALLED if name in fields]
     _add_up(connection, levels)
     names = ", ".join(levels)
@@ -159,12 +159,12 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
 
 
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
-    """Create the table `totals`, grouped by these fields: numbers of keys and breaks, six sums.
+    """Create the table `totals`, grouped by these fields: key count, break count and six sums.
 
     The sums are the three in `_PARTS`, each for the ledger and then for the book.
     """
     fields = ", ".join(by)
-    # If the amounts are equal, one sum is enough for both sides. Few pairs are unequal.
+    # If the amounts are equal, as in nearly all pairs, one sum is enough for both sides.
     equal = f"result = '{Result.MATCHED.value}'"
     unequal = f"not {equal} and result <> '{Result.NOT_DELIVERED.value}'"
     amounts = (f"case when {test} then {side} end" for test in _PARTS.values() for side in _SIDES)
@@ -179,7 +179,7 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
 
 
 def _tie(levels: Sequence[str], *row: Any) -> Tie:
-    """Build a total from a row. Its level is the last field that is not NULL in the row."""
+    """Build a total from a row. Its level is the row's last field that is not NULL."""
     *names, keys, breaks, sums = row
     level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
     difference, broken, near = map(subtract, sums[::2], sums[1::2])

@@ -9,14 +9,14 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-_DOUBLE_DIGITS = 17  # number of digits with which any double can be written and read back unchanged
-_LARGEST_EXPONENT = 300  # largest power of ten up to which a double has full precision
+_DOUBLE_DIGITS = 17  # with this many digits, any double can be written and read back unchanged
+_LARGEST_EXPONENT = 300  # doubles have full precision up to this power of ten
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
 def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
-    """Return the precisions that recon.toml states, by the file's number in the ledger."""
+    """Return the precisions set in recon.toml, by the file's number in the ledger."""
     by_file = {}
     for number, source in enumerate(ledger.sources):
         shape = config.of_file(source.name, source.sheet).shape
@@ -30,7 +30,7 @@ def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
 def rounding_loss(
     precisions: Sequence[Precision], amounts: Sequence[Decimal], snapshot: Decimal
 ) -> Decimal | None:
-    """Return the largest amount by which rounding can change the sum of a key's rows.
+    """Return the most that rounding can change the sum of a key's rows.
 
     `precisions` has one item for each amount. Return None if rounding does not explain the
     difference from the book's amount.
@@ -45,7 +45,7 @@ def rounding_loss(
 
 
 def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
-    """Return the most by which an amount can differ from its original at this precision."""
+    """Return how far an amount can be from its original at this precision."""
     if precision.kept is Kept.DOUBLES:
         unit = math.ulp(_double(amount))
         return exact(format(unit / 2, ".17g")) if math.isfinite(unit) else Decimal(0)
@@ -84,12 +84,12 @@ def digits(amount: Decimal) -> int:
 
 
 def decimals(amount: Decimal) -> int:
-    """Count an amount's decimals. The count is negative if a whole number ends with zeros."""
+    """Count an amount's decimals. The count is negative if a whole number ends in zeros."""
     return -int(EXACT.normalize(amount).as_tuple().exponent) if amount else 0
 
 
 def _unit(precision: Precision, amount: Decimal) -> Decimal:
-    """Return one unit of the last digit that a precision keeps in an amount."""
+    """Return the value of one unit in the last digit that a precision keeps."""
     if precision.kept is Kept.DECIMALS:
         return Decimal(1).scaleb(-precision.number, EXACT)
     return Decimal(1).scaleb(amount.adjusted() - precision.number + 1, EXACT)

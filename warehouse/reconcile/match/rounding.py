@@ -1,6 +1,6 @@
-"""Detection of files that keep fewer digits than the book, from all of a file's amounts.
+"""Detection of files with fewer digits than the book, based on all of a file's amounts.
 
-A precision is only proposed. The differences stay breaks until a person adds it to recon.toml.
+The differences stay breaks until a person adds the proposed precision to recon.toml.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -59,7 +59,7 @@ def find_rounding(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> Rounding:
-    """Return the files that keep fewer digits than the book.
+    """Find the files with fewer digits than the book.
 
     `forgiven` are the sums that already count towards the limits.
     """
@@ -71,8 +71,8 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # It is enough to explain two thirds of the differences, because the others may be real
-        # errors. But a single amount with more digits shows that the file does not round.
+        # At least two thirds must fit the rule, because the others may be real errors. Equal
+        # amounts with more digits than the rule keeps count as misfits.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
@@ -94,7 +94,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Group differing single-row amounts by file, except files with a stated precision."""
+    """Group single-row differences by file, without files that have a precision in recon.toml."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:
@@ -110,7 +110,7 @@ def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
 
     If several rules explain the same number, the narrowest one wins.
     """
-    # Try every rule on a sample from the whole file, and the best one on all differences.
+    # Try every rule on a sample of the differences, and the best rule on all of them.
     sample = differences[:: -(-len(differences) // _SAMPLE_SIZE)]
 
     def merit(precision: Precision) -> tuple[int, Decimal]:
@@ -129,8 +129,8 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts do not end with 0, so the most frequent numbers of digits are
-    # likely.
+    # Nine of ten rounded amounts do not end with 0, so the most frequent digit counts are the
+    # likely ones.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -140,7 +140,7 @@ def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
-    """Count a file's amounts that equal the book but have more digits than the precision keeps."""
+    """Count a file's amounts that equal the book's but have more digits than the precision."""
     number, count = precision.number, compare.decimals_of("ledger")
     if precision.kept is not Kept.DECIMALS:
         number = most_digits(precision)
@@ -158,7 +158,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets that would exceed the limit with the proposal."""
+    """Return a sentence about the assets for which the proposal would exceed the limit."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -170,13 +170,13 @@ def _over_limit(
     if not over:
         return ""
     return (
-        f". In total this is too much for {and_more(over, 10)}, so their breaks stay: see `limit` "
+        f". The sum exceeds the limit for {and_more(over, 10)}, so their breaks stay: see `limit` "
         "under [tolerance]"
     )
 
 
 def _pattern(ledger: Ledger, file: int) -> str:
-    """Return the pattern for a file's name on any day, with its tab if the file has several."""
+    """Return a pattern for a file's name on any day. Include the tab if the file has several."""
     source = ledger.sources[file]
     names = [source.name for source in ledger.sources]
     is_alone = names.count(source.name) == 1
@@ -187,7 +187,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
         f"keeps {precision.notation}, which explains {count_of(len(pairs), 'difference')} from the "
-        f"book. The largest is {largest}. They are breaks until recon.toml has, under"
+        f"book. The largest is {largest}. They stay breaks until recon.toml has, under"
     )
 
 
@@ -204,7 +204,7 @@ def require_few(
 ) -> None:
     """Raise `Ambiguous` if there are more breaks than recon.toml allows.
 
-    `names` has the display names by field and ID.
+    `names` contains the display names by field and ID.
     """
     breaks, number = connection.execute(
         f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "
@@ -225,12 +225,12 @@ def require_few(
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.location for notice in rounding.proposals)
-        message += f"{rounded} seems to keep fewer digits than the book. The line says how many."
+        message += f"{rounded} seems to keep fewer digits than the book. The setting says how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
         "The ledger may belong to a different book or day, or its positions may have different "
         "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
-        "it is wrong. The line allows all of these breaks, and each break needs six kilobytes of "
+        "it is wrong. This setting allows all of these breaks, and each needs six kilobytes of "
         "memory."
     )
     raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

@@ -30,8 +30,8 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# A reference contains no account names and only the venue names of its own day, so look for other
-# names in earlier books.
+# A reference contains no account names, and venue names only for its own day. So search the books
+# for all other names.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
@@ -65,7 +65,7 @@ class Scope:
         )
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return the SQL condition that one of these files covers a row. None means any file."""
+        """Return an SQL condition for rows that one of these files covers. None means any file."""
         if files is None and self.is_whole:
             return "true"
         chosen = (
@@ -123,8 +123,8 @@ def _find(
     resolution = Names(field, known, aliases).resolve(name)
     if resolution.id is not None or field not in _NAMES_IN_BOOKS:
         return resolution
-    # Accounts are found by a query, because a book may have a million of them. A venue that the API
-    # does not list tonight may still have a ledger.
+    # Use a query to find accounts, because a book may have a million of them. Search earlier books
+    # too, because a venue that the API does not list tonight may still have a ledger.
     spellings = [fold(spelling) for spelling in (name, *aliases.values())]
     for days in ("=", "<"):
         query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
@@ -175,7 +175,7 @@ def make_covered_rows(
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return the SQL condition for rows of `ledger_named` outside the part that their file covers.
+    """Return an SQL condition for rows of `ledger_named` outside the part that their file covers.
 
     Also return a notice for each file with the number of such rows.
     """
@@ -207,15 +207,15 @@ def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope)
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
-    """Return the SQL query for a book's rows, each at the level of the file that has its key.
+    """Return an SQL query for a book's rows, each at the level of the file that contains its key.
 
     A row that is not in any file stays at the finest level.
     """
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that has its key, so no amount is compared twice. Several
-    # fine rows of the book may add up to the amount of one row in a coarse file.
+    # Each row belongs to the finest level that contains its key, so no amount is compared twice.
+    # Several book rows may add up to the amount of a single row in a coarser file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -232,7 +232,7 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
 
 
 def _has_key(ledger: Ledger, level: Sequence[str], scope: Scope) -> str:
-    """Return the SQL condition that the files at a level cover a book row and have its key."""
+    """Return an SQL condition for book rows whose key is in a file that covers them at a level."""
     fields = ledger.fields
     files = {n for n, source in enumerate(ledger.sources) if (source.fields or fields) == level}
     same = " and ".join(
@@ -272,7 +272,7 @@ def make_ledger_side(
     scope: Scope,
 ) -> KeyResolution:
     """Create `ledger_side`: each key's amount in the ledgers, within their scope."""
-    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows would
+    # Keep the rows in Arrow, because DuckDB can read them there, and a copy of a million rows would
     # need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
     resolved = {
@@ -306,7 +306,7 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
         match = names.resolve(written)
         if match.id is None:
             meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
-            message = f"[tolerance.asset] in recon.toml has an unknown asset{meant}: unused"
+            message = f"[tolerance.asset] in recon.toml is unused: unknown asset{meant}"
             notices.append(Notice("low", message, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
@@ -331,8 +331,9 @@ def _resolve_names(
     reference: Reference,
     config: Config,
 ) -> dict[str, Resolution]:
-    """Resolve each written name of a field, except accounts that the book has as written."""
-    # A book may have a million accounts, and nearly all of them are in the ledger as written.
+    """Resolve all names in a field, except accounts that the book spells the same way."""
+    # A book may have a million accounts, and the ledger spells nearly all of them the same way, so
+    # resolve only the others.
     is_account = field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
     rows = connection.execute(f"select distinct {field} from {LEDGER_ROWS} {unknown} order by 1")
@@ -360,7 +361,7 @@ def _accounts_like(
 ) -> dict[str, tuple[str, ...]]:
     """Return the book accounts that an unknown name may mean.
 
-    Such an account is not in the ledger, or is written there with different case or spaces.
+    Such an account is not in the ledger, or is written there with different capitals or spaces.
     """
     rows = connection.execute(
         "select distinct account from covered_rows where lower(trim(account)) in "
@@ -373,7 +374,7 @@ def _accounts_like(
 def _store_names(
     connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> None:
-    """Create the table `names`: the ID of each written name, by field."""
+    """Create the table `names`, which maps each name in a field to its ID."""
     rows = (
         (field, name, _id_of(name, match), match.id is not None)
         for field, matches in resolved.items()
@@ -388,7 +389,7 @@ def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
 
 
 def _id_of(written: str, match: Resolution | None) -> str:
-    """Return the ID of a written name, or the marked name if the book does not have it."""
+    """Return the ID for a name, or the name with a mark if the book does not have it."""
     if match is None:
         return written
     return match.id if match.id is not None else UNMAPPED + fold(written)
@@ -397,7 +398,7 @@ def _id_of(written: str, match: Resolution | None) -> str:
 def _aliases(
     connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
 ) -> Iterator[Alias]:
-    """Yield a field's names that are not used as written, with their row counts."""
+    """Yield the names in a field that are unknown or read differently, with their row counts."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
     query = (
         f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
@@ -475,11 +476,11 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
             message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: add "
-            message += f"to recon.toml under [alias.{alias.field}] the line {alias_line(alias)}"
+            message += f"this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            message = f"{alias.field} read as {alias.name}, although case or spaces differ, "
+            message = f"{alias.field} read as {alias.name}, although capitals or spaces differ, "
             message += f"in {rows}"
             yield Notice("low", message, "", alias.written[:1000])
