@@ -567,7 +567,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """The state before a run: the previous result, the comments, and queries about earlier breaks.
 
-    `may_open` returns whether a run for this day may reopen a break. A run for the newest day may
+    `may_open` returns whether a run for this day may reopen a break. A run for the latest day may
     reopen any break. For breaks that occurred before this day, `latest_occurrences` returns the
     last occurrence number and the first day ever, by break ID.
     """

@@ -1,1 +1,1 @@
-"""The stored state of a reconciliation: runs, comments, signatures, closed months."""
+"""The stored state of a reconciliation: runs, comments, signatures and closed months."""

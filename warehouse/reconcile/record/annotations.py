@@ -76,11 +76,11 @@ _STATE = """
     )
     where nth = 1
 """
-_ALL = (1 << 62) - 1  # a number above every revision
+_ALL = (1 << 62) - 1  # higher than any revision number
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
-    """Return the value of every field of every break, at a revision or now.
+    """Return all breaks' field values, as of a revision or now.
 
     Engine entries that were later replaced do not count. `without` leaves out all engine entries
     about that day, because a run for that day creates them.
@@ -99,7 +99,7 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
 
 
 def comparable_text(text: str) -> str:
-    """Normalize a string for comparison: uniform line ends and no control characters."""
+    """Normalize a string for comparison: uniform line endings and no control characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(char for char in lines if char >= " " or char in "\n\t").strip()
 
@@ -107,7 +107,7 @@ def comparable_text(text: str) -> str:
 def merge_edits(
     edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break], cannot_accept: str = ""
 ) -> tuple[list[Entry], list[Notice]]:
-    """Return a workbook's new entries, and notices for its reader.
+    """Return the new entries from a workbook, and notices about them.
 
     `breaks` contains the breaks of the workbook's run, which provide the accepted differences. If
     the user who saved the workbook may not accept breaks, `cannot_accept` is the reason.
@@ -120,7 +120,7 @@ def merge_edits(
 
     for break_id, cells in edited.rows.items():
         if break_id not in breaks and break_id not in states.current.breaks:
-            notify("medium", "this folder does not have the break, but its comment was kept")
+            notify("medium", "this folder does not contain the break, but its comment was kept")
         merged = [
             _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
@@ -140,14 +140,14 @@ def merge_edits(
 def _require_reason(
     written: list[Entry], break_id: str, current: State, cannot_accept: str
 ) -> tuple[list[Entry], str]:
-    """Return the entries that may be stored, and the reason if some were refused."""
+    """Return the entries that may be stored, and the reason if some were rejected."""
     after = {field: current.of(break_id, field) for field in SAID}
     after |= {entry.field: entry.value for entry in written}
     accepted = [entry for entry in written if (entry.field, entry.value) == ("status", ACCEPTED)]
     has_reason = any(_is_reason(after[field]) for field in REASONS)
     others = [entry for entry in written if entry not in accepted]
     if accepted and (cannot_accept or not has_reason):
-        why = cannot_accept or "An acceptance needs a reason: write it into Root cause or Comment"
+        why = cannot_accept or "An acceptance needs a reason: write it in Root cause or Comment"
         status = current.of(break_id, "status")
         return others, f"{break_id} was not accepted. {why}. The status is still {status}"
     remaining = [entry for entry in written if entry.field not in REASONS]
@@ -160,7 +160,7 @@ def _require_reason(
 
 
 def _is_reason(text: str) -> bool:
-    """Return whether a text contains a letter or digit, ignoring lines that conflicts added."""
+    """Return whether a string contains a letter or digit, ignoring lines added by conflicts."""
     return any(char.isalnum() for char in text.partition(_ALSO.strip())[0])
 
 
@@ -170,7 +170,7 @@ def _conflict_words(
     """Yield messages about cells whose content could not be stored in their own field."""
     twice = [conflict.line for conflict in conflicts if not conflict.invalid_status]
     if twice:
-        yield "two people wrote different texts, and the comment has both: " + "; ".join(twice)
+        yield "two people wrote different texts, and the comment contains both: " + "; ".join(twice)
     for conflict in conflicts:
         if conflict.invalid_status:
             yield (
@@ -183,11 +183,11 @@ def _conflict_words(
 def _merge_field(
     break_id: str, field: str, text: str, states: MergeStates
 ) -> Entry | EditConflict | None:
-    """Merge one cell. Return an entry if the text is new, a conflict, or None if it is unchanged.
+    """Merge one cell. Return a new entry, a conflict, or None if the cell is unchanged.
 
     This is a three-way merge, as for versions of a file:
 
-    - If the cell has the text that the workbook showed, nobody edited it.
+    - If the cell still contains the text that the workbook showed, nobody edited it.
     - If the cell differs, and the current state still equals the base, the text is new.
     - If the cell and the current state both differ, two people edited it. Both texts are kept.
     """
@@ -218,7 +218,7 @@ def _merge_field(
 def _with_conflicts(
     written: list[Entry], break_id: str, current: State, conflicts: Sequence[EditConflict]
 ) -> list[Entry]:
-    """Add the conflicts to the comment, so that both people's texts are kept."""
+    """Add the conflicts to the comment, so that both people's edits are kept."""
     comment = next(
         (entry.value for entry in written if entry.field == "comment"),
         current.of(break_id, "comment"),
@@ -281,7 +281,7 @@ def read_comments(
 
 
 def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
-    """Yield the notices about workbooks that this day's runs read."""
+    """Yield the notices about workbooks that were read by this day's runs."""
     for annotation in record.annotations:
         if annotation.read_for == day.isoformat():
             yield from annotation.notices
@@ -290,8 +290,8 @@ def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
 def history(record: Record, day: date) -> History:
     """Return the result before a run, and people's decisions.
 
-    A run for the newest day may reopen any break. A run for an earlier day only repeats its
-    earlier entries.
+    A run for the latest day may reopen any break. A run for an earlier day only repeats its earlier
+    entries.
     """
     comments, in_force = state(record, without=day), state(record)
     is_newest = record.is_newest(day)
@@ -334,7 +334,7 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
 
 
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Copy entries from an earlier break ID to the new ID, for fields without an entry there.
+    """Copy entries from a break's earlier ID to its new ID, unless the new ID has such entries.
 
     `ids` limits the new IDs. None means all of them.
     """

@@ -1,4 +1,4 @@
-"""The archive of files that runs read: ledgers and recon.toml, each stored once under its SHA-256.
+"""The archive of files read by runs: ledgers and recon.toml, each stored once under its SHA-256.
 
 Only `close` deletes files: ledgers that are in a closed month's pack and were not used for any day
 in the last `keep_days` days (see recon.toml).
@@ -52,9 +52,8 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
     """Return the settings for a day.
 
-    The newest day has the present settings. If a past day is run again, it keeps the settings from
-    the time when it was the newest day, and its workbook lists the differences from the present
-    settings.
+    The latest day uses the current settings. A past day that is run again uses the settings from
+    when it was the latest day, and its workbook lists the differences from the current settings.
     """
     before = record.result(day)
     if before is None or record.is_newest(day):
@@ -65,7 +64,7 @@ def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> D
 
 
 def settings_changes(record: Record, config: Config, day: date) -> Iterator[Notice]:
-    """Yield a notice if the present settings differ from a past day's settings."""
+    """Yield a notice if the current settings differ from a past day's settings."""
     then = settings_of_day(record, config, day, "")
     if then.digest == config.digest and then.words in (None, config.words):
         return

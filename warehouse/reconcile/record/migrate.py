@@ -77,7 +77,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     days = _optional(root / "read.json", dict[str, str], {})
     rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
     tables.insert(connection, "ledgers_read", rows)
-    # Skip the empty digest of the engine's own entries.
+    # Skip the engine's own entries, which have an empty digest.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
     tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 
@@ -112,7 +112,7 @@ def _carry(connection: sqlite3.Connection, no: int, episodes: dict[str, tuple[in
 
 
 def with_present_ages(result: Run) -> Run:
-    """Recalculate ages, so that they count from the first day of the present occurrence.
+    """Recalculate ages, so that they count from the first day of the current occurrence.
 
     In older results, ages count from the first day of the first occurrence.
     """

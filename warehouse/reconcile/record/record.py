@@ -36,7 +36,7 @@ _Value = TypeVar("_Value")
 
 
 class DayFiles(NamedTuple):
-    """The files that a run writes for a day: workbook, all positions (Parquet) and breaks (CSV)."""
+    """The files that a run writes for a day: workbook, positions (Parquet) and breaks (CSV)."""
 
     workbook: Path
     positions: Path
@@ -67,7 +67,7 @@ class RecordTable(Generic[tables.Numbered]):
 
 
 class Record:
-    """The folder `<home>/reconcile`: its files, and the state in `record.db`.
+    """The folder `<home>/reconcile`, with its files and the state in `record.db`.
 
     Every method raises `NotReconciled` if the database is damaged, locked by another writer, or
     written by a newer nightbook. Opening a home from an older nightbook, which kept JSON files,
@@ -88,7 +88,7 @@ class Record:
         self._cache: dict[object, Any] = {}
 
     def make(self) -> None:
-        """Create the folders that people use."""
+        """Create the inbox and the output folder."""
         make_directory(self.inbox)
         make_directory(self.out)
 
@@ -103,7 +103,7 @@ class Record:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Store everything in the block at once, or nothing if the block raises. Can be nested."""
+        """Commit all changes in the block at once, or none if the block raises. Can be nested."""
         if self._transaction is not None:
             yield self._transaction
             return
@@ -148,7 +148,7 @@ class Record:
         return value
 
     def forget(self, name: object) -> None:
-        """Drop a cached value, so that the next `read_once` reads it again."""
+        """Drop a cached value, so that `read_once` reads it from the database next time."""
         self._cache.pop(name, None)
 
     @contextmanager
@@ -160,7 +160,7 @@ class Record:
                 raise self._unreadable(error) from error
             raise NotReconciled(
                 f"{self.database} has been in use by another command for more than {WAIT} s. "
-                "Nothing was changed. Run this command again when the other command has ended."
+                "Nothing was changed. Run this command again when the other command has finished."
             ) from error
         except (sqlite3.Error, msgspec.ValidationError, msgspec.DecodeError) as error:
             raise self._unreadable(error) from error
@@ -179,7 +179,7 @@ class Record:
             self._migrate()
         if not self.database.exists():
             return _empty()
-        # If a killed writer left a journal, it must be rolled back, which needs write permission.
+        # If a killed writer left a journal, SQLite must roll it back, which needs write permission.
         may_write = os.access(self.database, os.W_OK) and os.access(self.root, os.W_OK)
         connection = _connect(self.database, "rw" if may_write else "ro")
         if not self._version(connection):
@@ -217,13 +217,13 @@ class Record:
         if version > VERSION:
             connection.close()
             raise NotReconciled(
-                f"{self.database} was written by a newer nightbook (version {version}, and this "
+                f"{self.database} was written by a newer nightbook (version {version}, but this "
                 f"one reads version {VERSION}). Nothing was changed. Use the newer nightbook."
             )
         return int(version)
 
     def _import_into_memory(self) -> sqlite3.Connection:
-        """Import an older home's state into memory, because this user may not migrate it."""
+        """Import an older home's state into memory, because this user cannot migrate it."""
         connection = _empty()
         migrate.import_folder(self.root, connection)
         return connection
@@ -240,7 +240,7 @@ class Record:
                 os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
                 with closing(_connect(aside, "rw")) as connection:
                     _create_tables(connection)
-                    # The runs in a pack refer to runs of the previous month, which are not in the
+                    # The runs in a pack refer to runs from the previous month, which are not in the
                     # pack.
                     connection.execute("pragma foreign_keys = off")
                     connection.execute("begin immediate")
@@ -270,15 +270,15 @@ class Record:
         return self._runs("where day = ? order by day_no", day)
 
     def result(self, day: date) -> Run | None:
-        """Return the newest result for a day."""
+        """Return the latest result for a day."""
         return self._first("where day = ? order by day_no desc", day)
 
     def result_of(self, run_id: str) -> Run | None:
-        """Return the newest stored result that has this run ID."""
+        """Return the latest stored result with this run ID."""
         return self._first("where run_id = ? order by day desc, day_no desc", run_id)
 
     def result_before(self, day: date) -> Run | None:
-        """Return the newest result for the last reconciled day before `day`."""
+        """Return the latest result for the last reconciled day before `day`."""
         return self._first("where day < ? order by day desc, day_no desc", day)
 
     def _first(self, condition: str, value: object) -> Run | None:
@@ -291,7 +291,7 @@ class Record:
         ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Map break IDs to the last occurrence before a day, and to the day of the first one."""
+        """Map break IDs to the last occurrence before a day, and to the first day ever."""
         with self.open_for_queries() as connection:
             prior = _prior_run(connection, before)
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
@@ -299,8 +299,8 @@ class Record:
     def add_result(self, result: Run) -> Run:
         """Store a run's result and return it.
 
-        If the day's newest result has the same run ID, the new one replaces it, because it is the
-        same result computed a second time.
+        If the day's latest result has the same run ID, the new result replaces it, because it is
+        the same result computed a second time.
         """
         newest = "select no, day_no, run_id from runs where day = ? order by day_no desc limit 1"
         with self.transaction() as connection:
@@ -337,7 +337,7 @@ class Record:
         return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Store the first day for which each of these ledgers was read."""
+        """Store the day as each ledger's first day, unless an earlier day is stored."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
@@ -357,7 +357,7 @@ class Record:
             connection.executemany("insert or ignore into workbooks_seen values (?)", rows)
 
     def imprint(self, identity: str) -> bytes | None:
-        """Return the compressed imprint with this identity, or None if there is none."""
+        """Return the compressed imprint with this identity, or None if it is not stored."""
         with self.open_for_queries() as connection:
             sql = "select content from imprints where identity = ?"
             row = connection.execute(sql, [identity]).fetchone()
@@ -386,7 +386,7 @@ class Record:
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
-    """Return the number of the newest run for the last reconciled day before `day`."""
+    """Return the number of the latest run for the last reconciled day before `day`."""
     sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
     rows = tables.select(connection, sql, day)
     return rows[0]["no"] if rows else None
@@ -410,7 +410,7 @@ def _empty() -> sqlite3.Connection:
 
 @cache
 def _columns() -> dict[tuple[str, str], str]:
-    """Return the declaration of each column in `schema.sql`, by table and name."""
+    """Return each column's declaration in `schema.sql`, by table and name."""
     with closing(_empty()) as connection:
         return {
             (table, name): f"{name} {kind}{' not null' * required} default {default or 'null'}"
@@ -419,20 +419,20 @@ def _columns() -> dict[tuple[str, str], str]:
 
 
 def _missing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return the tables and names of the columns that an older database does not have yet."""
+    """Return the columns that an older database lacks, by table and name."""
     present = {(table, name) for table, name, *_ in connection.execute(_DECLARED)}
     return [column for column in _columns() if column not in present]
 
 
 def _add_missing(connection: sqlite3.Connection) -> None:
-    """Add the columns that a newer `schema.sql` has, with their default values.
+    """Add the columns that are new in `schema.sql`, with their default values.
 
-    Any other change of the schema needs a new `VERSION` and its own migration.
+    Any other schema change needs a new `VERSION` and its own migration.
     """
     if not _missing(connection):
         return
     connection.execute("begin immediate")
-    # Search again, because another command may have added the columns in the meantime.
+    # Check again, because another command may have added the columns in the meantime.
     for table, name in _missing(connection):
         connection.execute(f"alter table {table} add column {_columns()[table, name]}")
     connection.execute("commit")

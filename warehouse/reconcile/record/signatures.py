@@ -40,7 +40,7 @@ def sign(
     source: str = "",
     sha256: str = "",
 ) -> Signature:
-    """Sign a result. `entered_by` is the user who typed it, in the workbook `source` or a terminal.
+    """Sign a result. `entered_by` typed the signature, in the workbook `source` or a terminal.
 
     Raises `NotReconciled` if the role is unknown, the person does not have it, the name is empty,
     nothing was compared, or the person has already signed in another role (ignoring case and
@@ -74,14 +74,14 @@ def sign(
 def _refusals(
     run: Run, signature: Signature, others: list[Signature], settings: CloseSettings
 ) -> Iterator[str]:
-    """Yield the reasons to refuse a signature. `others` are the signatures in other roles."""
+    """Yield the reasons to reject a signature. `others` are the signatures in other roles."""
     role, who = signature.role, signature.who
     if role not in ROLES or not fold(who):
-        yield f"{role!r} by {who!r} is not a signature: expected {', '.join(ROLES)} and a name."
+        yield f"{role!r} by {who!r} is not valid: expected one of {', '.join(ROLES)}, and a name."
     if not run.position_count:
         yield (
-            f"Run {run.run_id} of {run.day} did not compare any position, so there is nothing to "
-            "sign. To see which part of the book its ledgers cover, run nightbook reconcile status."
+            f"Run {run.run_id} of {run.day} did not compare any positions, so there is nothing to "
+            "sign. To see the part of the book its ledgers cover, run nightbook reconcile status."
         )
     if not settings.may_sign(role, who):
         roles = ", ".join(settings.roles_of(who)) or "no role"
@@ -102,7 +102,7 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
     who, entered_by = signature.who, signature.entered_by or signature.who
     if signature.source and entered_by == signature.source:
         yield (
-            f"{signature.source} does not say who saved it. With [roles] in recon.toml, the "
+            f"{signature.source} does not say who saved it. If recon.toml has [roles], the "
             f"signature of {who} in such a file is not accepted. Enter your name in the settings "
             "of the spreadsheet program and save again, or use nightbook reconcile sign."
         )
@@ -113,7 +113,7 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
         }:
             yield (
                 f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
-                f"the result is already {signed.description}. With [roles] in recon.toml, nobody "
+                f"the result is already {signed.description}. If recon.toml has [roles], nobody "
                 f"may take part in two signatures on the same result. Let {who} sign."
             )
 
@@ -145,7 +145,7 @@ def why_not_accept(
 def take_signatures(
     record: Record, workbook: WorkbookEdits, settings: CloseSettings
 ) -> list[Notice]:
-    """Store the signatures in a workbook for its result. Return notices about refusals."""
+    """Store a workbook's signatures on its result. Return notices about rejected signatures."""
     run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:

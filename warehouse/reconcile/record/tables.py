@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# Column names, for fields that have a different name in the table.
+# Column names for fields that are named differently in the table.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -71,7 +71,7 @@ def _insertion(verb: str, table: str, row: Row) -> str:
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
-    """Return all rows of a query. The read lock is released when the function returns."""
+    """Return all rows from a query at once, so that the read lock is released."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, map(_from_sqlite, row), strict=True)) for row in cursor.fetchall()]
@@ -100,7 +100,7 @@ def to_json(value: object) -> str:
 
 
 def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
-    """Convert a record to a row: its fields by column name."""
+    """Convert a record to a row, with its fields keyed by column name."""
     columns = _RENAMED.get(table, {})
     values = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
     return {
@@ -109,7 +109,7 @@ def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
 
 
 def _fields(row: Row, table: str) -> Row:
-    """Convert a row to a record's fields by name. Columns without a field are ignored later."""
+    """Convert a row to a record's fields. Columns without a field are ignored later."""
     names = {column: name for name, column in _RENAMED.get(table, {}).items()}
     return {
         names.get(column, column): msgspec.json.decode(value)
@@ -147,13 +147,13 @@ def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
 
 
 def break_fields(row: Row) -> Row:
-    """Convert a row to the fields of a break."""
+    """Convert a row to a break's fields."""
     key = [row[name] for name in FIELDS if row[name] is not None]
     return _fields(row, "breaks") | {"key": key}
 
 
 def read_run(connection: sqlite3.Connection, row: Row) -> Run:
-    """Read the run that belongs to a row of `runs`."""
+    """Load a run from its row in `runs`."""
     fields = _fields(row, "runs") | msgspec.json.decode(row["shown"]) | {"no": row["day_no"]}
     ordered = "select * from breaks where run_no = ? order by state, place"
     breaks = _group(select(connection, ordered, row["no"]), "state")
@@ -177,7 +177,7 @@ def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
 def latest_occurrences(
     connection: sqlite3.Connection, run_no: int, ids: Collection[str]
 ) -> dict[str, tuple[int, str]]:
-    """Return each break's last occurrence up to a run, and the first day of its first occurrence.
+    """Return each break's last occurrence up to a run, and the day on which it first occurred.
 
     Breaks that never occurred are left out.
     """
@@ -203,7 +203,7 @@ def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
 
 
 def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> None:
-    """Store a record that already has its number, and the record's parts."""
+    """Store a record and its parts. The record must already have a number."""
     parts = ("entries", "notices", "replaces", "days")
     table, no = NUMBERED_TABLES[type(record)], record.no
     insert(connection, table, [_row(record, table, parts)])
@@ -253,8 +253,8 @@ def _add_parts(
         row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
-# The tables in a pack. Each has an order for its rows, and a condition if only the rows of certain
-# days are exported.
+# The tables in a pack, each with the order of its rows. If only the rows for certain days are
+# exported, a condition selects them.
 _OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
 _EXPORTED = {
     "runs": "where day between ?1 and ?2 order by no",
@@ -285,8 +285,8 @@ def export(
 def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[Row]]) -> None:
     """Fill empty tables with exported rows. `read` returns the rows for a table name.
 
-    Rows of an older nightbook may lack columns that have a default value. Raises `ValueError` if
-    the rows do not have the table's columns for another reason.
+    Rows from an older nightbook may lack columns that have a default value. Raises `ValueError` if
+    the rows differ from the table's columns in any other way.
     """
     for table in _EXPORTED:
         columns = select(connection, f"pragma table_info({table})")

@@ -26,7 +26,7 @@ from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
-# Columns with the counts by age band, in the order of `AGE_BANDS`.
+# Columns that count breaks by age band, in the order of `AGE_BANDS`.
 _BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
 _OPEN = f"status <> '{ACCEPTED}'"
 _COUNTS = (
@@ -63,7 +63,7 @@ _SIGNATURES = """
 
 
 class NightTrend(NamedTuple):
-    """A night's open breaks, including those not compared: counts by age band and by owner.
+    """A night's open breaks by age band and by owner, including breaks that were not compared.
 
     Breaks without an owner are counted under an empty name.
     """
@@ -89,7 +89,7 @@ def trends(record: Record, days: Sequence[date]) -> list[NightTrend]:
 
 
 def ledgers_by_day(record: Record) -> dict[str, date]:
-    """Map the digest of each ledger that was ever read to the last day that used it."""
+    """Map every ledger's digest to the last day that used the ledger."""
     rows = record.select(
         "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
     )
@@ -97,7 +97,7 @@ def ledgers_by_day(record: Record) -> dict[str, date]:
 
 
 def ops_rows(record: Record) -> Rows:
-    """Return rows for the tables in `warehouse.contract.reconciliation`, by table name.
+    """Return the rows for the tables in `warehouse.contract.reconciliation`, by table name.
 
     Raises `NotReconciled` if the stored state cannot be read.
     """
@@ -115,7 +115,7 @@ def ops_rows(record: Record) -> Rows:
         raise
     except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
-            f"The state of the reconciliation in {record.root} cannot be read "
+            f"The reconciliation record in {record.root} cannot be read "
             f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and its related tables stay "
             "as they were, and the book is not affected. Restore that folder from the backup."
         ) from error
@@ -264,7 +264,7 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
     if not lines:
         raise NotReconciled(
             f"No break has ever had the ID {break_id!r}. `nightbook reconcile status` lists the "
-            "breaks of the newest result. Nothing was changed."
+            "breaks in the latest result. Nothing was changed."
         )
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
 

@@ -330,7 +330,7 @@ def test_comparing_nothing_is_never_green(desk: Desk) -> None:
     standing = service.status(desk.folder.root).run
     assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
     with pytest.raises(
-        NotReconciled, match="did not compare any position, so there is nothing to sign"
+        NotReconciled, match="did not compare any positions, so there is nothing to sign"
     ):
         service.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
 
