@@ -58,7 +58,7 @@ class CloseSettings:
         return next((role for role in reversed(ROLES) if role in self.roles), "")
 
     def why_not_close(self, who: str) -> str:
-        """Return why a person may not close or restate, or an empty string if they may."""
+        """Return the reason why a person may not close or restate, or an empty string."""
         role = self.closing_role
         if not role or self.may_sign(role, who):
             return ""
@@ -104,7 +104,7 @@ TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings. `digest` is the SHA-256 of the file as it was read.
+    """All settings in recon.toml. `digest` is the file's SHA-256 at the time of reading.
 
     `limit` is the share of an asset that settings may forgive, and `limit_in_all` limits the mean
     of these shares over all assets. `inbox` has `unused` or `ledger` by file name or name pattern.
@@ -169,8 +169,8 @@ def parse_config(content: bytes, path: Path) -> Config:
         raise NotReconciled(
             f"{path.name} is not valid TOML: {error}. Nothing was reconciled. Correct that line."
         ) from error
-    # After a table, TOML does not allow settings for the whole file, so lines pasted at the end
-    # have them in the table [settings].
+    # TOML does not allow top-level settings after a table, so lines pasted at the end of the file
+    # use the table [settings].
     complaints: list[str] = []
     of_whole = TomlTable(words, complaints).table("settings").values
     words.pop("settings", None)
@@ -238,7 +238,7 @@ def _level(file: TomlTable) -> tuple[str, ...] | None:
 
 
 def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
-    """Return the ledgers from other days that are used for a day."""
+    """Return the ledgers from other days that a day uses."""
     names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
     if all(word == "used" for word in names.values()):
         return frozenset(names)

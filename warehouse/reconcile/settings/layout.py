@@ -38,7 +38,7 @@ def family(name: str) -> str:
 
 
 def name_pattern(name: str) -> str:
-    """Return a file name's pattern for recon.toml. The pattern matches any date."""
+    """Turn a file name into a pattern for recon.toml that matches any date."""
     return _DAY_FIRST.sub("*", _DAY.sub("*", glob.escape(name)))
 
 
@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The treatment of digits that are not kept. Calculated amounts may also be off by one unit."""
+    """The method for dropping digits. Calculated amounts may also be off by one unit."""
 
     NEAREST = ""
     CUT_OFF = "cut off"
@@ -71,7 +71,7 @@ class Precision:
 
     @property
     def notation(self) -> str:
-        """The notation in recon.toml, like `8 decimals, cut off`."""
+        """The precision as written in recon.toml, like `8 decimals, cut off`."""
         if self.kept is Kept.DOUBLES:
             return "doubles"
         unit = f"{self.number} {self.kept.value}{'' if self.number == 1 else 's'}"
@@ -79,7 +79,7 @@ class Precision:
 
 
 def precision_of(table: TomlTable, name: str) -> Precision | None:
-    """Return the precision in a table, or None if the table has none."""
+    """Return the precision set in a table, or None if it is not set."""
     words = table.choice(name)
     if not words:
         return None
@@ -124,7 +124,7 @@ _MARKS = ("CR", "DR")
 _JOINED = (
     "unused",
     "positive_words",
-)  # settings that answers to questions extend, but do not replace
+)  # answers to questions extend these settings instead of replacing them
 
 
 class Decimals(Enum):
@@ -141,13 +141,13 @@ class Shape:
     `columns` has the title of each field, or "" if no column has this field. The cells under
     `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words
     for a negative amount. `unit_column` has each amount's unit, and `unit_words` has each unit's
-    factor. `keep_rows` and `skip_rows` have, by column, the words in rows that are used or left
-    out. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields that
-    a line with only a name sets for the lines below it. `columns_are` is the field whose values are
-    the titles of several amount columns, and `label_columns` lists these columns. `keeps` is the
-    amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
-    positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
-    the characters around its names.
+    factor. `keep_rows` and `skip_rows` contain, by column, the words in rows to use and in rows to
+    skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
+    that a line with only a name sets for the lines below it. `columns_are` is the field whose
+    values are the titles of several amount columns, and `label_columns` lists these columns.
+    `keeps` is the amounts' precision. `footnotes` are marks after amounts and names.
+    `column_starts` are the positions, counted from 1, where columns separated by spaces begin.
+    `spellings` have, by field, the characters around its names.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class Shape:
 
     @property
     def negative_word(self) -> str:
-        """CR or DR, if this mark makes the amount next to it negative."""
+        """The mark next to a negative amount, CR or DR, or an empty string if it is not set."""
         return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
 
     @property
@@ -190,7 +190,7 @@ class Shape:
         return tuple({**self.keep_rows, **self.skip_rows})
 
     def over(self, other: "Shape") -> "Shape":
-        """Return the other shape, overridden by the settings of this shape."""
+        """Return a copy of the other shape, overridden by this shape's settings."""
         answers = {
             setting.name: value
             for setting in fields(self)
@@ -229,7 +229,7 @@ _SILENT = Shape()
 
 
 def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Parse the shape in a table, which may assign columns to the fields in `dimensions`."""
+    """Parse a table's shape. The table may assign columns to the fields in `dimensions`."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
     amounts = table.texts("amount") or ()
     columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}
@@ -266,7 +266,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
 
 
 def _spellings(table: TomlTable) -> Mapping[str, str]:
-    """Return the spelling of each field's names, like `{} Curncy`."""
+    """Return how each field's names are spelled, for example `{} Curncy`."""
     texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
     wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
     table.complaints.extend(
@@ -278,7 +278,7 @@ def _spellings(table: TomlTable) -> Mapping[str, str]:
 
 
 def _negative_words(table: TomlTable) -> tuple[str, ...]:
-    """Return the words for a negative amount. A sign column may have any words."""
+    """Return the words for a negative amount. A sign column may contain any words."""
     words = table.texts("negative_word") or ()
     wrong = [word for word in words if word.casefold() not in NEGATIVE_WORDS]
     if not wrong or table.values.get("sign"):
@@ -304,7 +304,7 @@ def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
 
 
 def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
-    """Return, by title, the words in rows that are used or left out. No word may be in both."""
+    """Return the words in one setting, by column title. No word may be in the `other` setting."""
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
@@ -316,7 +316,7 @@ def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
 
 
 def _unit(table: TomlTable) -> Decimal | None:
-    """Return the factor for all amounts, which is set as a word or as a number in a string."""
+    """Return the factor for all amounts. It is set as a word, or as a number in a string."""
     if "unit" not in table.values:
         return None
     value = table.values["unit"]
@@ -327,7 +327,7 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-ALL = "*"  # marks a file that covers all names of a field
+ALL = "*"  # means that a file covers all names in a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

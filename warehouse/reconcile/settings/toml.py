@@ -13,7 +13,7 @@ from warehouse.exact import exact
 _LARGEST = 200  # largest power of ten in an amount, the same as for amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
-_ANSWERED = ("ledger.", "file.", "settings")  # the kinds of tables in the answers to questions
+_ANSWERED = ("ledger.", "file.", "settings")  # the kinds of tables that an answer may contain
 _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 
@@ -39,9 +39,9 @@ def heading(kind: str, name: str) -> str:
 
 
 def join_tables(text: str) -> str:
-    """Merge repeated tables, by moving their lines below the first heading of the table."""
-    # Each answer begins with the heading of its table. Two pasted answers may repeat a heading,
-    # which TOML does not allow. If a question has two answers, the later one counts.
+    """Merge repeated tables by moving all their lines below the table's first heading."""
+    # Each pasted answer begins with its table's heading. Two answers may repeat a heading, which
+    # TOML does not allow. If a question has two answers, the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.split("\n"):  # splitlines() would also split at U+2028 in a name
@@ -57,7 +57,7 @@ def join_tables(text: str) -> str:
 
 
 def _is_same_key(line: str, name: str) -> bool:
-    """Return whether a line is a setting with this name, and not the start of a longer setting."""
+    """Return whether a line is a complete setting with this name, not the start of a longer one."""
     key = _KEY.match(line)
     return key is not None and key[1] == name and line.count("[") == line.count("]")
 
@@ -80,7 +80,7 @@ class TomlTable:
         return TomlTable(value, self.complaints, place)
 
     def tables(self, name: str) -> Iterator[tuple[str, "TomlTable"]]:
-        """Yield the name and the content of each table within the table `name`."""
+        """Yield the name and content of each table nested in the table `name`."""
         table = self.table(name)
         yield from ((key, table.table(key)) for key in table.values)
 
@@ -111,7 +111,7 @@ class TomlTable:
         return self.values.get(name, default)
 
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
-        """Return a setting that is a string. If `allowed` is given, it must be one of them."""
+        """Return a string setting. If `allowed` is given, the string must be one of these."""
 
         def is_valid(value: object) -> bool:
             return isinstance(value, str) and (not allowed or value in allowed)
@@ -140,7 +140,7 @@ class TomlTable:
         return bool(self._validate(name, default, lambda value: isinstance(value, bool), expected))
 
     def count(self, name: str, default: int) -> int:
-        """Return a whole number that is not negative."""
+        """Return a non-negative whole number."""
 
         def is_valid(value: object) -> bool:
             return type(value) is int and value >= 0
@@ -157,7 +157,7 @@ class TomlTable:
         return tuple(self._validate(name, [], is_valid, "a list of increasing whole numbers"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
-        """Return a number that is not negative. It is a string, because TOML numbers are floats."""
+        """Return a non-negative number, written as a string because TOML numbers are floats."""
 
         def is_valid(value: object) -> bool:
             with contextlib.suppress(ArithmeticError):
