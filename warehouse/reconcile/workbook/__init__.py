@@ -1,1 +1,1 @@
-"""The workbook of a reconciliation, which is written, read back and verified here."""
+"""Reconciliation workbooks: writing them, reading them back and verifying them."""

@@ -22,9 +22,9 @@ ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evid
 TRAIL = "Audit trail"
 
 # Increase this number if a title or text in workbooks or packs changes. An older workbook is
-# compared by the titles of its own version, and the pages of an older pack are not rendered.
+# compared by its own version's titles, and an older pack's pages are not rendered.
 WORDING = 4
-HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
+HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
 
 
 class TrendNight(NamedTuple):

@@ -88,8 +88,8 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     except UNREADABLE:
         who = stated = None
     name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
-    # The time in the file may be missing, or may still be the time when we wrote the file. In the
-    # latter case, the modification time on disk is later.
+    # The file may contain no timestamp, or still the one from when we wrote the file. So use the
+    # modification time on disk if it is later.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     with suppress(ValueError):
         time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")
@@ -104,7 +104,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     Raises `NotReconciled` if a file cannot be read but may be one of our workbooks.
     """
     try:
-        # Ledgers do not contain `run_id`, so they are not read here. The sheets of all positions
+        # Ledgers do not contain `run_id`, so they are not read here. The sheets with all positions
         # are opened to detect damage, but not read, because nobody fills them in.
         book = read_workbook(path, content, marker=b"run_id", skipped=POSITIONS)
     except NotASpreadsheet:

@@ -1,4 +1,4 @@
-"""A workbook's cells in a comparable form, which does not depend on the program that saved them.
+"""A workbook's cells in a comparable form that is independent of the program that saved it.
 
 The imprint of a workbook is stored when the workbook is written, so that any copy can be compared
 with it. It contains every sheet except the long table of all positions. The Parquet file next to
@@ -34,7 +34,7 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 # The titles that identify the table of all positions.
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
 _MOST_BYTES = 1 << 30  # limit for the size of an unpacked imprint
-_LEVEL = 3  # level 3 takes a fifth of the time that level 9 takes, for 10 % more bytes
+_LEVEL = 3  # level 3 takes a fifth of level 9's time, and its output is 10 % larger
 _HEADER_ROWS = 60  # more rows than people ever add above a header
 _BATCH = 16_384
 
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell without characters that programs do not preserve. `text` is the original string."""
+    """A cell's text, reduced to the characters that programs preserve. `text` is the original."""
 
     __slots__ = ("text",)
     text: str
@@ -67,7 +67,7 @@ class Cell(str):
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove the same characters as `Cell` does, from a column of strings."""
+    """Remove the same characters from a column of strings as `Cell` does."""
     for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             column = pc.replace_substring_regex(column, pattern, text)
@@ -76,7 +76,7 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, slots=True)
 class SheetImprint:
-    """One sheet: its rows of cells, and in XLSX files its formulas by zero-based row and column."""
+    """One sheet: its rows and, for XLSX files, its formulas by zero-based row and column."""
 
     rows: Sequence[Sequence[str]]
     formulas: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -89,14 +89,14 @@ class SheetImprint:
 
 
 class _StoredSheet(msgspec.Struct, frozen=True):
-    """One sheet as it is stored. Each formula is listed after its row and its column."""
+    """One sheet as stored. Each formula is listed with its row and column index."""
 
     rows: list[list[str]]
     formulas: list[tuple[int, int, str]]
 
 
 class TableHeader(NamedTuple):
-    """The row index of a table's header, and the `title_key` of each of its titles."""
+    """A table's header: its row index and the `title_key` of each title."""
 
     row: int
     titles: list[str]
@@ -117,7 +117,7 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
     return None
 
 
-# Attributes shown in a workbook. The digest includes their names as well as their values.
+# The attributes that a workbook shows. The digest includes their names as well as their values.
 _OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
 _OF_CONTENT = "aliases rolled signatures void names listed over_time"
 
@@ -139,7 +139,7 @@ def identity(content: WorkbookContent) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Notice):
-        return msgspec.to_builtins(value)  # earlier digests used the field names of the JSON files
+        return msgspec.to_builtins(value)  # use the JSON field names, as earlier digests did
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
@@ -191,7 +191,7 @@ def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
 
 
 def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
-    """Yield the sheets of all positions with their names.
+    """Yield the name and the sheet for each sheet of the table of all positions.
 
     Raises `CalamineError` if a sheet cannot be read.
     """
@@ -205,7 +205,7 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                # Skip the sheets of positions, because calamine takes long to open a million rows.
+                # Skip the position sheets, because calamine is slow to open a million rows.
                 continue
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
@@ -216,7 +216,7 @@ def _open_sheets(
 def read_columns(
     sheet: python_calamine.CalamineSheet, header: TableHeader, titles: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield batches of the columns below a header, as strings. Missing columns are blank."""
+    """Yield a table's columns as strings, in batches. Missing columns are blank."""
     places = {t: header.titles.index(k) for t in titles if (k := title_key(t)) in header.titles}
     rows = islice(sheet.iter_rows(), header.row + 1, None)
     while batch := list(islice(rows, _BATCH)):
@@ -266,7 +266,7 @@ def normal_form(formula: str, *, keep_cells: bool = False) -> str:
 
 
 def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:
-    """Return an XLSX file's formulas by sheet. Other formats give no formulas."""
+    """Return an XLSX file's formulas by sheet, or an empty mapping for other formats."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {

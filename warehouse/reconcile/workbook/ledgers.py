@@ -22,20 +22,20 @@ from warehouse.storage.layout import written_aside
 _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
 _HELP = """
-Write the amount of your ledger next to each key, as a number or as text. Add rows for positions \
+Write your ledger's amount next to each key, as a number or as text. Add rows for positions \
 that the book does not have. You may add your own columns.
 A number cell keeps 15 digits. An amount with more digits matches as "Ledger precision", which is \
 not a break. If you write it as text (with an apostrophe before it), all of its digits are compared.
 A blank amount is not a zero. Its row is rejected, unless recon.toml says blank = "skip". If the \
 amount is zero, write 0 or delete the row. A key that is not in the ledger and is 0 in the book is \
 matched.
-Save it under any name in the folder inbox next to recon.toml, as xlsx, ods or CSV. A date in the \
-name, like ledger-2026-11-20.xlsx, is the day of the ledger. Then run: nightbook reconcile run
+Save it under any name in the inbox folder next to recon.toml, as xlsx, ods or CSV. A date in the \
+name, as in ledger-2026-11-20.xlsx, is the ledger's day. Then run: nightbook reconcile run
 """.strip().splitlines()
 
 
 def write_template(source: OpenBook, path: Path) -> int:
-    """Write the template, and return the number of its keys."""
+    """Write the template, and return the number of keys."""
     keys = list(book.amounts_of(source.connection, source.day, LEDGER_FIELDS))
     rows = sorted(_template_rows(keys, book.read_reference(source, 0)))
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
@@ -90,7 +90,7 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-_LEAST_DIGITS = 6  # people do not notice an error in an amount with fewer digits
+_LEAST_DIGITS = 6  # people would not notice an error in a shorter amount
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
@@ -110,7 +110,7 @@ class PlantedError(Enum):
 
 
 def plant(source: OpenBook) -> dict[Key, PlantedError]:
-    """Choose rows of a book for the errors: for each kind, the first row that suits it."""
+    """Choose a row in the book for each kind of error: the first row that suits it."""
     before = book.amounts_before(source, LEDGER_FIELDS)
     kinds = list(_ERRORS)
     planted: dict[Key, PlantedError] = {}

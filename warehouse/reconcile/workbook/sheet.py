@@ -31,7 +31,7 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # maximum number of digits before the decimal point for which a column has room
+_MOST_WHOLE = 15  # maximum number of digits before the decimal point that fit in a column
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
 # maximum number of characters to wrap, because more would not fit in the tallest row
 _MOST_CHARACTERS = 2000
@@ -39,7 +39,7 @@ _MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
 MOST_SHOWN = 20  # maximum number of digits to show, because more would make the column too wide
 
-# Character widths in Arial, in the unit of column widths.
+# Character widths in Arial, in the units of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
 LETTERS = 1.15  # characters of text per unit of column width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
@@ -59,7 +59,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column: its title, its width in characters, and its kind of cell.
+    """A column's title, width in characters, and kind of cells.
 
     The kinds are `text`, `exact`, `amount`, `count`, and `yellow` for cells that people fill in.
     """
@@ -125,8 +125,8 @@ class SheetWriter:
     ) -> None:
         """Set the widths of amount columns, starting with column `first`.
 
-        All of these columns get the same number of decimals: as many as the amounts have, if the
-        page has room for them.
+        All of these columns get the same number of decimal places: as many as the amounts need, if
+        the page has room for them.
         """
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
         wholes = [
@@ -143,11 +143,11 @@ class SheetWriter:
             self._decimals[column] = room
             digits = _DIGIT * (
                 1 + whole + room
-            )  # 1 extra character for the mark of a rounded figure
+            )  # 1 extra character for the mark on rounded figures
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the decimals for the next row's amounts. `measure` must have set column `first`."""
+        """Set the next row's decimal places. `measure` must have set column `first` before."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
@@ -172,7 +172,7 @@ class SheetWriter:
         return self._amount_formats[key]
 
     def title(self, text: str) -> None:
-        """Write a row with a title in large type."""
+        """Write a title row in large type."""
         self.worksheet.set_row(self.row, 26)
         write_text(self.worksheet, self.row, 0, text, self._formats.title)
         self.row += 1
@@ -212,7 +212,7 @@ class SheetWriter:
         shape = self._text_formats[kind][is_hostile(text)]
         write_text(self.worksheet, self.row, column, in_cell(text), shape)
 
-    # Programs show #### if a number is wider than its column, so widen the column.
+    # Spreadsheet programs show #### if a number is wider than its column, so widen the column.
     def _widen(self, column: int, width: float) -> None:
         self._widths[column] = max(self._widths.get(column, 0), min(width, _WIDEST))
 
@@ -234,7 +234,7 @@ class SheetWriter:
         must(self.worksheet.write_formula(self.row, column, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
-        """Write one row, formatted by the kinds of its columns. None gives an empty cell."""
+        """Write one row, formatting each cell by its column's kind. None writes an empty cell."""
         amounts = [
             str(value.amount if isinstance(value, Formula) else value)
             for value, heading in zip(values, self.headings, strict=True)
@@ -247,7 +247,7 @@ class SheetWriter:
         self.row += 1
 
     def _write_cell(self, column: int, value: object) -> int:
-        """Write a cell, formatted by the kind of its column. Return its number of lines."""
+        """Write a cell, formatted by its column's kind. Return how many lines the cell has."""
         sheet, row, heading = self.worksheet, self.row, self.headings[column]
         text = str(value)
         if value is None:
@@ -292,7 +292,7 @@ class SheetWriter:
             self.worksheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
-        """Set frozen panes, filter and print setup for a table, given its header's row index.
+        """Set a table's frozen panes, filter and print setup. `header` is the header row.
 
         If the table has more than `paper_rows` rows, only that many are printed, and the page
         header says so.
@@ -322,7 +322,7 @@ class SheetWriter:
 
 
 def describe_printed_rows(printed: int, rows: int) -> str:
-    """Return the page header for a sheet of which only the first rows are printed."""
+    """Return the page header for a sheet that is only partly printed."""
     return (
         f"Only the first {printed:,} of {rows:,} rows are printed. To print all rows, clear the "
         "print area"
@@ -334,8 +334,8 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        # Most texts fit on one line, so do not wrap them. Wrapping a text takes as long as writing
-        # it (measured).
+        # Do not wrap strings that fit on one line. Most of them do, and wrapping a string takes as
+        # long as writing it (measured).
         return 1
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

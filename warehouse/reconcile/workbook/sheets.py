@@ -42,7 +42,7 @@ LISTS = "Lists"
 LONGEST_COMMENT = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
 MOST_LIVE = (
-    5000  # limit for breaks with formulas, because a workbook with more of them opens too slowly
+    5000  # maximum number of breaks with formulas, because a workbook with more opens too slowly
 )
 
 ROOT_CAUSES = (
@@ -52,7 +52,7 @@ ROOT_CAUSES = (
 
 _DIFFERENCE = difference("S#", "T#").removeprefix(
     "="
-)  # the difference formula, where # stands for the row number
+)  # the difference formula, with # in place of the row number
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all printed columns fit on one A4 page at 8 points.
@@ -187,7 +187,7 @@ A signature is valid for this result only. It is void as soon as an amount chang
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
     breaks, fields = content.run.breaks, content.run.fields
-    # Every workbook has the same columns. The name columns that this level does not use are hidden.
+    # Every workbook has the same columns. Name columns that this level does not use are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
@@ -235,9 +235,9 @@ def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool)
 
 
 def exact_amounts(break_: Break) -> tuple[str, str, str]:
-    """Return the exact strings for ledger, book and difference.
+    """Return a break's exact ledger amount, book amount and difference as strings.
 
-    If the ledger amount could not be read, ledger and difference are blank.
+    If the ledger amount could not be read, the ledger amount and the difference are blank.
     """
     ledger, book = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     return ("", book, "") if break_.is_unread else (ledger, book, break_.difference)
@@ -342,7 +342,7 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
-    """Write how the totals and the breaks of each asset changed since the previous run."""
+    """Write how each asset's totals and breaks changed since the previous run."""
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
     before = "previous book (no previous run: the opening amounts of the ledger are not known)"
@@ -372,7 +372,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
-    """Write the files that are known exports, and all names that differ in ledger and book."""
+    """Write the files that are known exports, and all names that differ between ledger and book."""
     rows: list[Sequence[object]] = [
         ("file", source.place_name, source.profile, "its columns", source.used, "")
         for source in content.run.sources
@@ -392,7 +392,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_evidence(draft: Draft, content: WorkbookContent) -> None:
-    """Write the evidence: versions, times and digests of all inputs."""
+    """Write the evidence: versions, timestamps and digests of all inputs."""
     rows = list(content.run.evidence.items())
     SheetWriter(draft, EVIDENCE, _EVIDENCE).titled_table(
         "Evidence for the figures", rows, content.footer

@@ -1,4 +1,4 @@
-"""Insertion of signatures into a workbook that was already written.
+"""Adding signatures to a workbook that has already been written.
 
 Only the yellow cells next to the role labels, and the heights of their rows, change. The rest of
 the sheet stays identical.
@@ -29,7 +29,7 @@ _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
 class SignOffRow(NamedTuple):
-    """The sign-off row of a role: sheet, row number, and the texts of its two yellow cells."""
+    """A role's sign-off row: sheet, row number, and the contents of its two yellow cells."""
 
     sheet: str
     number: int
@@ -39,7 +39,7 @@ class SignOffRow(NamedTuple):
 
 
 def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signature]:
-    """Return those signatures of a result that its workbook does not show."""
+    """Return a result's signatures that its workbook does not show."""
     shown = {(row.role, fold(row.who)) for row in _rows(content)}
     return [
         signature

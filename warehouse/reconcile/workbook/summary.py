@@ -1,4 +1,4 @@
-"""The first sheet of the workbook (Summary, which includes the trends), and the audit trail."""
+"""The workbook's first sheet (Summary, which includes the trends) and its audit trail."""
 
 import textwrap
 from collections import Counter
@@ -106,7 +106,7 @@ def _write_trend(
 
 
 def write_trail(draft: Draft, content: WorkbookContent) -> None:
-    """Write who did what and when during the book's month, with the newest action last."""
+    """Write the actions in the book's month (who did what, and when), oldest first."""
     lines = content.over_time.trail
     sheet = SheetWriter(draft, TRAIL, _TRAIL)
     more = "" if lines else ": none"
@@ -193,7 +193,7 @@ def _add_more(sheet: SheetWriter, items: Sequence[object], most: int) -> None:
 
 
 def _across(sheet: SheetWriter, words: str, shape: Any) -> None:
-    """Write a text that spans all columns."""
+    """Write a string across all columns."""
     must(sheet.worksheet.merge_range(sheet.row, 0, sheet.row, _LAST, words, shape))
 
 
@@ -218,12 +218,12 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _add_wide(sheet: SheetWriter, name: str, middle: str, last: str) -> None:
-    """Write a row of three texts. The second spans two columns, and the third spans three."""
+    """Write a row of three strings. The second spans two columns, and the third spans three."""
     _spread(sheet, ((0, 0, name), (1, 2, middle), (3, _LAST, last)))
 
 
 def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
-    """Write a row of texts. Each text spans the columns from its first to its last."""
+    """Write a row of strings, each spanning the columns from its first to its last."""
     lines = 1
     for first, last, text in texts:
         width = sum(column.width for column in _COLUMNS[first : last + 1])

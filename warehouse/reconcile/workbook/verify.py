@@ -1,4 +1,4 @@
-"""Comparison of a workbook with the stored result of its run, and with the cells as written.
+"""Comparison of a workbook with its run's stored result and with the cells that the run wrote.
 
 The result stores the exact amounts, so tables that show exact amounts are compared with the result.
 The imprint stores all cells, so every sheet is compared with the imprint. Both comparisons work on
@@ -69,7 +69,7 @@ from warehouse.reconcile.workbook.imprint import (
 from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
-MOST_ROWS = 200  # maximum number of rows per table that are reported one by one
+MOST_ROWS = 200  # maximum number of rows per table that are reported individually
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)(.*)")
@@ -81,7 +81,7 @@ _SUMMARY = "Summary"
 # The sheets that contain a table, and how many leading columns identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
 _HEADER = 1  # the index of the title row, which is the same on all of these sheets
-_OTHER_TITLES = {  # column titles in the first version of the wording
+_OTHER_TITLES = {  # column titles in the first version of the workbook's wording
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
@@ -102,7 +102,7 @@ _OLDER = (
     "`nightbook reconcile run` stores them"
 )
 
-_SINCE_BLANKS = 3  # since this version of the wording, an unread amount is blank instead of zero
+_SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
 Row = tuple[str, ...]
 _Counts = tuple[int, int]  # how often a row was written, and how often it was found
 
@@ -207,15 +207,15 @@ def _in_wording(table: StoredTable, wording: int) -> StoredTable:
 
 
 def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
-    """Compare a workbook with the stored result of its run. `signatures` stays empty.
+    """Compare a workbook with its run's stored result. The returned `signatures` are empty.
 
     Raises `NotReconciled` if no stored run wrote the file, or if a sheet cannot be read.
     """
     if not file.is_file():
         raise NotReconciled(
             f"There is no file {file}. Nothing was verified. Give its path relative to the current "
-            "folder: nightbook reconcile verify FILE. Workbooks are in the folder reconcile/out of "
-            "the home."
+            "folder: nightbook reconcile verify FILE. Workbooks are in the home's folder "
+            "reconcile/out."
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
@@ -287,8 +287,8 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Programs recalculate the difference of a break, so fewer of its digits are the same in all
-        # programs.
+        # Spreadsheet programs recalculate a break's difference, so they agree on fewer of its
+        # digits.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -339,7 +339,7 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
 def _compare_rows(
     layout: _ComparedColumns, ours: Iterable[Row], theirs: Iterable[Row]
 ) -> Iterator[str]:
-    """Yield the differences between the rows that the run wrote and the rows of a copy."""
+    """Yield the differences between the rows that the run wrote and the rows in a copy."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
     counts = {
@@ -403,7 +403,7 @@ def _without_rounding(
 
 
 def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Row | None:
-    """Return the row that has the most cells in common with `row`, if at least half are equal."""
+    """Return the row with the most cells in common with `row`, or None if fewer than half match."""
 
     def likeness(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
@@ -421,7 +421,7 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
 def _match_columns(
     label: str, titles: Sequence[str], header: TableHeader
 ) -> tuple[dict[int, int], list[str]]:
-    """Map our columns to the columns of a header. Also return a problem for each missing one."""
+    """Map our columns to a header's columns. Also return a problem for each missing column."""
     keys = list(map(title_key, titles))
     columns = {
         column: header.titles.index(key)
@@ -440,7 +440,7 @@ def _match_columns(
 def _compare_with_result(
     table: StoredTable, stored: Sequence[Row], sheets: Iterable[SheetImprint]
 ) -> Iterator[str]:
-    """Compare the rows of a table with the stored result.
+    """Compare a table's rows with the stored result.
 
     The first sheet with the table's header must have all rows. Other sheets may have copies of some
     rows.
@@ -469,7 +469,7 @@ def _compare_with_result(
 def compare_sheets(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[str]:
-    """Yield the differences between the sheets as written and the sheets of a copy."""
+    """Yield the differences between the sheets that the run wrote and the sheets in a copy."""
     pairs = _pairs(written, copy)
     for name, sheet in written.items():
         if name not in pairs:
@@ -478,7 +478,8 @@ def compare_sheets(
         layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
         yield from problems
         if name == _SUMMARY and BREAKS in pairs:
-            # Formulas on Summary count break statuses, so the counts in a copy may be different.
+            # Formulas on the Summary sheet count break statuses, so a copy may show different
+            # counts.
             breaks = _statuses(written[BREAKS], copy[pairs[BREAKS]])
             recounted = {new: row for row in ours if (new := _recount(row, breaks)) != row}
             theirs = [recounted.get(row, row) for row in theirs]
@@ -505,7 +506,7 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 def _align(
     name: str, sheet: SheetImprint, other: SheetImprint
 ) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
-    """Return the rows of a sheet and of its copy with matching columns, and any column problems."""
+    """Return a sheet's rows and its copy's rows with matching columns, and any column problems."""
     width = max(map(len, sheet.rows), default=0)
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
@@ -523,7 +524,7 @@ def _align(
 
 
 def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
-    """Select these columns of the rows, and mark rows that are above the header."""
+    """Return the rows with only these columns, and mark the rows above the header."""
     # The row order does not matter, but no table row may be above its header.
     selected = (
         tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
@@ -535,10 +536,10 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
-    """Return a copy's rows. A formula that the run did not write is shown instead of its result."""
-    # People sort rows, so a formula may be in any cell, and the cell names in it are ignored. Its
-    # result comes from the program that saved the copy. If that program did not store a result, use
-    # our own result, but only if the formula is still in the same cell.
+    """Return a copy's rows. Show formulas that the run did not write instead of their results."""
+    # People sort rows, so accept a formula in any cell, and ignore the cell names in the formula.
+    # Use the result that was stored by the program that saved the copy. If there is none, use our
+    # own result, but only if the formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
@@ -582,7 +583,7 @@ def _breaks_by_id(rows: Sequence[Sequence[str]]) -> dict[str, dict[str, str]]:
 
 
 def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
-    """Return a Summary row with the counts that its formulas give for these breaks."""
+    """Return a Summary row with the counts that its formulas calculate for these breaks."""
     label = title_key(row[0])
     if banner := _BANNER.fullmatch(row[0]):
         accepted = sum(title_key(status) == title_key(ACCEPTED) for status, _ in breaks)
@@ -597,7 +598,7 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
 
 
 def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | None:
-    """Return the rows that a table must have, or None if an older version did not store them."""
+    """Return the rows that a table must contain, or None if an older version did not store them."""
     shown = result.workbook
     rows: Iterable[Sequence[object]]
     if table is _BREAKS:
@@ -612,7 +613,7 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
 
 
 def _result_text(code: str, wording: int) -> str:
-    """Return the label of a result. The first version of the wording shows its code instead."""
+    """Return a result's label, or its code in the first version of the wording."""
     return Result(code).label if wording > 1 else code
 
 
@@ -633,10 +634,10 @@ def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
 
 
 def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table | None, list[str]]:
-    """Read the table of all positions. Return its sheet label, its rows and any column problems.
+    """Read the positions table. Return its sheet label, its rows and any column problems.
 
-    The rows contain only columns that are on every sheet of the table. They are None if no sheet
-    has the table's header.
+    The rows contain only columns that are on every sheet of the table. The rows are None if no
+    sheet has the table's header.
     """
     label, kept = POSITIONS, list(table.titles)
     parts, problems = list[pa.Table](), dict[str, None]()
@@ -655,7 +656,7 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
 def _stored_positions(
     runs: StoredRuns, table: StoredTable, label: str, result: Run, wording: int
 ) -> pa.Table:
-    """Return the rows that the table of all positions must contain.
+    """Return the rows that the positions table must contain.
 
     Raises `NotReconciled` if the rows are not stored.
     """
@@ -677,7 +678,7 @@ def _stored_positions(
 def _shown_names(
     keys: pa.Table, field: str, names: Mapping[str, Mapping[str, str]]
 ) -> pa.ChunkedArray:
-    """Return one field of all positions as the workbook displays it."""
+    """Return one field for all positions, as the workbook displays it."""
 
     def show(*, is_unmapped: bool) -> pa.ChunkedArray:
         def name(id_: str) -> str:
@@ -803,7 +804,7 @@ def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
 def _stray_near_positions(
     runs: StoredRuns, content: bytes, edits: WorkbookEdits
 ) -> Iterator[tuple[str, str]]:
-    """Yield text that a person added to the sheets of all positions, which have no imprint."""
+    """Yield text that a person added to the position sheets, which have no imprint."""
     result = runs.result_of(edits.run_id)
     if result is None or result.workbook is None:
         return
@@ -812,7 +813,7 @@ def _stray_near_positions(
     except NotReconciled:  # Ignore damage here, because `verify` reports it.
         return
     known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
-    # Almost all of the millions of cells are numbers or known texts, so filter those out first.
+    # Almost all of the millions of cells are numbers or known strings, so filter those out first.
     added = (
         (f"{name}!{xl_rowcol_to_cell(line, column)}", cell)
         for name, sheet in imprint.position_sheets(content)
@@ -830,7 +831,7 @@ def _stray_near_positions(
 def _texts_of_positions(
     keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]], wording: int
 ) -> set[str]:
-    """Return the texts that the run wrote to the sheets of all positions, except IDs."""
+    """Return the strings that the run wrote to the position sheets, except IDs."""
     titles = _in_wording(_position_table(fields), wording).titles
     known = {*titles, "Key", *(f"{name.capitalize()} id" for name in fields)}
     known |= {_result_text(code.value, wording) for code in Result}

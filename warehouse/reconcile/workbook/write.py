@@ -1,6 +1,6 @@
-"""The files of a day: the workbook for people, and the files of positions and breaks for programs.
+"""A day's files: the workbook for people, and the position and break files for programs.
 
-The workbook may omit positions that match. The Parquet file next to it has all of them.
+The workbook may omit matching positions. The Parquet file next to it contains all positions.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
@@ -73,7 +73,7 @@ _CELL_BYTES = 130
 _PAPER_ROWS = (
     40  # maximum number of positions to print, because breaks are printed on their own sheet
 )
-_FIRST_POSITIONS = 4  # the number of the first sheet with positions
+_FIRST_POSITIONS = 4  # number of the first position sheet
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
 _KEY_MEANING = "For lookups. The positions workbook has the same text for the same position."
@@ -93,7 +93,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
 
 
 def write_positions(content: WorkbookContent, path: Path) -> None:
-    """Write all positions in order to one Parquet file. The same run gives the same bytes."""
+    """Write all positions in order to one Parquet file. The same run writes the same bytes."""
     connection, ids = content.source.connection, content.break_ids
     breaks = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(breaks))
@@ -115,11 +115,11 @@ def _key(name: str) -> str:
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
-    """Read all positions of a run: its field IDs, both amounts as strings, and the result columns.
+    """Read a run's positions: field IDs, both amounts as strings, and the result columns.
 
     Raises `NotReconciled` if the file is missing, damaged, or belongs to another run.
     """
-    remedy = "`nightbook reconcile run` writes this file for its newest result."
+    remedy = "`nightbook reconcile run` writes this file for its latest result."
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             of_run = (file.schema_arrow.metadata or {}).get(b"nightbook.run", b"").decode()
@@ -141,7 +141,7 @@ def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
 
 
 def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
-    """Write the workbook. The same run gives the same bytes."""
+    """Write the workbook. The same run writes the same bytes."""
     file_draft = draft(
         title=f"Reconciliation {content.run.name} as of {content.run.day}",
         made_at=content.source.snapshot["finished_at"],
@@ -192,7 +192,7 @@ def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
 
 
 def _width(content: WorkbookContent, field: str) -> float:
-    """Return the column width that fits a field's longest display name."""
+    """Return the width of a column that fits a field's longest display name."""
     names, name = content.names.get(field), quote_identifier(field)
     select = f"distinct {name}"
     if names is None:
