@@ -85,7 +85,8 @@ _SHORTEST_NAME = (
 )
 _BREAK = re.compile(r"[\W_]+")
 
-# Names are looked up in this order, because few venues share a name with an asset.
+# Names are looked up in this order. Venues come first, because few of them share a name with an
+# asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 
@@ -116,7 +117,7 @@ class KnownNames:
         return cls(folded)
 
     def has(self, dimension: str, text: str) -> bool:
-        """Return whether a string is a name of a dimension."""
+        """Return whether a string is one of a dimension's names."""
         return fold(text) in self.folded.get(dimension, {})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
@@ -139,7 +140,7 @@ class KnownNames:
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Return the only name from a dimension that a string contains, or an empty string."""
+        """Find a dimension's name in a string. Return "" unless the string contains exactly one."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
@@ -150,7 +151,7 @@ class KnownNames:
 
 
 def _name_order(name: str) -> tuple[bool, str]:
-    """Return a name's sort key, which puts names that people use before IDs."""
+    """Return a name's sort key, which sorts names that people use before IDs."""
     return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
 
 
@@ -164,7 +165,7 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 _LEAST_SIMILARITY = 0.8
-_MOST_COMPARED = 50_000  # limit for the comparisons in a run, because suggestions are only hints
+_MOST_COMPARED = 50_000  # maximum comparisons in a run, because suggestions are only hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
 
 
 class Names:
-    """The names of one field: its IDs with their other names, and the aliases in recon.toml."""
+    """A field's names: its IDs with their other names, and the aliases from recon.toml."""
 
     def __init__(
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
@@ -231,11 +232,11 @@ class Names:
                 _add(self._folded, fold(name), entry)
 
     def resolve(self, written: str) -> Resolution:
-        """Resolve a written name to its ID. A name that two IDs share is unknown."""
+        """Resolve a written name to its ID. A name that two IDs share counts as unknown."""
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
-        # An alias in recon.toml takes precedence over a name that is equal only after folding.
+        # An alias in recon.toml takes precedence over a name that matches only after folding.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
@@ -330,8 +331,8 @@ def book_query(day: date, fields: Key) -> str:
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
-    # Nearly all sums are sums of decimals. `exact_sums` gives the same result, so it is used only
-    # for the other sums. This saves a third of the time (measured).
+    # Nearly all sums contain only decimals, so their result is already exact. Calling `exact_sums`
+    # only for the other sums saves a third of the time (measured).
     return (
         f"select {', '.join(fields)}, case "
         "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
@@ -402,7 +403,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the assets' other names by key. A shared ID means the listed asset."""
+    """Return the assets' other names by key. An ID that two assets share means the listed asset."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {

@@ -1,4 +1,4 @@
-"""Reconciliation records: everything that is stored, or passed from one step to the next."""
+"""Reconciliation records: all data that is stored or passed between the steps."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Result(Enum):
     """The result for one key. If several results apply, the first one in this order counts.
 
     The values are codes. Results, positions and packs store them, and digests contain them, so a
-    value must never change. `label` is the text for people.
+    value must never change. `label` is the wording that people see.
     """
 
     REJECTED = "Rejected"
@@ -44,7 +44,7 @@ class Result(Enum):
 
     @property
     def label(self) -> str:
-        """The text that people see."""
+        """The wording that people see."""
         return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
 
 
@@ -107,7 +107,7 @@ class RollForwardLine:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """All nine amounts, in the order of `STEPPED`."""
+        """All nine amounts, in `STEPPED` order."""
         return (*self.ledger, *self.snapshot, *self.breaks)
 
     @property
@@ -117,7 +117,7 @@ class RollForwardLine:
 
     @property
     def adds_up(self) -> bool:
-        """Whether each opening plus movement equals the closing."""
+        """Whether each opening plus its movement equals the closing."""
         return all(
             EXACT.add(exact(opening), exact(movement)) == exact(closing)
             for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
@@ -141,10 +141,10 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A name in the ledger that differs from the book's name, and the ID that was found for it.
+    """A ledger name that differs from the name in the book, and the ID found for it.
 
-    `name` is the ID's display name, and `rows` is the number of rows. `how` is the method:
-    `folded`, `alias`, `unknown`, or `suggested` if the name was inferred only from the amounts.
+    `name` is the ID's display name, and `rows` is the number of rows. `how` is how the ID was
+    found: `folded`, `alias`, `unknown`, or `suggested` if only the amounts suggest it.
     """
 
     field: str
@@ -157,7 +157,7 @@ class Alias:
 
 
 def alias_line(alias: Alias) -> str:
-    """Return the recon.toml line that settles an unmatched name."""
+    """Return the recon.toml line that assigns an ID to an unmatched name."""
     return setting(alias.written, alias.suggestion or "...")
 
 
@@ -173,7 +173,7 @@ Key = tuple[str, ...]
 
 
 class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location": "where"}):
-    """A notice that is shown with a result. The severity is high, medium or low.
+    """A notice shown with a result. Its severity is high, medium or low.
 
     In JSON, the message and the location are named `words` and `where`, as in older results.
     """
@@ -267,14 +267,14 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a comparison. The connection's relation `compared` has every key.
+    """The outcome of a comparison. The connection's relation `compared` contains all keys.
 
-    `levels` are the files' levels. `uncovered` counts the book positions that no ledger covers.
-    `ids` has each break's ID by key number. `renamed` maps each changed ID to the earlier one.
-    `settled` has, by key, the results for breaks from the previous run that a setting now forgives.
+    `levels` contains each file's level. `uncovered` counts the book positions that no ledger
+    covers. `ids` maps key numbers to break IDs. `renamed` maps each changed ID to the earlier one.
+    `settled` maps the keys of previous breaks that a setting now forgives to their results.
     `not_compared` are earlier breaks that no ledger in this run covers, so they do not change. On a
-    first run, `opening` has the previous book's amounts by asset. `proposals` are notices that come
-    first, because one line in recon.toml settles many breaks.
+    first run, `opening` contains the previous book's amounts by asset. `proposals` are notices that
+    are shown first, because one line in recon.toml can settle many breaks.
     """
 
     day: date
@@ -298,7 +298,7 @@ class Outcome:
         """Return the reason why a break from the previous run no longer exists."""
         if break_.level not in self.levels:
             level = ", ".join(break_.level)
-            return f"not compared per {level} any more: matched, gone, or a break at another level"
+            return f"no longer compared per {level}: matched, gone, or a break at another level"
         key = break_.key_at(self.fields)
         return self.settled.get(key, "it matches now, or neither side has it any more")
 
@@ -324,16 +324,16 @@ class State:
     decisions: Mapping[str, StatusDecision]
 
     def of(self, break_id: str, field: str) -> str:
-        """Return a field's value. A status that nobody has set is Open."""
+        """Return a field's value. The default status is Open."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
     def decision(self, break_id: str) -> StatusDecision:
-        """Return the decision about a break, which is open if nobody has decided."""
+        """Return the status decision on a break. If nobody has decided, the status is Open."""
         return self.decisions.get(break_id, StatusDecision())
 
 
 class FilePart(Enum):
-    """The kind of an unused part of the inbox."""
+    """A kind of inbox part that a run may leave unused."""
 
     FILE = "file"
     TAB = "tab"
@@ -346,8 +346,8 @@ class Unused:
     """An unused file, tab, column or set of rows, with the reason.
 
     Rows that are only counted have no name. Other rows have a name like `row 1`. The severity is
-    high if the part may contain money and nobody has decided about it. The run's exit code is then
-    not 0.
+    high if the part may contain money and nobody has decided about it. In that case, the run's exit
+    code is not 0.
     """
 
     file: str
@@ -359,7 +359,7 @@ class Unused:
 
     @property
     def location(self) -> str:
-        """The name of the file, followed by the part within the file."""
+        """The file name, followed by the part of the file."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
     @property
@@ -378,7 +378,7 @@ class Unused:
 class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
     """One file or sheet that was read, with its counts of used, skipped and rejected rows.
 
-    `covers` has, by field, the names that recon.toml or the tab gives. The file is compared only
+    `covers` maps fields to the names in recon.toml or the tab's name. The file is compared only
     with this part of the book. `profile` is the program that exported the file, if known.
     """
 
@@ -411,7 +411,7 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
-    """A break from the previous run that is gone, with its last status, owner and comment."""
+    """A previous run's break that no longer exists, with its last status, owner and comment."""
 
     closed_on: date
     closed_because: str
@@ -433,7 +433,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Workbook text that cannot be derived from the rest of the run: names and the roll-forward.
+    """Workbook content that cannot be derived from the rest of the run: names and the roll-forward.
 
     `left_out` are the results whose keys the workbook's long table omits. Older runs lack this
     field.
@@ -445,7 +445,7 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A day's settings. `words` has each setting by its path, or is None for older runs."""
+    """A day's settings. `words` maps paths to settings, or is None for older runs."""
 
     digest: str
     words: Mapping[str, str] | None
@@ -455,8 +455,8 @@ class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of one run, which `status`, `history` and `verify` read.
 
-    `uncovered` counts the book positions that no ledger covers, or is None for older runs. `no`
-    is the number of the run within its day.
+    `uncovered` counts the book positions that no ledger covers, or is None for older runs. `no` is
+    the run's number within its day.
     """
 
     name: str
@@ -496,7 +496,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsolved_breaks(self) -> list[Break]:
-        """The open breaks, including earlier ones that no ledger tonight covers."""
+        """The open breaks, including earlier ones that tonight's ledgers do not cover."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 
     @property
@@ -540,7 +540,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """3 if a break is open, a row was rejected, or a part was not delivered or read, else 0.
+        """3 if a break is open, a row was rejected, or data was not delivered or read, else 0.
 
         It is also 3 if no position was compared, or if an earlier open break was not compared.
         """
@@ -602,10 +602,10 @@ class SignatureCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookEdits:
-    """One of our workbooks with its edits: the run, the revision and the yellow cells.
+    """The edits in one of our workbooks, with the run and the revision that it shows.
 
-    `rows` has the fields by break ID. `written` is the name of the stored imprint. `wording` is the
-    version of the workbook's text, or 1 if the workbook does not state it.
+    `rows` maps break IDs to the yellow cells, by field. `written` is the name of the stored
+    imprint. `wording` is the workbook's wording version, or 1 if the workbook does not contain it.
     """
 
     path: Path
@@ -626,7 +626,7 @@ class WorkbookEdits:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the file does not contain the name of the person who saved it."""
+        """Whether the name of the person who saved the file is unknown."""
         return self.who == self.name
 
 
@@ -658,18 +658,18 @@ class TrailLine(NamedTuple):
 
 
 def moment(at: str) -> str:
-    """Convert an ISO 8601 time to UTC, to the second."""
+    """Convert an ISO 8601 timestamp to UTC, without fractions of a second."""
     return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # number of digits that a number cell of a spreadsheet keeps and shows
+FLOAT_DIGITS = 15  # number of digits that a spreadsheet's number cell keeps and shows
 NO_AMOUNT = "it is not an amount"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An exact amount: plain digits, the number of decimals as written, and the unit next to it.
+    """An exact amount: its plain digits, its number of decimal places as written, and its unit.
 
     `is_number` is true if the amount was in a spreadsheet's number cell, which keeps 15 digits.
     """
@@ -681,7 +681,7 @@ class Amount:
 
 
 Remembered = dict[str, dict[str, str]]
-WHOLE = "(all)"  # the value of a field that this file does not have, but other files do
+WHOLE = "(all)"  # the value of a field that this file lacks but other files have
 
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]
@@ -695,7 +695,7 @@ _TOGETHER = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One used row: its names as written, in field order, its amount and its location."""
+    """One used row: its amount, its location, and its names as written, in field order."""
 
     names: tuple[str, ...]
     amount: Amount
@@ -732,7 +732,7 @@ class LedgerRows:
 
     @property
     def table(self) -> pa.Table:
-        """All rows with the columns of `LINES`."""
+        """All rows, as a table with the columns of `LINES`."""
         self._gather()
         if len(self._tables) > 1:
             self._tables = [_in_order(pa.concat_tables(self._tables))]
@@ -789,7 +789,7 @@ class Ledger:
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
-        """Return the numbers of the sources that lack a field."""
+        """Return the indexes of the sources that lack a field."""
         return [
             number
             for number, source in enumerate(self.sources)
@@ -842,7 +842,7 @@ def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
     if uncovered:
         words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
     if pending:
-        words += f", {count_of(pending, 'open break')} of an earlier night not compared"
+        words += f", {count_of(pending, 'open break')} from an earlier night not compared"
     return words
 
 
@@ -874,7 +874,7 @@ def _rows(source: LedgerSource) -> str:
 
 
 def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Return rows of severity, location and reason. Parts with the same reason share a row."""
+    """Return rows with severity, location and reason. Parts with the same reason share a row."""
     groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
     for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
@@ -890,7 +890,7 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 
 TIED, OPEN_BREAKS = 0, 3
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence of a result
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in a result's evidence
 SAID = ("status", "owner", "root_cause", "comment")  # the fields that people fill in
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
@@ -898,10 +898,10 @@ STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One field of a break, as set by a person or the engine.
 
-    A status also has the episode and the `accepted` difference for which it was decided. If the
-    status was copied from an earlier ID, `said_on` and `said_by` are the decision's day and author.
-    An entry with `is_restored` is not part of the state. It only shows readers which value is in
-    effect.
+    A status entry also contains the episode and the `accepted` difference that it applies to. If
+    the status was copied from an earlier ID, `said_on` and `said_by` are the decision's day and
+    author. An entry with `is_restored` is not part of the state. It only shows readers which value
+    is in effect.
     """
 
     break_id: str
@@ -916,7 +916,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The entries that one workbook, or the engine, added at one time.
+    """The entries that were added at one time, from a workbook or by the engine.
 
     `read_for` is the day of the run that read the workbook. The engine's entries apply to
     `engine_day`, and withdraw the annotations that they replace.
@@ -1013,8 +1013,8 @@ class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a month's pack. `through` is the last day that it closes.
 
-    `basis` is a digest of the content, so the same content is not closed twice. `pack`, `sha256`
-    and `size` are the file's name, digest and size in bytes.
+    `basis` is a digest of the content, so that the same content is not closed twice. `pack`,
+    `sha256` and `size` are the file's name, digest and size in bytes.
     """
 
     month: str

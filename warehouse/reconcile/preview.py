@@ -1,4 +1,4 @@
-"""A preview of a ledger: the columns and rows that a run would read, or its open question."""
+"""A ledger preview: the columns and rows that a run would read, or the question it would ask."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _WIDEST = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnUse:
-    """One column: its letter, title, use, the reason for that use, and its first values.
+    """One column: its letter, title and first values, how it is used, and why.
 
     `use` and `reason` are empty if the column is not read.
     """
@@ -50,7 +50,7 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TabPreview:
-    """One tab: its header rows, as the spreadsheet numbers them, and all its columns.
+    """One tab: all its columns, and its header rows as numbered in the spreadsheet.
 
     `source` has the tab's row counts, and is None while a question is open. `rows` are the first
     used rows, with the amount last. `totals` has each asset's exact sum and number of rows.
@@ -67,7 +67,7 @@ class TabPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Everything that a run would read in a file. `answer` has the lines that settle `question`."""
+    """All that a run would read in a file. `answer` contains the lines that settle `question`."""
 
     tabs: tuple[TabPreview, ...]
     unused: tuple[Unused, ...] = ()
@@ -154,7 +154,7 @@ def _column_uses(grid: Grid, header: Header) -> Iterator[ColumnUse]:
 
 
 def _use(header: Header, index: int) -> str:
-    """Return a column's use, or an empty string if it is not read."""
+    """Return how a column is used, or an empty string if the column is not read."""
     for name, column in header.columns.items():
         if column == index and name != "amount":
             return name
@@ -168,7 +168,7 @@ def _use(header: Header, index: int) -> str:
 
 
 def _reason(header: Header, use: str, title: str) -> str:
-    """Return the reason for a column's use."""
+    """Return the reason why a column is used this way."""
     use, shape = use.split(maxsplit=1)[0], header.shape
     others = (shape.sign or "", shape.unit_column, *shape.row_columns)
     settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, *others)}
@@ -214,7 +214,7 @@ def preview_lines(seen: Preview) -> Iterator[str]:
     if seen.question:
         yield f"Question: {seen.question}"
         if choices_of(seen.answer):
-            yield "Remove the # of one of these lines, and add it to recon.toml:"
+            yield "Remove the # from one of these lines, and add the line to recon.toml:"
         else:
             yield "Add these lines to recon.toml. Correct them first if they are wrong:"
         yield from (f"    {line}" for line in seen.answer.splitlines())

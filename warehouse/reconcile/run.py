@@ -185,7 +185,7 @@ def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunF
 
 
 def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
-    """Write the workbook, the breaks and all positions, and store the imprint of the workbook."""
+    """Write the workbook, the breaks and all positions, and store the workbook's imprint."""
     files = record.day_files(content.run.day)
     written = write_day(content, files)
     with record.transaction():
@@ -245,7 +245,7 @@ def _compare_ledger(
 
 
 def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return the content with a run that also has the texts and the identity of the workbook."""
+    """Return the content with the workbook's strings and identity added to its run."""
     shown = ShownTexts(
         names=_shown_names(content),
         left_out=tuple(result.value for result in content.left_out),
@@ -256,9 +256,9 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger at the previous run's level if a finer file may be missing."""
-    # A break's ID depends on the level. If the only file with accounts is missing one night, the ID
-    # of every break in the other files would otherwise change.
+    """Return the ledger at the previous run's level if a more detailed file may be missing."""
+    # A break's ID depends on the level. If the only file with accounts is missing one night, a
+    # coarser level would change the ID of every break in the other files.
     if prior is None or config.level is not None or not config.files:
         return ledger
     fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
@@ -366,8 +366,8 @@ def _run_of(
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
-    # The ties contain the IDs of all keys, except keys of portfolios that tonight's book does not
-    # have.
+    # The ties contain the IDs from all keys, except keys for portfolios that are not in tonight's
+    # book.
     shown = {(tie.level, tie.of) for tie in content.run.ties}
     for level in content.names.keys() & set(content.run.fields):
         rows = content.source.connection.execute(
@@ -392,7 +392,7 @@ def _notices(
     outcome: Outcome,
     ledger: Ledger,
 ) -> Iterator[Notice]:
-    """Yield all notices of a run, except those about unused parts that cannot change the result."""
+    """Yield a run's notices, except notices about unused parts that cannot change the result."""
     yield from outcome.proposals
     yield from (item.notice for item in run.unused_parts if item.severity != "low")
     yield from _unlisted_notices(run, config, record.day_files(run.day).positions)
@@ -416,7 +416,7 @@ def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Not
         yield Notice(
             "medium",
             f"the workbook does not list all {run.position_count:,} positions (listed = "
-            f"{config.listed} in recon.toml). The sheet {UNMATCHED} has those that {rest}. "
+            f"{config.listed} in recon.toml). The sheet {UNMATCHED} lists those that {rest}. "
             f"{positions.name} next to the workbook has all of them",
         )
 
@@ -434,5 +434,5 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
         if not file.used:
             yield Notice("high", "no row of the ledger could be used", file.name)
     for _, places in zip(range(_DUPLICATE_NOTICES), stacked_twice(ledger), strict=False):
-        message = "two files have the same position, and their amounts were added up"
+        message = "the same position is in two files, so both amounts were added up"
         yield Notice("medium", message, places)

@@ -45,7 +45,7 @@ class InitFiles:
 class RunStatus:
     """A stored run with its valid signatures by role, and the closing of its month.
 
-    `void` states why its last signature is no longer valid, and is empty if the signature is valid.
+    `void` says why its last signature is no longer valid, and is empty if the signature is valid.
     """
 
     run: Run
@@ -75,7 +75,7 @@ def init(database: Path, folder: Path) -> InitFiles:
 def rehearse(
     database: Path, folder: Path, *, first: date | None = None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write a ledger for the newest book, with planted errors, into the inbox. Return the errors.
+    """Write a ledger for the newest book into the inbox, with planted errors. Return the errors.
 
     `first` is the day of the first such ledger, if this is not the first one. Its errors depend on
     the night: some stay, some are corrected, and some return.
@@ -161,7 +161,7 @@ def _run_of_day(record: Record, day: date | None) -> Run:
 
 
 def status(folder: Path, *, day: date | None = None) -> RunStatus:
-    """Return the status of the newest result, or of the result for the given day.
+    """Return the status of the latest result, or of the result for the given day.
 
     Raises `NotReconciled` if there is no result.
     """
@@ -193,7 +193,7 @@ def sign(
     now: datetime,
     entered_by: str = "",
 ) -> Signature:
-    """Sign the newest result, or the result for a day. `entered_by` is the user who enters it.
+    """Sign the latest or a day's result. `entered_by` is the user who enters the signature.
 
     Raises `NotReconciled` if there is no result, the person does not have the role, or the person
     has signed in another role.

@@ -11,7 +11,7 @@ from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 
 
 def letters(place: int) -> str:
-    """Return the name of a column without a title, like `column C`."""
+    """Return a name for a column that has no title, for example `column C`."""
     return f"column {xl_col_to_name(place)}"
 
 
@@ -94,12 +94,12 @@ class Ambiguous(Exception):
 
 
 def choices(table: str, *lines: str) -> str:
-    """Return a table with lines from which a person must choose."""
+    """Build a table of lines that a person must choose from."""
     return "\n".join([table, *(f"{CHOICE}{line}" for line in lines)])
 
 
 def choices_of(text: str) -> list[str]:
-    """Return the lines of a question that are choices."""
+    """Return the choices among a question's lines."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 
@@ -121,7 +121,7 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
 
 
 class Late(Ambiguous):
-    """A ledger belongs to another day, and recon.toml does not allow its use."""
+    """A ledger belongs to a different day, and recon.toml does not allow this."""
 
 
 class DayClosed(Exception):
