@@ -20,14 +20,14 @@ LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
 _LARGEST = 2**31 - 2  # maximum number of bytes in an Arrow string array
 _QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
-# A whole cell like ="00123", or the same with the quotes of CSV: "=""00123""".
+# A whole cell like ="00123", or the same with CSV quotes: "=""00123""".
 _TEXT_FORMULA = re.compile(
     r'(?<![^\n;\t,|])(?:="([^"\r\n]*)"|"=""([^"\r\n]*)""")(?=[;\t,|\r\n]|\Z)'
 )
 
 
 class Cells(Sequence[Row]):
-    """The rows of a text, as one array of lines with line ends. A blank row has no cells."""
+    """The rows of a string, as one array of lines with line endings. A blank row has no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
@@ -127,7 +127,7 @@ def has_long_line(content: bytes) -> bool:
 
 
 def cells_of(text: str, delimiter: str) -> Cells | None:
-    """Return the rows of a text, or None if it is not proven that each line is one row.
+    """Split a string into rows, or return None unless each line is provably one row.
 
     This is proven if all lines end in the same way, and if quotes only enclose whole cells that
     contain no quote, delimiter or line end. The csv module reads all other texts, which takes ten
@@ -155,10 +155,10 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
 
 
 def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
-    """Return the rows of a tab-separated text if its quotes are part of names, otherwise None.
+    """Return the rows of a tab-separated string if its quotes are part of names, otherwise None.
 
     Programs that write tab-separated tables often quote nothing, so a name may begin with a quote
-    (`"Genesis" carry`), which is not valid CSV. Quotes are kept if the csv module refuses the text,
+    (`"Genesis" carry`), which is not valid CSV. Quotes are kept if the csv module rejects the text,
     all lines have the same number of tabs, and no cell has quotes at both ends.
     """
     is_blank = pc.equal(pc.ascii_trim_whitespace(lines), "")
@@ -183,7 +183,7 @@ def _lines(content: bytes) -> pa.StringArray:
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
-    """Yield every row as the csv module reads it, with the number of its first line.
+    """Yield every row as the csv module reads it, with the line number where it starts.
 
     An unclosed quote would merge all rows below it into one cell. If the text `is_whole` (not just
     the beginning of a file), this raises `ValueError` with the line number.

@@ -1,4 +1,4 @@
-"""Files that may be ledgers: their formats, archives, and the reasons to refuse a file.
+"""Files that may be ledgers: their formats, archives, and the reasons for rejecting a file.
 
 Nothing is unpacked to disk, so no name in an archive can point to another folder.
 """
@@ -20,8 +20,8 @@ from typing import Protocol
 MOST_CELLS = 60_000_000
 ZIP, GZIP = ".zip", ".gz"
 ARCHIVES = (ZIP, GZIP, ".7z", ".rar", ".tar", ".tgz", ".bz2", ".xz", ".zst")
-# Exceptions that a damaged archive can raise. A name that is not UTF-8 or a negative offset gives a
-# ValueError.
+# Exceptions that a damaged archive can raise. A negative offset, or a name that is not UTF-8,
+# raises a ValueError.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -45,15 +45,15 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 class FileKind(Enum):
-    """A file format, recognized by the first bytes. The value of a refused format is the reason."""
+    """A file format, recognized by its first bytes. A rejected format's value is the reason."""
 
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
     SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
     WEB_PAGE = "is a web page, whatever its name says"
-    OTHER_XML = "is XML of another type, not a spreadsheet, whatever its name says"
+    OTHER_XML = "is XML, but not a spreadsheet, whatever its name says"
     SYLK = "is a SYLK file, whatever its name says"
     DIF = "is a Data Interchange Format (DIF) file, whatever its name says"
-    OLD_BIFF = "is from a program before Excel 95, or only looks like such a workbook"
+    OLD_BIFF = "was written by a program older than Excel 95, or only looks like it"
     OTHER = "another format"
 
 
@@ -75,7 +75,7 @@ _FIRST_BYTES = {
 
 
 def kind_of(content: bytes) -> FileKind:
-    """Identify a file's format by its first bytes, because the ending of its name may be wrong.
+    """Identify a file's format by its first bytes, because its extension may be wrong.
 
     `OTHER` covers every format that calamine reads.
     """
@@ -98,11 +98,11 @@ def kind_of(content: bytes) -> FileKind:
 
 
 class Named(Protocol):
-    """A file with a name for messages."""
+    """A file that has a name to use in messages."""
 
     @property
     def name(self) -> str:
-        """The name for messages. For a file in an archive, the archive's name comes first."""
+        """The name to use in messages. For a file in an archive, the archive's name comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,31 +123,31 @@ class NotASpreadsheet(UnreadableSpreadsheet):
 
 
 def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
-    """Create the error for a file, with the problem and the remedy."""
+    """Create an error that names the file, the problem and the remedy."""
     return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
 
 
 def password_refusal(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a file that has a password."""
+    """Create the error for a password-protected file."""
     return refusal(path, "is protected by a password", "Save a copy without one")
 
 
 def too_wide(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a file with too many cells for our memory."""
+    """Create the error for a file with more cells than fit in memory."""
     return refusal(
         path,
         f"spans more cells than any ledger: more than {MOST_CELLS:,} from A1 to the last filled "
         "cell",
-        "Delete the cells far to the right or far below, and save it again",
+        "Delete the cells far to the right or far down, and save the file again",
     )
 
 
 def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a file whose unpacked content is too large for our memory."""
+    """Create the error for a file whose unpacked content does not fit in memory."""
     return refusal(
         path,
         "is larger when unpacked than a ledger can be",
-        "Open it in its own program and save it again",
+        "Open it in the program that created it, and save it again",
     )
 
 
@@ -157,7 +157,7 @@ def is_compound(content: bytes) -> bool:
 
 
 def require_no_password(path: Named, content: bytes) -> None:
-    """Raise `UnreadableSpreadsheet` if a compound file has a password."""
+    """Raise `UnreadableSpreadsheet` if an OLE container is password-protected."""
     if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
         raise password_refusal(path)
 
@@ -188,7 +188,7 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
     except UNREADABLE as error:
         raise refusal(
             path,
-            "is not a complete spreadsheet. Perhaps only half of it was copied",
+            "is not a complete spreadsheet. It may have been copied only partly",
             "Copy it again",
         ) from error
 
@@ -197,14 +197,14 @@ def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> b
     """Return whether the parts unpack to more than any ledger needs.
 
     `size` is the packed file's size in bytes. `unpacked` is added to the sizes that the parts
-    state.
+    declare.
     """
     whole = sum(info.file_size for info in parts) + unpacked
     return whole > _MOST_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)
 
 
 def _is_locked(names: zipfile.ZipFile) -> bool:
-    """Return whether any part is encrypted. OpenDocument states this in its manifest."""
+    """Return whether any part is encrypted. OpenDocument files say so in their manifest."""
     if any(info.flag_bits & 1 for info in names.infolist()):
         return True
     manifest = "META-INF/manifest.xml"
@@ -213,7 +213,7 @@ def _is_locked(names: zipfile.ZipFile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """One file in an archive, with those `Path` methods that file readers need.
+    """One file in an archive, with the `Path` methods that file readers need.
 
     `member` is the name in a ZIP archive, or empty for the content of a gzip file.
     """
@@ -223,13 +223,13 @@ class ArchiveMember:
 
     @property
     def name(self) -> str:
-        """The name for messages, such as `archive.zip/folder/ledger.csv` or `ledger.csv.gz`."""
+        """The name to use in messages: `archive.zip/folder/ledger.csv` or `ledger.csv.gz`."""
         member = self.member.replace("\\", "/")
         return f"{self.archive.name}/{member}" if member else self.archive.name
 
     @property
     def suffix(self) -> str:
-        """The ending of the name, ignoring a gzip ending."""
+        """The file name extension, ignoring `.gz`."""
         return PurePosixPath(self.name if self.member else self.archive.stem).suffix
 
     def is_file(self) -> bool:
@@ -237,7 +237,7 @@ class ArchiveMember:
         return self.archive.is_file()
 
     def stat(self) -> os.stat_result:
-        """Return the archive's size and times."""
+        """Return the archive's size and timestamps."""
         return self.archive.stat()
 
     def read_bytes(self) -> bytes:
@@ -276,7 +276,7 @@ LedgerFile = Path | ArchiveMember
 
 
 def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
-    """Yield every file in an archive, with the reason if the file cannot be read.
+    """Yield every file in an archive and, if the file cannot be read, the reason.
 
     Raises `UnreadableSpreadsheet` if the archive cannot be read.
     """
@@ -285,18 +285,18 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
         return
     try:
         with zipfile.ZipFile(archive) as file:
-            # `is_dir` would fail on an empty name.
+            # Do not use `is_dir`, because it fails on an empty name.
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]
     except UNREADABLE as error:
         raise refusal(
             archive,
-            "is not a complete archive. Perhaps only half of it was copied",
+            "is not a complete archive. It may have been copied only partly",
             "Copy it again",
         ) from error
     if len(infos) > _MOST_MEMBERS:
         raise refusal(
             archive,
-            f"has {len(infos):,} files, more than {_MOST_MEMBERS:,}",
+            f"contains {len(infos):,} files, more than {_MOST_MEMBERS:,}",
             "Unpack it and put the ledgers into the inbox",
         )
     if is_bomb(infos, archive.stat().st_size):
@@ -313,7 +313,7 @@ def _member_problem(info: zipfile.ZipInfo, names: list[str]) -> str:
     if not path.parts:
         return "it has no name in the archive: put an unpacked copy into the inbox"
     if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
-        return "its name leads out of the archive: put an unpacked copy into the inbox"
+        return "its path leads outside the archive: put an unpacked copy into the inbox"
     if names.count(info.filename) > 1:
         return "several files in the archive have this name: put an unpacked copy into the inbox"
     if path.suffix.lower() in ARCHIVES:

@@ -81,7 +81,7 @@ class OpenedFile:
 
 
 def is_ledger_name(path: LedgerFile) -> bool:
-    """Return whether a file may be a ledger: it is not hidden, and its name has a known ending."""
+    """Return whether a file may be a ledger: it is not hidden, and has a known extension."""
     name = path.name.rpartition("/")[2]
     return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
 
@@ -110,10 +110,10 @@ def open_file(
     pause: Callable[[], None] = lambda: None,
     starts: Sequence[int] = (),
 ) -> OpenedFile:
-    """Read one file. `recognised` returns a score for the ledger fields that the given rows name.
+    """Read one file. `recognised` scores rows by the ledger fields that they name.
 
-    For a text with space-aligned columns, `starts` says where each column begins (counted from 1).
-    Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
+    For a text file with space-aligned columns, `starts` says where each column begins (counted from
+    1). Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
     """
     if isinstance(path, Path) and path.suffix.lower() == GZIP:
         path = ArchiveMember(path)
@@ -182,7 +182,8 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
-    # For Latin letters, every second byte of UTF-16 is zero. Its position shows the byte order.
+    # In UTF-16, every second byte of Latin text is zero. The position of the zeros shows the byte
+    # order.
     zeros = content[:2000].count(0)
     if zeros > len(content[:2000]) // 4:
         order = "le" if content[1:2] == b"\x00" else "be"
@@ -246,9 +247,9 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Return the delimiter of a text, and whether a ledger's header is recognized with it."""
-    # Try each delimiter on the first rows. The best one gives the highest score of recognized
-    # fields. On a tie, the one with the widest row wins.
+    """Return a text file's delimiter, and whether it makes a ledger header recognizable."""
+    # Try each delimiter on the first rows. Choose the one with the highest score for recognized
+    # fields. On a tie, choose the one with the widest row.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:

@@ -17,7 +17,7 @@ from html import unescape
 
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-Location = tuple[int, int]  # the indexes of a row and a column
+Location = tuple[int, int]  # a row index and a column index
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<range>\$?[A-Z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Z]{1,3}\$?[0-9]{1,7})?)(?![A-Za-z0-9_(!.])"
@@ -27,13 +27,13 @@ _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
 # maximum number of cells to read in ranges, because running totals read the same cells many times
 _MOST_VISITS = 1_000_000
 _DEEPEST = 60  # maximum depth of formulas that refer to other formulas
-# relative to the sum of the absolute values, because the order of additions changes the result
+# tolerance relative to the sum of absolute values, because the order of additions affects sums
 _ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaCell:
-    """A formula: its text, the cell for which the text was written, and the stored value."""
+    """A formula: its text, the cell it was written for, and the stored value."""
 
     text: str
     origin: Location
@@ -64,7 +64,7 @@ class CalculatedSheet:
         self._depth = 0
 
     def stale(self) -> Iterator[tuple[Location, str]]:
-        """Yield each cell whose stored value is proven to be stale, with a message."""
+        """Yield each cell whose stored value is provably stale, with a message."""
         for location, cell in self._formulas.items():
             try:
                 value, magnitude = self.value(location)
@@ -72,11 +72,11 @@ class CalculatedSheet:
             except (NotCalculated, ArithmeticError, ValueError, RecursionError):
                 continue
             if abs(value - stored) > _ROUNDING * max(magnitude, abs(stored)):
-                message = f"{name_of(location)} says {stored:.15g}, its formula gives {value:.15g}"
+                message = f"{name_of(location)} is {stored:.15g}, but its formula says {value:.15g}"
                 yield location, f"{message}: open it in its program and save it"
 
     def value(self, location: Location) -> tuple[float, float]:
-        """Return the value of a cell, and the sum of the magnitudes of its terms."""
+        """Return a cell's value, and the sum of its terms' absolute values."""
         if location in self._formulas:
             if location not in self._values:
                 # This stays None if the formula refers to itself or cannot be calculated.
@@ -121,7 +121,7 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """A calculator for one formula: sums of products of numbers, cells and `SUM`."""
+    """A calculator for one formula with numbers, cells, `SUM`, and the operators + - * and /."""
 
     def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet
@@ -142,7 +142,7 @@ class _Expression:
         return ""
 
     def sum(self) -> tuple[float, float]:
-        """Calculate a sum of products, and the sum of the magnitudes of its terms."""
+        """Calculate a sum of products, and the sum of its terms' absolute values."""
         value, magnitude = self._product()
         while sign := self._next("+", "-"):
             term, size = self._product()
@@ -212,7 +212,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _resolve(reference: str, shift: Location) -> Location:
-    """Resolve a reference to a cell. Parts without `$` move with a copied formula."""
+    """Resolve a reference to a cell. In a copied formula, the parts without `$` are shifted."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise NotCalculated
@@ -265,7 +265,7 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """The error cells of a sheet by row and column index, its hidden rows and its hidden columns.
+    """A sheet's error cells by row and column index, hidden row count, and hidden columns.
 
     Formulas without a value count as error cells. `scaled` has the format of each column that shows
     its numbers in thousands or millions.
@@ -278,7 +278,7 @@ class SheetFindings:
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
-    """Return each sheet's findings by sheet name, or nothing if the file is not OpenXML."""
+    """Return the findings by sheet name, or an empty dict if the file is not OpenXML."""
     paths = sheet_paths(names)
     if not paths:
         return {}
@@ -294,7 +294,7 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
 
 
 def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
-    """Map each sheet name in an OpenXML workbook to the path of its part."""
+    """Map each sheet name in an OpenXML workbook to the path of its XML part."""
     try:
         book = names.read(_BOOK).decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
@@ -367,7 +367,7 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
 
 
 def _stale(xml: bytes) -> dict[tuple[int, int], str]:
-    """Return a message for each cell whose stored value is proven to be stale."""
+    """Return a message for each cell whose stored value is provably stale."""
     numbers: dict[tuple[int, int], float] = {}
     formulas: dict[tuple[int, int], FormulaCell] = {}
     others: dict[tuple[int, int], bool] = {}

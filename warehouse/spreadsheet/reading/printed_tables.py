@@ -12,9 +12,8 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line that has only dashes, equals signs, box-drawing characters and crossings. The patterns for
-# lines can match each character in only one way, because an ambiguous pattern took hours for a line
-# of dashes.
+# A line of only dashes, equals signs, box-drawing characters and crossings. Each pattern for lines
+# must have only one way to match, because an ambiguous pattern took hours on a line of dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -47,7 +46,7 @@ Recognised = Callable[[Sequence[Row]], int]
 
 
 def piped_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table with pipes and rules, or None if it is not such a table."""
+    """Return a table's rows if its columns are separated by pipes and rules, otherwise None."""
     head = text[:200_000].translate(_BARS).splitlines()[:_HEAD]
     if not any(_RULE.fullmatch(line) for line in head):
         return None
@@ -70,7 +69,7 @@ def _aside(line: str, width: int) -> Row:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines as an editor counts them."""
+    """Split a string into lines the way an editor counts them."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
@@ -113,7 +112,7 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
-    # A note may cross a column edge. So if all lines together do not prove the columns, leave out
+    # A note may cross a column edge. So if the columns cannot be found with all lines, leave out
     # lines that may be notes: first the lines without a digit, then also sentences with single
     # spaces.
     for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
@@ -164,12 +163,12 @@ def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
 
 
 def is_page_number(text: str) -> bool:
-    """Return whether a text is just a page number."""
+    """Return whether a string is only a page number."""
     return bool(_PAGE.fullmatch(text))
 
 
 def without_digits(text: str) -> str:
-    """Replace each number in a text with 0, so that the headings of all pages are equal."""
+    """Replace each number in a string with 0, so that all page headings are equal."""
     return _DIGITS.sub("0", text.strip())
 
 
@@ -232,7 +231,7 @@ def _blank_runs(lines: Sequence[str]) -> list[_Span]:
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return the index where the right one of two columns begins, or None if it is uncertain.
+    """Return the index where the second of two columns begins, or None if it is uncertain.
 
     `end` is where the right column ends. If all names have a space at the same position, there are
     several blank ranges. Then one of the columns must begin or end at its title, or the right

@@ -26,12 +26,12 @@ def as_text(cell: object) -> str:
 
 
 def text_at(row: Sequence[object], column: int | None) -> str:
-    """Return a cell's text without outer spaces, or an empty string if the row has no such cell."""
+    """Return a cell's stripped text, or an empty string if the row does not have that cell."""
     return as_text(row[column]).strip() if column is not None and len(row) > column else ""
 
 
 def first_text(row: Sequence[object]) -> str:
-    """Return a row's first text without outer spaces, or an empty string for a blank row."""
+    """Return the stripped text of a row's first cell with text, or "" for a blank row."""
     return next((text for cell in row if (text := as_text(cell).strip())), "")
 
 
@@ -39,7 +39,7 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def fold(text: str) -> str:
-    """Return a name in lower case, without invisible characters and superfluous spaces."""
+    """Return a name in lower case, without invisible characters or extra spaces."""
     if text.isascii() and text.isalnum():
         return text.lower()
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
@@ -109,8 +109,8 @@ _BALTIC = (
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several code pages are equally likely, the first one is used. Only old programs write the last
-# code pages in the list.
+# If several code pages are equally likely, the first one is used. The last ones in the list are
+# used only by old programs.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -171,7 +171,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 
 def _languages(word: str, codec: str) -> list[_Language]:
-    """Return the languages of the code page in which this string may be a word."""
+    """Return the code page's languages that may contain this word."""
     plain = word.replace("ß", "")  # These code pages have no capital `ß`.
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
@@ -189,7 +189,7 @@ def _languages(word: str, codec: str) -> list[_Language]:
 
 
 def _reason(best: _Reading, others: list[_Reading]) -> str:
-    """Return the end of the notice: the languages, and another equally likely reading."""
+    """Return the end of the notice: the languages, and any other equally likely reading."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
         return f", but no code page turns {shown} into words: save it as UTF-8"

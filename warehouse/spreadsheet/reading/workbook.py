@@ -2,7 +2,7 @@
 
 calamine allocates the whole rectangle from A1 to the last filled cell, unpacks everything in the
 archive, and panics on some programs' files. All of this happens in the child process. If the child
-ends without a result, the file is refused.
+ends without a result, the file is rejected.
 """
 
 import io
@@ -76,8 +76,8 @@ def mend_code_page(content: bytes) -> bytes:
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
 _CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
-# MessagePack cannot hold times without a time zone, so each of these types is packed as a string in
-# an extension.
+# MessagePack cannot store times without a time zone, so each of these types is packed as a string
+# in an extension.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
     date: (2, date.isoformat),
@@ -102,7 +102,7 @@ class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SheetCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """One tab. Only a tab of kind `WorkSheet` has cells."""
+    """One tab. Only tabs of kind `WorkSheet` have cells."""
 
     name: str
     kind: str
@@ -141,7 +141,8 @@ def read_workbook(
             path,
             "could not be read: it has too many cells between A1 and the last filled cell, or it "
             "is damaged, or its program writes an unusual format",
-            "Delete the cells far to the right or far below, and save it again as xlsx, ods or CSV",
+            "Delete the cells far to the right or far down, and save the file again as xlsx, ods "
+            "or CSV",
         ) from error
     if reply.refused:
         raise (NotASpreadsheet if reply.is_damaged else UnreadableSpreadsheet)(reply.refused)
@@ -196,7 +197,7 @@ def _read_ourselves(
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
-    if request.marker:  # the caller that reads comments expects rows of equal length
+    if request.marker:  # callers that pass a marker expect rows of equal length
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))

@@ -2,7 +2,7 @@
 
 OpenDocument is zipped (ods) or flat (fods). calamine fails on whitespace between cells, which
 Gnumeric and SheetJS write, and returns error cells as empty. SpreadsheetML 2003 is Excel's flat XML
-format. Such files may also have the ending xls.
+format. Such files may also have the extension xls.
 """
 
 import re
@@ -18,7 +18,7 @@ _CHUNK = 1_000_000
 
 
 class NoSuchFormat(Exception):
-    """A file is not in the expected format. The message states the problem."""
+    """A file is not in the expected format. The message describes the problem."""
 
 
 class Handler(Protocol):
@@ -149,14 +149,14 @@ _TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{
 _ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
 _SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
 _HIDDEN = ("collapse", "filter")
-# Elements whose characters belong to a cell's text. All others are notes, pictures and so on.
+# Elements whose characters are part of a cell's text. All others are notes, pictures and so on.
 _TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
 _MOST_SPACES = 10_000
 _MOST_REPEATS = 2**31
 
 
 class OpenDocument:
-    """A handler for OpenDocument. Sheets whose name starts with `skipped` get no rows."""
+    """A handler for OpenDocument. It skips the rows of sheets whose names start with `skipped`."""
 
     def __init__(self, skipped: str = "") -> None:
         self.sheets: list[SheetRows] = []
@@ -164,7 +164,7 @@ class OpenDocument:
         self._hidden_styles: set[str] = set()
         self._style = ""
         self._path: list[str] = []
-        self._ignored = 0  # nesting depth inside an element that is skipped, or 0
+        self._ignored = 0  # nesting depth inside a skipped element, or 0
         self._sheet: SheetRows | None = None
         self._next_column = 0  # index of the next declared column
         self._row: Mapping[str, str] = {}
@@ -228,7 +228,7 @@ class OpenDocument:
     def text(self, characters: str) -> None:
         """Handle a piece of text. Only paragraphs in cells are kept."""
         if self._paragraphs and not self._ignored and self._path[-1] in _TEXT_ELEMENTS:
-            # A run of whitespace is one space. Further spaces are stored as elements.
+            # A run of whitespace means one space. Additional spaces are stored as elements.
             if _SPACES.search(characters):
                 characters = _SPACES.sub(" ", characters)
             self._paragraphs[-1] += characters
@@ -259,7 +259,7 @@ class OpenDocument:
                 for row in range(sheet.row, sheet.row + rows):
                     for column in range(self._column_index, self._column_index + times):
                         sheet.errors[row, column] = value.text
-            value = value.text  # Use the text of the error, so that the cell is not blank.
+            value = value.text  # Use the error message, so that the cell is not blank.
         across = _repetitions(self._cell, "number-columns-spanned")
         below = _repetitions(self._cell, "number-rows-spanned")
         if across > 1 or below > 1:
@@ -277,7 +277,7 @@ class CellError:
 
 
 def read_open_document(file: IO[bytes], skipped: str = "") -> list[SheetRows]:
-    """Read the sheets from a flat document, or from a zipped document's content."""
+    """Read the sheets from a flat document, or from the content.xml of a zipped one."""
     document = OpenDocument(skipped)
     parse(file, document)
     return document.sheets
@@ -291,7 +291,7 @@ def _repetitions(attributes: Mapping[str, str], name: str) -> int:
 
 
 def _value(cell: Mapping[str, str], text: str) -> object:
-    """Convert a cell to a value according to its type. A cell without a type is text."""
+    """Convert a cell to a value according to its type. A cell without a type is read as text."""
     kind = cell.get("value-type", "")
     stored = cell.get("string-value", text) if kind == "string" else text
     # Some programs give an error cell the type of its formula, with 0 or an empty string.
@@ -370,14 +370,14 @@ class SpreadsheetML:
     def _start_row(self, sheet: SheetRows, attributes: Mapping[str, str]) -> None:
         above = _number(attributes, "Index", sheet.row + 1) - 1 - sheet.row
         if above < 0 or sheet.row + above >= MOST_ROWS:
-            raise NoSuchFormat("its rows do not follow one another")
+            raise NoSuchFormat("its row numbers are out of order")
         sheet.skip(above)
         self._row, self._cells, self._column_index = attributes, [], 0
 
     def _start_cell(self, attributes: Mapping[str, str]) -> None:
         before = _number(attributes, "Index", self._column_index + 1) - 1 - self._column_index
         if before < 0 or self._column_index + before >= MOST_COLUMNS:
-            raise NoSuchFormat("its cells do not follow one another")
+            raise NoSuchFormat("its column numbers are out of order")
         if before:
             self._cells.append(("", before))
         self._column_index += before
