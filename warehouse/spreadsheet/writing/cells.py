@@ -17,27 +17,27 @@ LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
-PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # no escaping, spaces are kept
+PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping, and keeps its spaces
 _PLAIN = re.compile(PLAIN)
-# Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If a
-# text already looks like an escape, its first underscore is escaped too, because spreadsheets would
-# decode the text. Such an escape ends with an underscore, or with a character whose own escape
-# begins with an underscore.
+# Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If part
+# of a string already looks like an escape, spreadsheets would decode it, so its first underscore is
+# escaped too. The final underscore may also come from a character that is escaped itself, because
+# every escape begins with an underscore.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
 _LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
 _NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 # A leading = + - @ (also full width), | or %, possibly after spaces and quotes. If a person typed
-# such a text, a program would interpret it as a formula or as DDE.
+# such a string, a program would interpret it as a formula or as DDE.
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
 _DECIMALS, _WHOLE_DIGITS = (
     18,
     15,
-)  # decimals and whole digits of each amount in the difference formula
+)  # number of decimal places and of whole digits per amount in the difference formula
 
 
 class Digits(IntEnum):
-    """The accuracy with which a number cell represents its exact text."""
+    """The accuracy of a number cell, compared with the exact amount."""
 
     EXACT = 0
     ROUNDED = 1
@@ -63,12 +63,12 @@ def safe_xml(text: str) -> str:
 
 
 def looks_like_xml(text: str) -> bool:
-    """Return whether a writer could mistake a text for an escape or for the XML of rich text."""
+    """Return whether a writer could mistake a string for an escape or for rich-text XML."""
     return bool(re.search(_LIKE_ESCAPE, text)) or (text[:3], text[-4:]) == ("<r>", "</r>")
 
 
 def is_portable(text: str) -> bool:
-    """Return whether any spreadsheet program can store this text in a cell unchanged."""
+    """Return whether every spreadsheet program can store this string in a cell unchanged."""
     return not _NON_CHARACTERS.search(text) and units(text) <= CELL_LIMIT
 
 
@@ -78,7 +78,7 @@ def is_hostile(text: str) -> bool:
 
 
 def string(text: str) -> str:
-    """Return the XML for the content of a text cell."""
+    """Return the XML for a text cell's content."""
     if _PLAIN.fullmatch(text):
         return f"<is><t>{text}</t></is>"
     return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'
@@ -109,13 +109,13 @@ def number(text: str) -> tuple[str, Digits]:
 
 
 def pieces(text: str) -> list[str]:
-    """Split a long text into pieces that fit into a cell. No character is split."""
+    """Split a long string into pieces that each fit in a cell. No character is split."""
     cut = [text[start : start + PIECE // 2] for start in range(0, len(text), PIECE // 2)]
     return cut or [""]
 
 
 def shorten_texts(texts: Iterable[str]) -> Mapping[str, str]:
-    """Map each text that is too long for a cell to its beginning and a reference to the whole text.
+    """Map each string too long for a cell to its beginning and a reference to the full text.
 
     Long texts are sorted and numbered, so equal texts have equal cells on every sheet.
     """
@@ -128,7 +128,7 @@ def shorten_texts(texts: Iterable[str]) -> Mapping[str, str]:
 
 
 def fixed_point(text: str | None) -> str:
-    """Pad an exact amount to 18 decimals, as the difference formula requires."""
+    """Pad an exact amount to 18 decimal places, as the difference formula requires."""
     whole, _, part = (text or "0").partition(".")
     return f"{whole}.{part.ljust(_DECIMALS, '0')}"
 
@@ -147,9 +147,9 @@ def can_be_live(*texts: str) -> bool:
 
 def difference(ours: str, theirs: str) -> str:
     """Return the formula for the difference between two cells that contain fixed-point text."""
-    # A spreadsheet calculates with 15 digits. So the formula splits each text into its whole number
-    # and two groups of nine decimals, and subtracts them separately. VALUE never receives a decimal
-    # point, which could be a thousands separator in another language.
+    # Spreadsheets calculate with 15 digits, so the formula splits each amount into its whole number
+    # and two groups of nine decimal places, and subtracts each part separately. VALUE never
+    # receives a decimal point, which is a thousands separator in some languages.
 
     def whole(cell: str) -> str:
         return f"VALUE(LEFT({cell},LEN({cell})-19))"

@@ -16,7 +16,7 @@ from warehouse.spreadsheet.writing.layout import (
     TableSheet,
 )
 
-# The format for amounts whose number of decimals is unknown.
+# The format for amounts with an unknown number of decimal places.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
 ROUNDED = "~"  # the prefix of a figure that has more digits than its cell shows
 TINY = "0.00#####E+00_)"
@@ -25,7 +25,7 @@ BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
 AMOUNT_LINE: dict[str, object] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 _FROZEN_COLUMNS = 2  # number of columns that stay in view when a long table scrolls
-_SMALL_FONT = 11  # points, for the page header and footer
+_SMALL_FONT = 11  # font size of the page header and footer, in points
 # Write rows to disk immediately, and never convert text to a formula, a link or a number.
 _WRITER_OPTIONS = {
     "constant_memory": True,
@@ -66,7 +66,7 @@ class Formats:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An unfinished workbook: its file in memory, the writer and the formats."""
+    """An unfinished workbook: its in-memory file, its writer and its formats."""
 
     file: BytesIO
     book: Any
@@ -76,8 +76,8 @@ class Draft:
 def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = False) -> str:
     """Return an amount's number format, which aligns the decimal points in a column.
 
-    `room` is the number of decimals that fit into the column. If an amount has more digits than its
-    cell shows, the cell begins with `ROUNDED`.
+    `room` is the number of decimal places that fit in the column. If an amount has more digits than
+    its cell shows, the cell begins with `ROUNDED`.
     """
     # `_0` leaves space for a missing digit. The space is as wide as a digit in every program. With
     # `?`, this is only true in Excel.
@@ -89,7 +89,7 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
-    """Start a workbook. `made_at` is its only date, and `about` has its custom properties."""
+    """Start a workbook. `made_at` is its only date, and `about` contains its custom properties."""
     file = BytesIO()
     # The writer modifies the font dictionary, so pass a copy.
     book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})
@@ -146,11 +146,11 @@ def _formats(book: Any) -> Formats:
 def must(code: object) -> None:
     """Raise `ValueError` if XlsxWriter returned an error code instead of writing a cell."""
     if code not in (0, None):
-        raise ValueError(f"XlsxWriter refused a cell (code {code}), so no file was written")
+        raise ValueError(f"XlsxWriter could not write a cell (code {code}), so no file was written")
 
 
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
-    """Write a string unchanged, even if it looks like an escape or the XML of rich text."""
+    """Write a string unchanged, even if it looks like an escape or like rich-text XML."""
     # XlsxWriter escapes only the first of two overlapping escapes, so escape the string here. With
     # constant memory, XlsxWriter copies a string between <r> and </r> into the file as XML. A
     # character reference hides each underscore, because XlsxWriter would escape it once more.
@@ -175,8 +175,8 @@ def long_table(
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # Row 2 has each column's style, row 3 has the styles for texts that look like formulas, and the
-    # other rows have the styles for amounts, by number of decimals. `splice` reads the style
+    # Row 2 has each column's style, row 3 has the styles for strings that look like formulas, and
+    # the other rows have the styles for amounts, by number of decimals. `splice` reads the style
     # numbers and replaces these rows with the real ones.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
@@ -259,7 +259,7 @@ def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
 def define_names(workbook: Draft, sheet: TableSheet) -> None:
     """Define names for a table and its columns, for example `accounts` and `accounts_total`.
 
-    A table that spans several sheets gets no names, because a name would miss the other parts.
+    A table that spans several sheets gets no names, because a name would cover only one part.
     """
     if sheet.parts > 1:
         return

@@ -11,13 +11,13 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-# The largest and smallest number of decimals that a number cell shows. The exact text has all
-# decimals.
+# The maximum and minimum number of decimal places that a number cell shows. The exact text contains
+# all of them.
 DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
-    """The way in which a column displays its source."""
+    """The way a column displays its source."""
 
     TEXT = "text"
     COUNT = "count"
@@ -60,12 +60,12 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """The name of the tab. From the second part on, the name includes a number."""
+        """The tab name, which includes a number from the second part on."""
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
     def formula_name(self) -> str:
-        """The name of the tab in formulas."""
+        """The tab name as written in formulas."""
         return f"'{self.name}'" if " " in self.name else self.name
 
     @property
@@ -81,7 +81,7 @@ class TableSheet:
         raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
 
     def cells(self, source: str, kind: SheetColumnKind) -> str:
-        """Return the reference of a column's data, for example `Accounts!$B$2:$B$9`."""
+        """Return the reference to a column's data, for example `Accounts!$B$2:$B$9`."""
         letter = self.letter(source, kind)
         return f"{self.formula_name}!${letter}$2:${letter}${self.last_row}"
 
@@ -112,12 +112,12 @@ def title(name: str) -> str:
 
 
 def fitting(longest: int, widest: int = WIDEST) -> float:
-    """Return the column width for a text of `longest` characters."""
+    """Return the column width for strings of up to `longest` characters."""
     return float(min(max(longest + 2, NARROWEST), widest))
 
 
 def shown_decimals(text: str, room: int = DECIMALS) -> int:
-    """Return how many decimals of an exact amount a number cell shows."""
+    """Return how many decimal places of an exact amount a number cell shows."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
     return min(max(behind, FEWEST_DECIMALS), room)

@@ -38,7 +38,7 @@ _ROW_NUMBER = "number of the row"
 BATCH = 1024  # rows per batch, which is about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _FUNCTION_NUMBERS = itertools.count(1)
-LINE, HIGHEST = 15, 405  # height of a line and of the tallest row, in points
+LINE, HIGHEST = 15, 405  # heights of one line and of the tallest row, in points
 RowsXml = bytes | memoryview  # one or more rows
 
 
@@ -147,7 +147,7 @@ def render_rows(
 
 
 def _bytes(texts: pa.Array) -> memoryview:
-    """Return the bytes of consecutive texts without copying them."""
+    """Return the bytes of an array's strings without copying them."""
     _, ends, characters = texts.buffers()
     first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
     return memoryview(characters)[int(first) : int(last)]
@@ -177,9 +177,9 @@ class _Statement:
         )
 
     def _decimals_of_row(self) -> str:
-        """Return SQL for the number of decimals that all amounts in a row show."""
-        # This is a separate column, because every amount needs it. It makes an export a tenth
-        # faster.
+        """Return SQL for the number of decimal places that all amounts in a row show."""
+        # Calculate this once, in a separate column, because every amount needs it. This makes an
+        # export 10 % faster.
         decimals = [f"coalesce({_decimals(_amount(name))}, 0)" for name in self._amounts()]
         return f"greatest({', '.join([*decimals, '0'])})"
 
@@ -202,7 +202,7 @@ class _Statement:
         )
 
     def _texts(self) -> dict[str, str]:
-        """Return SQL for the part of each text cell after its row number, by column name."""
+        """Map column names to SQL for the part of a text cell that follows the row number."""
         amounts = self._amounts()
         return {
             _text(letter): self._text(letter, column)
@@ -228,7 +228,7 @@ class _Statement:
 
     def _cell(self, letter: str, column: SheetColumn) -> str:
         """Return SQL for a cell, or for its pieces, separated by commas. A missing cell is NULL."""
-        # `concat` writes each piece once, but every `||` copies all earlier pieces.
+        # Use `concat` for many pieces, because every `||` copies all earlier pieces.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
             return f"{start}, {_text(letter)}"  # The text of this column is never NULL.
@@ -258,7 +258,8 @@ class _Statement:
         )
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
         index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
-        # DuckDB 2.0.0 prints 2 to the 81st as twice its value, so parse the text to check it.
+        # DuckDB 2.0.0 prints 2 to the 81st as twice its value, so parse the printed number to check
+        # it.
         double = f"{amount}::double"
         number = (
             f"case when strlen({amount}) <= {SIGNIFICANT} then {amount} "
@@ -272,7 +273,7 @@ class _Statement:
         )
 
     def _digits(self) -> str:
-        """Return SQL for a row's flag, which depends on its least exact number."""
+        """Return SQL for a row's accuracy label, which depends on its least exact number."""
         amounts = [_amount(name) for name in self._amounts()]
         longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
@@ -308,7 +309,7 @@ def _text(letter: str) -> str:
 
 
 def _height(texts: list[str]) -> str:
-    """Return SQL for a row's height, or NULL if all of its texts have one line."""
+    """Return SQL for a row's height. It is NULL if every text in the row has only one line."""
     if not texts:
         return "null"
     lines = ", ".join(f"strlen({text}) - strlen(replace({text}, chr(10), ''))" for text in texts)

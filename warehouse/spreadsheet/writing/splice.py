@@ -1,7 +1,7 @@
-"""Workbooks with long tables: rows are inserted into XlsxWriter's file, and read back.
+"""Workbooks with long tables, whose rows are inserted into a file that XlsxWriter wrote.
 
 In the file that XlsxWriter writes, every long table has a header and model rows, which hold the
-cell styles. The real rows replace the model rows. The same input gives the same bytes.
+cell styles. The real rows replace the model rows. The same input always produces the same bytes.
 
 The finished file is read back from disk before anybody receives it, because correct input to the
 writer does not prove that the file is correct.
@@ -25,7 +25,7 @@ try:
     _library: Any = importlib.import_module("isal.isal_zlib")
 except ImportError:  # There are no ISA-L packages for some machines.
     _library = zlib
-# With ISA-L, level 0 gives files that are a quarter larger, and level 3 takes three times as long.
+# ISA-L's level 0 produces files that are a quarter larger, and level 3 takes three times as long.
 _COMPRESSION = 1
 _LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # bytes
 _MOST_UNPACKED_BATCHES = 4
@@ -33,9 +33,9 @@ _STYLED_CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
 _MODEL_ROWS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
 _DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
 
-# Bytes per chunk. Chunks that fit into a core's cache take a tenth less time (measured).
+# Bytes per chunk. Chunks that fit in a core's cache save a tenth of the time (measured).
 _CHUNK = 1 << 17
-_ROW_END = b"</row"  # Python's search is a third slower for a longer pattern (measured)
+_ROW_END = b"</row"  # short, because a longer pattern makes the search a third slower
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 _ROWS_PER_SUM = 20_000
 
@@ -61,8 +61,8 @@ def splice(
         ) as target_archive,
     ):
         for name in source.namelist():
-            # Open each member by name. Its timestamp is then constant, so the same book always
-            # gives an identical file. A member above 2 GiB needs Zip64, which must be chosen in
+            # Open each member by name, so that its timestamp is constant and the same book always
+            # produces an identical file. A member above 2 GiB needs Zip64, which must be chosen in
             # advance.
             is_large = name in parts and parts[name][1] > _LARGEST_WITHOUT_ZIP64
             with target_archive.open(name, "w", force_zip64=is_large) as member:
@@ -90,7 +90,8 @@ def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None
     # far.
     before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
     member.write(before.encode())
-    # A second core packs rows while the next rows are generated. It is only a few batches behind.
+    # A second core packs rows while the next rows are generated. It is never more than a few
+    # batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()
         for rows in filling(_styles(models[0])):
@@ -111,7 +112,7 @@ def _styles(models: str) -> Styles:
 
 @dataclass(frozen=True, slots=True)
 class SumColumns:
-    """The column letters for adding up a sheet: key, flag and exact amount.
+    """The column letters used to add up a sheet: key, flag and exact amount.
 
     The flag is to the right of the key, and the amount is to the right of both.
     """
@@ -124,7 +125,7 @@ class SumColumns:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """The number of rows, and the sum for each key and flag, as read from the cells."""
+    """A sheet's row count, and the sum for each key and flag, as read from its cells."""
 
     rows: int
     sums: dict[tuple[str, str], Decimal]
@@ -135,12 +136,12 @@ def add_up(
 ) -> ReadBack:
     """Add up one sheet of a finished file.
 
-    `whole` maps shortened texts to the complete texts. Keys stay escaped as in the file. Raises
+    `whole` maps shortened strings to the complete strings. Keys stay escaped as in the file. Raises
     `ValueError` if a row lacks one of the three cells, or if its amount is not a number.
     """
-    # Find the cells by their column letters in the raw bytes instead of using an XML parser,
-    # because every row is read and the XML is our own. Each match starts at the cell's own tag,
-    # because a row has two dozen other cells.
+    # Find the cells by column letter in the raw bytes. This is faster than an XML parser, which
+    # matters because we read every row, and it is safe because we wrote the XML. Start each match
+    # at the cell's own tag, so that it does not scan the row's two dozen other cells.
     keys, amount_cell = _cell_matcher(cells.key, cells.flag), _cell_matcher(cells.amount)
     key_start, amount_start = (f'<c r="{letter}'.encode() for letter in (cells.key, cells.amount))
     rows, sums = 0, _SheetSums(cells.member, whole, exact)
@@ -160,7 +161,7 @@ def add_up(
 
 
 def _cell_matcher(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
-    """Return a function that matches these columns' cells in turn and captures their texts."""
+    """Return a function that matches these columns' cells in order and captures their content."""
     cells = [_TEXT_CELL.replace(b"%", letter.encode()) for letter in letters]
     return re.compile(b".*?".join(cells), re.DOTALL).match
 
@@ -188,7 +189,7 @@ class _SheetSums:
         self.waiting.clear()
 
     def _wrong(self, texts: Iterable[str]) -> str:
-        """Describe the first text that is not a number, and its sheet."""
+        """Describe the first string that is not a number, and name its sheet."""
         for text in texts:
             try:
                 Decimal(text)
