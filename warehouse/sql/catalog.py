@@ -20,19 +20,19 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
-# Views whose rows are stored for every night, because people query them over all nights. The
-# findings of a night also depend on the previous book.
+# Views whose rows are stored for every night, because people query them across all nights. A
+# night's findings depend on its own book and on the previous one.
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date. The macro uses the newest book on or before this date."
-_NO_BOOK_ERROR = " If there is no such book, the result is an error."
+_NO_BOOK_ERROR = " If there is no such book, the macro fails with an error."
 _PAIR = ("first_book", "second_book")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A macro of the database: its call, meaning, parameters, example and SQL.
+    """A database macro: its call, meaning, parameters, example and SQL.
 
     Macros in schema `internal` are helpers for other macros and views. Analysts do not use them.
     """
@@ -53,8 +53,8 @@ def _folder(name: str) -> tuple[SqlFile, ...]:
 
 @cache
 def views() -> tuple[SqlFile, ...]:
-    """Return all views with their forms filled in, in the order in which they can be created."""
-    # A view is created after the views that it reads.
+    """Return all views with their forms filled in, in creation order."""
+    # A view must be created after the views that it reads.
     remaining = [fill_form(view, HERE / "views" / "forms") for view in _folder("views")]
     ordered: list[SqlFile] = []
     while remaining:
@@ -69,7 +69,7 @@ def views() -> tuple[SqlFile, ...]:
 
 @cache
 def ops_views() -> tuple[SqlFile, ...]:
-    """Return the views in schema ops, which read only tables in that schema."""
+    """Return the views in the ops schema, which read only tables in that schema."""
     return _folder("views/ops")
 
 
@@ -102,8 +102,8 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 
 def _known_balances() -> str:
-    """Return the SQL condition for documented buckets and states (2.5)."""
-    # Combine buckets with the same states into one comparison, because it runs for each amount.
+    """Return an SQL condition for documented buckets and states (2.5)."""
+    # Combine buckets with the same states into one comparison, because each amount is compared.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)
@@ -116,7 +116,7 @@ def _known_balances() -> str:
 
 @cache
 def macros() -> tuple[Macro, ...]:
-    """Return all macros in the order in which they can be created.
+    """Return all macros in creation order.
 
     The files in `macros/internal` come first, in the order of their numbers. Then come the files in
     `macros`, and finally the macros that are generated from tables and views.
@@ -156,7 +156,7 @@ def _between(view: SqlFile) -> Macro:
     macro = BETWEEN[view.name]
     body = at_day(view.sql, "day2", "day1", or_fail=True)
     about = (
-        f"{_DAY} The result is an error if there is no such book, if both days have the same book, "
+        f"{_DAY} The macro fails if there is no such book, if both days have the same book, "
         "or if a day is in the future."
     )
     return Macro(
@@ -184,7 +184,7 @@ def _book_date(day: str, *, or_fail: bool = False) -> str:
     )
     if not or_fail:
         return newest
-    # Without the error, the result for a day before all books would be empty.
+    # Without the error, the result for a day before the first book would be empty.
     return f"select coalesce(book_date, {_no_book(day)}) as book_date from (\n    {newest}\n)"
 
 
@@ -195,7 +195,7 @@ def _no_book(day: str) -> str:
 
 
 def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
-    """Return a query for the book date of one of two days that are compared.
+    """Return a query for the book date of one of two compared days.
 
     The query raises an error if a day has no book or is in the future, or if both share a book.
     """
@@ -227,10 +227,10 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
 
     `day` and `before` are SQL expressions. `before` is the day of the tables `..._before`.
     """
-    # The query itself is unchanged but reads a CTE in place of each table and view, so that
-    # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name, because the
-    # day's expression may read the table, and DuckDB 1.2 would use the CTE there. Each view comes
-    # after the views that it reads.
+    # The query stays the same but reads a CTE in place of each table and view, so that
+    # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name than the table,
+    # because the expression for the day may read the table, and DuckDB 1.2 would read the CTE
+    # instead. Each view comes after the views that it reads.
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
@@ -279,7 +279,7 @@ def reading(sql: str, replacements: Mapping[str, str]) -> str:
 
 
 def _rename(sql: str, names: Iterable[str]) -> str:
-    """Return a query that reads the replacements of these names and keeps the names as aliases."""
+    """Replace these tables and views in a query, and keep their names as aliases."""
     for name in names:
         read_name = rf"\b(from|join)(\s+){re.escape(name)}\b(?!\.)"
         _, _, alias = name.rpartition(".")

@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result of one check: the number of wrong rows, and the first of them as text."""
+    """The result of one check: the number of wrong rows, and the first one as a string."""
 
     name: str
     meaning: str
@@ -79,7 +79,7 @@ def _key_meaning(table: Table) -> str:
 
 def _key_query(table: Table) -> str:
     # Group only rows with equal 64-bit hashes by the key itself, because grouping all 1,259,451
-    # amounts by seven text columns takes twice the time and 180 MB (measured).
+    # amounts by seven text columns takes twice as long and 180 MB (measured).
     names = ", ".join(map(quote_identifier, table.key))
     rows, digest = f"from {quote_identifier(table.name)}", f"hash({names})"
     return (

@@ -26,7 +26,7 @@ _SETTINGS: dict[str, Any] = {
 
 @functools.cache
 def _database() -> DuckDBPyConnection:
-    """Create the database in memory. Its macros take 25 ms of CPU time, so it is created once."""
+    """Create the database in memory. Do this only once, because the macros take 25 ms."""
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("create schema internal")
     for macro in macros():
@@ -37,9 +37,10 @@ def _database() -> DuckDBPyConnection:
 
 @contextlib.contextmanager
 def open_files(files: Mapping[str, Path]) -> Iterator[DuckDBPyConnection]:
-    """Open a connection that has one view for each file, and the macros in schema `internal`.
+    """Open a connection with one view per file, and with the macros in the schema `internal`.
 
-    A path must not contain a pattern, see `warehouse.storage.home.misleading_sign`.
+    A path must not contain anything that DuckDB misinterprets, see
+    `warehouse.storage.home.misleading_sign`.
     """
     with contextlib.closing(_database().cursor()) as connection:
         connection.execute("set TimeZone = 'UTC'")

@@ -1,11 +1,11 @@
-"""Parsing of SQL files: the header, and the form that several files can share.
+"""Parsing SQL files: their headers, and the forms that several files can share.
 
 A file begins with comment lines: the meaning, an empty line, optional notes, then `name: meaning`
 for each column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query
 to copy.
 
-`form: history by venue_id` stands for the columns of `forms/history.sql`. The form is then applied
-to the file's own query, with the key `venue_id`. A form has these placeholders:
+`form: history by venue_id` inserts the columns of `forms/history.sql`. The form is then applied to
+the file's own query, with the key `venue_id`. A form has these placeholders:
 
 - `$query`: the file's own query.
 - `$key`: the columns after `by`.
@@ -71,8 +71,8 @@ def _parse(path: Path) -> SqlFile:
         else:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    # The last entry `example` is the query to copy. An earlier entry describes a column with this
-    # name.
+    # The last `example` entry is the query to copy. An earlier one describes a column named
+    # `example`.
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return SqlFile(
@@ -86,7 +86,7 @@ def _parse(path: Path) -> SqlFile:
 
 
 def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
-    """Return the file with its form filled in, or the file itself if it has no form.
+    """Return the file with its form filled in, or unchanged if it has no form.
 
     The form's columns replace the entry `form:`, and its notes precede the file's notes. Raises
     `ValueError` if the form is not in the folder `forms`, or the key is not a column.

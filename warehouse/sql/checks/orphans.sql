@@ -1,7 +1,7 @@
 -- Each row has a parent row. A balance belongs to an account, an account to a position, and a
 -- position to a portfolio.
 --
--- Totals are added up by parent, so the money of an orphan would be missing in all totals.
+-- Totals are added up by parent, so an orphan's money would be missing from all totals.
 --
 -- severity: error
 -- table_name: The table of the orphan.

@@ -26,7 +26,7 @@ _QUESTION = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question in the dictionary: the role of the person who asks, its wording, and its query."""
+    """A question in the dictionary: the role of the person asking, the wording and the query."""
 
     asker: str
     words: str
@@ -68,8 +68,8 @@ def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 
 def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
     # A column has the same name in all tables, so a table that contains another table's key columns
-    # refers to it. For other columns this only holds for IDs, because `type` may describe a venue
-    # or an instrument.
+    # refers to it. Among other columns, this holds only for IDs, because `type` may describe a
+    # venue or an instrument.
     own = {*table.key, *(name for name in table.names if name.endswith("_id"))}
     return [
         other
@@ -133,11 +133,11 @@ def _lines() -> Iterator[str]:
     yield from _questions()
     yield "## The tables and their keys\n"
     yield (
-        "In the diagrams, `PK` marks the columns of a table's key, and `FK` marks columns that "
-        "refer to the key of another table. All tables have the column `snapshot_date`.\n"
+        "In the diagrams, `PK` marks a table's key columns, and `FK` marks columns that "
+        "refer to another table's key. All tables have the column `snapshot_date`.\n"
     )
     yield from diagram(BOOK)
-    yield "All tables of `ops` about snapshots have the column `snapshot_id`.\n"
+    yield "All tables in `ops` about snapshots have the column `snapshot_id`.\n"
     about_snapshots = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
     yield from diagram(about_snapshots, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
@@ -150,7 +150,7 @@ def _lines() -> Iterator[str]:
         yield from _table(table)
     for name in BEFORE:
         yield f"### {name}_before\n"
-        yield f"The rows of `{name}` in the previous book, which is the book before the newest.\n"
+        yield f"The rows of `{name}` in the previous book (the book before the newest one).\n"
     yield "## Views\n"
     for view in views():
         yield from _view(view)
@@ -164,7 +164,7 @@ def _lines() -> Iterator[str]:
         yield from _view(view, "ops.")
     yield "## The reconciliation\n"
     yield (
-        "The tables of the reconciliation are empty until you compare a ledger with the book "
+        "The reconciliation tables are empty until you compare a ledger with the book "
         "(`nightbook reconcile run`).\n"
     )
     for table in RECONCILED:
@@ -186,7 +186,7 @@ def _contents() -> Iterator[str]:
         ),
         ("The reconciliation", [f"ops.{table.name}" for table in RECONCILED]),
     )
-    yield "## What there is\n"
+    yield "## Contents\n"
     for title, names in groups:
         yield f"- {title}: {', '.join(f'`{name}`' for name in names)}"
     yield ""
@@ -199,7 +199,7 @@ def _typed_macros() -> list[Macro]:
 
 def _questions() -> Iterator[str]:
     yield "## Twenty questions\n"
-    yield "[The answers](answers.md) show the result of each query for the nights of the demo.\n"
+    yield "[The answers](answers.md) show the result of each query for the demo's nights.\n"
     for number, question in enumerate(QUESTIONS, start=1):
         link = f"answers.md#question-{number}"
         yield f"{number}. {question.words} ({question.asker}) [Answer]({link})\n"

@@ -1,11 +1,11 @@
--- known_at(moment): The snapshot that was the book of each date at a moment in the past.
+-- known_at(moment): For each date, the snapshot that was its book at a moment in the past.
 --
--- The result uses only the decisions up to that moment. It shows the books before a night was read
+-- The result uses only the decisions up to that moment, even if a night was later read
 -- a second time, accepted late or rejected. `totals_known_at` returns the totals of these books,
 -- and `restated_since` returns the differences from today's totals.
 --
 -- moment: A time, for example timestamptz '2026-11-20 08:00:00+00'. A date means midnight at the
---     start of this date, in the time zone of the client.
+--     start of this date, in the client's time zone.
 -- returns: A table: snapshot_date, snapshot_id, decided_by, decided_at, reason, and is_book, which
 --     is true if the snapshot is still the book of its date. Dates that had no book at that moment
 --     have no row.

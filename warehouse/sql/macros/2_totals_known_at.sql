@@ -1,11 +1,11 @@
 -- totals_known_at(day, moment): The total of each asset on a day, as it was known at a moment in
 -- the past.
 --
--- The exact totals come from ops.control_totals. They are also available for nights that were
+-- The exact totals come from ops.control_totals. The totals are also available for nights that were
 -- replaced or rejected later, until these nights are pruned.
 --
 -- day: Any date. The macro uses the newest book on or before this date that was known at the
---     moment. If there was no such book, or if its totals are pruned, the result is an error.
+--     moment. If there was no such book, or if its totals are pruned, the macro fails.
 -- moment: A time, as in the macro known_at.
 -- returns: A table: snapshot_date, snapshot_id, asset_id, is_custom_asset, total (NULL if
 --     DECIMAL(38,18) cannot hold it exactly) and total_text (exact).

@@ -1,19 +1,19 @@
--- trace(portfolio, asset, day): The origin of each amount of a position, with the night, the
+-- trace(portfolio, asset, day): The origin of each amount in a position, with the night, the
 -- request and the JSON path.
 --
 -- The macro uses only the database. The bytes of the responses are in the landing folder, and
 -- `nightbook trace` shows them. Without `day`, for example in `trace('Treasury Reserve', 'BTC')`,
 -- the macro uses the newest book.
 --
--- portfolio: ID or name of the portfolio. If several portfolios have the name, the result has all
+-- portfolio: ID or name of the portfolio. If several portfolios have the name, the result contains all
 --     of them.
 -- asset: ID of the asset.
 -- day: Any date. The macro uses the newest book on or before this date. By default, it uses the
---     newest book of all. If there is no such book, the result is an error.
+--     newest book of all. If there is no such book, the macro fails with an error.
 -- returns: A table: snapshot_date, snapshot_id, portfolio_id, portfolio_name, asset_id,
 --     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and the
 --     columns request_no, path, query, sent_at, received_at, byte_count, sha256 and file of the
---     request whose response has the amount. The file is in the folder
+--     request whose response contains the amount. The file is in the folder
 --     `landing/<snapshot_date>/<snapshot_id>/`. The last column, `json_path` (RFC 9535), finds the
 --     amount in the response by IDs. For an undocumented balance kind, `json_path` only finds the
 --     kind, and `state` has the rest of the path.

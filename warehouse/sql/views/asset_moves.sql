@@ -1,9 +1,9 @@
--- Large changes of asset totals since the previous book.
+-- Large changes in asset totals since the previous book.
 --
--- One row for each asset whose total is new, is gone, has a different sign, or changed by more than
--- a fifth. Typical reasons are that an asset was sold out, bought, swept or reported wrongly. The
+-- One row for each asset whose total is new or gone, changed its sign, or changed by more than
+-- a fifth. Typically, the asset was bought, sold out, swept or misreported. The
 -- exact totals come from ops.control_totals. If there is no previous book, the view is empty. A
--- change in a single asset does not hold a night.
+-- change in a single asset never causes a night to be held.
 --
 -- snapshot_date: Business date of the book.
 -- asset_id: The asset whose total moved.

@@ -1,4 +1,4 @@
--- The age of each portfolio and venue when the book was read, based on the time of the last change
+-- The age of each portfolio and venue when the book was read, counted from the time of its last change
 -- in the API.
 --
 -- snapshot_date: Business date of the book.

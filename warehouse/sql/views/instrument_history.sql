@@ -1,6 +1,6 @@
--- History of the instruments of each venue, with their terms.
+-- History of each venue's instruments, with their terms.
 --
--- Nights with carried-over instruments count like all other nights.
+-- Nights with carried-over instruments count like any other night.
 --
 -- venue_id: The venue.
 -- instrument_id: The instrument.

@@ -1,6 +1,6 @@
--- History of the integrations of each portfolio, with their states.
+-- History of each portfolio's integrations, with their states.
 --
--- If the API does not send the integrations of a portfolio on some night, this night does not end a
+-- If the API omits a portfolio's integrations on some night, that night does not end a
 -- period.
 --
 -- portfolio_id: The portfolio.

@@ -1,4 +1,4 @@
--- History of the names of each portfolio.
+-- History of each portfolio's name.
 --
 -- portfolio_id: The portfolio.
 -- name: Name of the portfolio on these nights.

@@ -2,7 +2,7 @@
 -- amount.
 --
 -- One row for each asset. In the view, the opening book is the previous book, and the closing book
--- is the newest. The opening amount plus the changes of all four causes is exactly the closing
+-- is the newest. The opening amount plus the changes from all four causes exactly equals the closing
 -- amount. Moves between parts of the same account are not counted. If there is no previous book,
 -- all amounts belong to new accounts.
 --

@@ -1,4 +1,4 @@
--- Tradable instruments. An instrument is tradable if its venue is trading and it had not expired
+-- Tradable instruments. An instrument is tradable if its venue is trading and the instrument had not expired
 -- when the book was read.
 --
 -- snapshot_date: Business date of the book.

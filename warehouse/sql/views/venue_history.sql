@@ -1,4 +1,4 @@
--- History of the name, the state and the types of each venue.
+-- History of each venue's name, trading status and types.
 --
 -- venue_id: The venue.
 -- display_name: Name of the venue on these nights.

@@ -1,4 +1,4 @@
--- One row for each difference from the API's document, over all nights. Examples are a new field, a
+-- One row for each difference from the API's document, across all nights. Examples are a new field, a
 -- missing required field and a changed type.
 --
 -- path: Path to the field in the response, without list indexes, for example
