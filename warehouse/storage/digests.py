@@ -59,7 +59,7 @@ def write_digests(
     decided: Mapping[str, str | None],
     decisions: Mapping[str, int],
 ) -> None:
-    """Write the digests of the database in a folder. The file includes its own digest."""
+    """Write `digests.json` for the database in a folder. The file includes its own digest."""
     content = {
         "files": {DATABASE: digest_of_blocks(blocks)},
         "blocks": list(blocks),

@@ -29,7 +29,7 @@ _WIDE = pa.decimal256(76, 18)
 
 @dataclass(frozen=True, slots=True)
 class EngineSum:
-    """One engine's result for one asset: rows, rows with a number, and their sum.
+    """One engine's result for one asset: row count, number of rows with a number, and sum.
 
     `total` is None if the engine could not add up the numbers or returned NULL.
     """
@@ -83,8 +83,8 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     counts = f"select asset_id, is_custom_asset, count(*), count(amount) from {source} group by all"
     with duckdb.connect() as connection:
         for *key, rows, numbers in connection.execute(counts).fetchall():
-            # Run one query per asset, because an error does not name its asset and loses all other
-            # sums.
+            # Run one query per asset, because an error does not name the asset and discards all
+            # other sums.
             query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
             try:
                 row = connection.execute(query, key).fetchone()

@@ -1,4 +1,4 @@
-"""The file `firm.toml`: the organisations of a firm's book and their folders.
+"""The file `firm.toml`: the organisations in a firm's book, and their folders.
 
 Each organisation has its own folder with a `.env`, which contains its key, its home and its
 settings. The firm's home has none of these.
@@ -28,7 +28,7 @@ class FirmWrong(Exception):
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
-            f"{file} {problem}. Nothing was read or written. The file lists the organisations of "
+            f"{file} {problem}. Nothing was read or written. The file lists the organisations in "
             f"the firm and their folders, for example\n{_EXAMPLE}"
         )
 
@@ -50,7 +50,7 @@ class Source:
 class Firm:
     """The organisations of a firm, sorted by name, and how their nights are pulled.
 
-    `owners` has the organisation that each shared portfolio counts for. Dagster divides the
+    `owners` maps each shared portfolio to the organisation that it counts for. Dagster divides the
     organisations into `shards` groups, and pulls at most `at_once` nights of a group at the same
     time.
     """
@@ -70,7 +70,7 @@ def read_firm(home: Path) -> Firm:
     """Read `firm.toml`. Raises `FirmWrong` with the problem."""
     file = home / FIRM
     try:
-        # Only a firm's home has the file, and importing tomllib takes 3 ms.
+        # Import tomllib only here, because the import takes 3 ms and only a firm's home needs it.
         content = importlib.import_module("tomllib").loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -93,7 +93,7 @@ def read_firm(home: Path) -> Firm:
 def _read_owners(
     file: Path, content: Mapping[str, object], names: Collection[str]
 ) -> dict[str, str]:
-    """Read the organisation that each shared portfolio counts for."""
+    """Read which organisation each shared portfolio counts for."""
     owners = content.get(OWNERS, {})
     if not isinstance(owners, dict):
         raise FirmWrong(file, f"has {OWNERS} = {owners!r}, which is not a table")
@@ -108,7 +108,7 @@ def _read_owners(
 
 
 def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
-    """Refuse two organisations with similar names or one home, whose money would count twice."""
+    """Reject two organisations with one home (whose money would count twice) or similar names."""
     homes: dict[object, str] = {}
     for source in sources:
         for key in (source.layout.home.resolve(), source.name.casefold()):
@@ -116,16 +116,16 @@ def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
                 if isinstance(key, Path):
                     raise FirmWrong(file, f"has the same home for {other!r} and {source.name!r}")
                 raise FirmWrong(
-                    file, f"has {other!r} and {source.name!r}, which differ only in case"
+                    file, f"has {other!r} and {source.name!r}, which differ only in letter case"
                 )
         if source.layout.home.resolve() == file.parent.resolve():
-            raise FirmWrong(file, f"has the firm's own home as the home of {source.name!r}")
+            raise FirmWrong(file, f"uses the firm's own home for {source.name!r}")
 
 
 def _read_number(file: Path, content: Mapping[str, object], name: str, default: int) -> int:
     number = content.get(name, default)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise FirmWrong(file, f"has {name} = {number!r}, which must be a whole number from 1")
+        raise FirmWrong(file, f"has {name} = {number!r}, which must be a whole number above 0")
     return number
 
 
@@ -154,6 +154,6 @@ def _source(file: Path, name: str, folder: object) -> Source:
     except (OSError, ValueError, RuntimeError) as error:
         # An unreadable `.env` must not stop the nights of the other organisations.
         reason = getattr(error, "strerror", None) or str(error)
-        problem = f"the .env of its folder {path} cannot be read: {reason}"
+        problem = f"the .env in its folder {path} cannot be read: {reason}"
         return Source(name, path, Layout(path / DEFAULTS[HOME]), problem)
     return Source(name, path, Layout(home))

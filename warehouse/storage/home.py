@@ -1,4 +1,4 @@
-"""The home folder that the environment or a `.env` file names, for commands and for analysts."""
+"""The home folder set in the environment or in a `.env` file, for commands and for analysts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ DEFAULTS: Final = {HOME: "./data", TIMEZONE: "UTC"}
 
 
 def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in `directory/.env`, overridden by the process's own variables.
+    """Return the variables from `directory/.env` and from the process, which takes precedence.
 
     Empty process variables are ignored. A `$` in a value is kept and not interpolated.
     Raises `OSError` or `UnicodeDecodeError` if `.env` cannot be read.
@@ -23,13 +23,13 @@ def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str,
 
 
 def home_path(text: str) -> Path:
-    """Return a setting as an absolute path. Raises `RuntimeError` for a user without a home."""
+    """Return a setting as an absolute path. Raises `RuntimeError` if `~` cannot be resolved."""
     return Path(text).expanduser().absolute()
 
 
 def misleading_sign(path: Path) -> str:
     """Return the part of a path that DuckDB would misinterpret, or an empty string."""
-    # A pattern matches other files, a line end splits the file list, and DuckDB takes the date
-    # from the first of two folders named `snapshot_date=`.
+    # Wildcards would match other files, a line break would split the file list, and DuckDB would
+    # take the date from the home's own `snapshot_date=` folder.
     signs = ("*", "?", "[", "\n", "snapshot_date=")
     return next((sign for sign in signs if sign in str(path)), "")

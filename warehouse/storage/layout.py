@@ -23,8 +23,8 @@ PUBLISHED_MODE = 0o440
 UMASK = 0o777 & ~DIRECTORY_MODE
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
-STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB that can read the database
-# With metadata reuse, DuckDB leaves pointers in the file that 1.2 and 1.3 cannot follow.
+STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB version that can read the database
+# With metadata reuse, DuckDB leaves pointers in the file that versions 1.2 and 1.3 cannot follow.
 STORAGE_SETTINGS = {"experimental_metadata_reuse": "false"}
 BLOCK = 1 << 20
 HASHERS = 2
@@ -68,22 +68,22 @@ class Layout:
 
     @property
     def exports(self) -> Path:
-        """The folder of exported workbooks and CSV files."""
+        """The folder for exported workbooks and CSV files."""
         return self.home / "exports"
 
     @property
     def reports(self) -> Path:
-        """The folder of morning reports."""
+        """The folder for morning reports."""
         return self.home / "reports"
 
     @property
     def dagster(self) -> Path:
-        """The folder of Dagster's own data, `DAGSTER_HOME`."""
+        """The folder for Dagster's own data (`DAGSTER_HOME`)."""
         return self.home / "dagster"
 
     @property
     def work(self) -> Path:
-        """A folder for temporary files on the same file system. Interrupted runs may leave some."""
+        """A temporary folder on the same file system. Interrupted runs may leave files in it."""
         return self.home / ".work"
 
     @property
@@ -110,7 +110,7 @@ class Layout:
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
-        """Return the folder of a snapshot before it is accepted. Query engines skip dot folders."""
+        """Return the folder of an unaccepted snapshot. Query engines skip dot folders."""
         return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
@@ -137,7 +137,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Flush the entries of a directory to disk."""
+    """Flush a directory's entries to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -147,7 +147,7 @@ def sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """Give new files mode 0640 and folders 0750, also those of DuckDB, SQLite and Dagster."""
+    """Give new files mode 0640 and folders 0750, including those of DuckDB, SQLite and Dagster."""
     before = os.umask(UMASK)
     try:
         yield
@@ -188,8 +188,8 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 def json_bytes(content: Any) -> bytes:
     """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
     # The bytes are the same as from `json.dumps`, except for floats with an exponent, which
-    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of the time of
-    # a small night.
+    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of a small
+    # night's run time.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
@@ -222,8 +222,8 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
 
-        # Hashing releases the interpreter lock, so two threads hash two blocks at a time. pread
-        # does not use the shared file position.
+        # Hashing releases the interpreter lock, so two threads hash two blocks at a time. They use
+        # pread, because it does not move the shared file position.
         def digest(block: int) -> str:
             return hashlib.sha256(os.pread(descriptor, BLOCK, block * BLOCK)).hexdigest()
 

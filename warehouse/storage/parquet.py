@@ -1,6 +1,6 @@
 """The contract as Arrow schemas, and the code that writes all Parquet files.
 
-The metadata of each field contains the meaning of its column. Pages have checksums. ID columns use
+Each field's metadata contains the meaning of its column. Pages have checksums. ID columns use
 dictionaries, and amount columns do not.
 """
 
@@ -28,16 +28,17 @@ TYPES: dict[Kind, pa.DataType] = {
     Kind.DAY: pa.date32(),
     Kind.MOMENT: pa.timestamp("us", tz="UTC"),
 }
-# Rows per group, the same as in DuckDB. If two threads load groups of a different size, DuckDB
-# merges and compresses them twice, which doubles CPU time and bytes on disk.
+# Rows per row group, the same number as in DuckDB. If two threads load groups of a different size,
+# DuckDB merges and compresses them twice, which doubles CPU time and disk usage.
 ROW_GROUP = 120 * 1024
-# Text columns with few repeated values. A dictionary for them would be built and then discarded.
+# Text columns with few repeated values. They have no dictionary, because it would be built and then
+# discarded.
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A Parquet file: its number of rows, its size in bytes and its SHA-256."""
+    """A written Parquet file: its row count, its size in bytes, and its SHA-256."""
 
     rows: int
     size: int
@@ -45,7 +46,7 @@ class WrittenFile:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Return the Arrow schema of a table, with types, nullability, and meanings as metadata."""
+    """Return a table's Arrow schema, with types, nullability, and meanings as metadata."""
     fields = [
         pa.field(
             column.name,
@@ -59,7 +60,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def file_schema(table: Table) -> pa.Schema:
-    """Return the schema of a table's lake files, with snapshot_id and field ids."""
+    """Return the schema of a table's lake files, including snapshot_id and field IDs."""
     schema, ids = arrow_schema(lake_table(table)), field_ids(table.name)
     fields = [
         field.with_metadata(field.metadata | {b"PARQUET:field_id": str(ids[field.name]).encode()})
@@ -71,7 +72,7 @@ def file_schema(table: Table) -> pa.Schema:
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
     """Convert columns to a batch with the table's schema, without changing any value.
 
-    Raises `ValueError`, with the names of table and column, if a column does not match the schema.
+    Raises `ValueError`, which names the table and column, if a column does not match the schema.
     """
     schema = arrow_schema(table)
     if set(columns) != set(schema.names):
@@ -150,8 +151,8 @@ class Writer:
         return written
 
     def _discard(self, error: BaseException) -> None:
-        # A full disk can cause three errors: in the rows, in the footer, and when Python closes the
-        # open file. Only the first is raised.
+        # A full disk can cause errors at three points: when rows are written, when the footer is
+        # written, and when Python closes the file. Only the first error is raised.
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
         self._writer.is_open = (
@@ -159,7 +160,7 @@ class Writer:
         )
         with contextlib.suppress(
             OSError, ValueError
-        ):  # the rest of its buffer cannot be written either
+        ):  # the rest of the buffer does not fit on a full disk either
             self._aside.__exit__(type(error), error, error.__traceback__)
 
 
@@ -174,8 +175,8 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The minimum and maximum of a row group help only for the columns by which rows are sorted.
-        # A table format reads a file's partition from the statistics of its first columns.
+        # Row-group minimum and maximum values help only for columns that the rows are sorted by.
+        # Table formats read a file's partition from the statistics of its first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,
@@ -206,9 +207,9 @@ def stream_rows(
     *,
     plain: Collection[str] = (),
 ) -> int:
-    """Write a query's rows with the meaning of each column, and return the row count.
+    """Write a query's rows and column meanings to a file, and return the row count.
 
-    `plain` has the text columns with few repeated values.
+    `plain` lists the text columns with few repeated values.
     """
     schema = pa.schema(
         [field.with_metadata({"comment": meanings[field.name]}) for field in reader.schema],
