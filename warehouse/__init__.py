@@ -1,4 +1,4 @@
-"""Tables, database, views and workbooks for analysts and finance.
+"""The tables, database, views and workbooks for analysts and finance.
 
 This package imports no other package of nightbook. Importing it sets two defaults. NumPy does not
 start threads, because we do not multiply matrices and idle threads would use CPU time. pyarrow uses

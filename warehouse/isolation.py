@@ -69,7 +69,7 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
 
 
 def _limit_process(limits: ChildLimits) -> None:
-    """Limit this process, so that it ends even if its parent is gone."""
+    """Set resource limits on this process, so that it ends even if its parent has died."""
     for limit, value in (
         (resource.RLIMIT_CPU, int(limits.seconds * limits.threads) + 1),
         (resource.RLIMIT_AS, limits.memory_bytes),
@@ -87,7 +87,7 @@ def _limit_process(limits: ChildLimits) -> None:
 
 
 def _at_most(limit: int, value: int) -> int:
-    """Return `value`, reduced to the system's maximum. A larger value would set no limit."""
+    """Return `value`, or the system's maximum if `value` is larger and could not be set."""
     _, allowed = resource.getrlimit(limit)
     return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
 
@@ -96,7 +96,7 @@ def main(function: str, seconds: str, memory_bytes: str, threads: str, open_file
     """Process the request on standard input and write the result to standard output."""
     module, _, name = function.partition(":")
     process = getattr(importlib.import_module(module), name)
-    # Set the limits after the import, so that they do not include the libraries.
+    # Set the limits after the import, so that they do not apply to loading the libraries.
     _limit_process(
         ChildLimits(
             seconds=float(seconds),
