@@ -81,7 +81,7 @@ def test_a_workbook_that_cannot_be_packed_leaves_the_one_before(
         (before, b"the workbook of before")
     ]
     said = capsys.readouterr().err
-    assert "would be larger than the limit for files" in said
+    assert "would be larger than the file size limit" in said
     assert "ulimit -f" in said
     assert main(["export"]) == 0
 

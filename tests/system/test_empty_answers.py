@@ -160,7 +160,7 @@ def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None
     )
     assert (passed, wrong) == (False, len(found))
     [alert] = [body for cause, body in bad.alerts[DRIFT].items() if cause.startswith("drift:")]
-    assert f"First seen {DRIFT}" in alert
+    assert f"First seen on {DRIFT}" in alert
     assert "changed type: data[].createdAt createdAt, 1 time, for example 1700000000" in alert
 
 

@@ -141,7 +141,7 @@ def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
     bad.keeper.sandbox.clock.night(LAST)
     said = bad.keeper("doctor")
     assert said.code == 1
-    assert f"snapshot {held(bad.keeper, BROKEN)} is held and waits for you" in said.out
+    assert f"snapshot {held(bad.keeper, BROKEN)} is held and needs your decision" in said.out
 
 
 def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:

@@ -296,7 +296,7 @@ def test_what_is_not_there_is_answered_by_what_is(keeper: Keeper) -> None:
     assert "There is no venue 'nowhere'" in words
     code, words = told(keeper, *asked, "--custom", "--as-of", "2000-01-01")
     assert code == 2
-    assert "no book of 2000-01-01" in words
+    assert "no book on or before 2000-01-01" in words
 
 
 @pytest.fixture

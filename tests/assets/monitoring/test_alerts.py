@@ -276,7 +276,7 @@ def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
     finding = "select words from findings where kind = 'instruments_stale'"
     [(said,)] = home.keeper.ask(finding)
     assert said.endswith(f"without an error. The {before} instruments of {SECOND} are shown.")
-    assert "ms behind the clock of the API" in told["this machine's clock is wrong"]
+    assert "ms behind the API's clock" in told["this machine's clock is wrong"]
     [drift] = [words for title, words in told.items() if "that are not as documented" in title]
     assert "unknown field: " in drift
     receiver.alerts.clear()

@@ -60,4 +60,4 @@ def test_a_demo_is_not_said_to_run_by_itself(watched: Make) -> None:
     beat(keeper)
     (keeper.home / MARK).write_text("{}", encoding="utf-8")
     assert "only by hand, because the schedule is off" in keeper("status").out
-    assert "the schedule of a demo is off" in keeper("doctor").out
+    assert "a demo's schedule is off" in keeper("doctor").out

@@ -123,7 +123,7 @@ def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> No
         said = reader("doctor")
         subjects = [line.split()[1] for line in said.out.splitlines()]
         assert subjects == ["settings", "disk", "warehouse", "shelf"]
-        assert "only downloads the nights of the shelf" in said.out
+        assert "only downloads nights from the shelf" in said.out
         assert "can be read; 4 nights" in said.out
         assert said.code == int(bring)  # the newest night is held and waits for a decision
     assert sorted((tmp_path / "shelf").rglob("*")) == before

@@ -135,7 +135,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
         said = copied.run(FIRST_DAY)
     assert said.code == 1
     assert f"waiting for: backing up, process {os.getpid()}" in said.out
-    assert f"of {FIRST_DAY} is completely landed" in said.err
+    assert f"of {FIRST_DAY} has landed completely" in said.err
     assert "wrote nothing" not in said.out + said.err
     assert snapshots.landed_snapshots(copied.layout)[-1].state == states.COMPLETE
     assert copied("rebuild").code == 0

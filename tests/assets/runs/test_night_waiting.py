@@ -19,5 +19,5 @@ def test_a_night_that_gives_up_waiting_is_told(
     words = "\n".join(f"{title}\n{message}" for title, message in receiver.alerts)
     assert str(THIRD) in words
     assert "backing up, process" in words
-    assert "is completely landed" in words
+    assert "has landed completely" in words
     assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date == THIRD

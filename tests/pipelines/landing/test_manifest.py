@@ -184,7 +184,7 @@ def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
         ('{"a":1}', "nothing readable (KeyError)", "a JSON object with its SHA-256"),
         (
             '{"a":1,"sha256":"' + "0" * 80 + '"}',
-            "content of SHA-256 " + hashlib.sha256(b'{"a":1}').hexdigest(),
+            "content with SHA-256 " + hashlib.sha256(b'{"a":1}').hexdigest(),
             f"{'0' * 64} was expected",
         ),
     ],

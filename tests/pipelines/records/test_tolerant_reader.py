@@ -91,7 +91,7 @@ TWICE = {
             nights.Book([portfolio(name=...)]),
             ("data[0].name", "this field is required, but it is missing", "", False),
         ),
-        (nights.Book([portfolio(name=7)]), ("data[0].name", "expected text", "7", False)),
+        (nights.Book([portfolio(name=7)]), ("data[0].name", "expected a string", "7", False)),
         (
             nights.Book([portfolio(positions={"a": 1})]),
             ("data[0].positions", "expected an array of objects", '{"a":1}', True),
@@ -116,7 +116,7 @@ TWICE = {
         ),
         (
             nights.Book([], [VENUE | {"type": ["exchange", 7]}]),
-            ("data[0].type[1]", "expected text", "7", False),
+            ("data[0].type[1]", "expected a string", "7", False),
         ),
     ],
 )

@@ -354,7 +354,7 @@ def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> No
     homes.take("alpha", [Amount("6")], "20261122T021500Z")
     book = homes.publish("alpha", "beta", day=date(2026, 11, 22))
     assert book.newest == date(2026, 11, 22)
-    assert ".env of its folder" in book.state.problems["beta"]
+    assert ".env in its folder" in book.state.problems["beta"]
 
 
 def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> None:
@@ -404,7 +404,7 @@ def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
     ("sources", "more", "words"),
     [
         ('a = "../alpha"\nb = "../firm/../alpha"\n', "", "the same home"),
-        ('a = "../alpha"\nA = "../beta"\n', "", "differ only in case"),
+        ('a = "../alpha"\nA = "../beta"\n', "", "differ only in letter case"),
         ('"a / b" = "../alpha"\n', "", "no slash between spaces"),
         ('"a\\u200bb" = "../alpha"\n', "", "visible"),
         ('" " = "../alpha"\n', "", "visible"),

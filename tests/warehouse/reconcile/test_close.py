@@ -371,7 +371,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
     _bare_pack(tmp_path / "after.zip", through=date(9999, 12, 31))
     _bare_pack(tmp_path / "empty.zip")
     for file in sorted(tmp_path.glob("*.zip")):
-        with pytest.raises(NotReconciled, match="is not a pack of a month"):
+        with pytest.raises(NotReconciled, match="is not a month's pack"):
             verify_pack(file, "0.0.0")
 
 

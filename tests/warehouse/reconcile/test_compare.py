@@ -137,7 +137,7 @@ def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
     assert results(desk) == {"Unmapped": 1, "Amount differs": 1}
     told = [one.message for one in desk.run().notices]
     assert any('perhaps "BTC"' in words for words in told)
-    assert any("although case or spaces differ" in words for words in told)
+    assert any("although capitals or spaces differ" in words for words in told)
     desk.settle('[alias.asset]\nXBT = "BTC"\n')
     assert results(desk) == {"Matched": 1}
 
@@ -339,7 +339,7 @@ CAUSES = [
     ("123.4567", "-123.4567", "Wrong sign"),
     ("1.2345", "1234500000000000000", "Different unit"),
     ("1234.5", "1243.5", "Two digits transposed"),
-    ("1.23456789", "1.23", "Rounded to 2 decimals"),
+    ("1.23456789", "1.23", "Rounded to 2 decimal places"),
     (f"1.{'1' * 30}2", f"-1.{'1' * 30}2", "Wrong sign"),
     (f"1.{'1' * 30}2", f"-1.{'1' * 27}", ""),
     ("77", "55", "A day behind"),
@@ -543,7 +543,7 @@ def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> Non
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("7", portfolio="MAIN fund"))
     (folded,) = [notice.message for notice in desk.run().notices if "read as" in notice.message]
-    assert folded == "portfolio read as Main Fund, although case or spaces differ, in 1 row"
+    assert folded == "portfolio read as Main Fund, although capitals or spaces differ, in 1 row"
 
 
 def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:

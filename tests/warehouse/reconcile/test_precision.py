@@ -159,7 +159,7 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
     small.put(HEAD + "".join(rows))
     summary, _ = _run(small)
     assert f'keeps = "{places} decimals"' in summary.notices[0].message
-    assert "In total this is too much for BTC" in summary.notices[0].message
+    assert "The sum exceeds the limit for BTC" in summary.notices[0].message
     settled, after = _run(small, _proposed(summary))
     assert "Ledger precision" not in after
     assert settled.notices[0].message.startswith("ledger precision would forgive too much in total")

@@ -218,4 +218,4 @@ def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Rea
     ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
     assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]
     told = [notice.message for notice in ledger.notices]
-    assert told == ["the amount is written in USD in a row of GBP; it was used"]
+    assert told == ["the amount is in USD, but its row's asset is GBP; it was used"]

@@ -60,7 +60,7 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     ledger = read_book(read, path)
     assert amounts(ledger) == ["7"]
     (row,) = ledger.rejected
-    words = f"E2 says 0, its formula gives {value}: open it in its program and save it"
+    words = f"E2 is 0, but its formula says {value}: open it in its program and save it"
     assert row.reason == f"the amount is an error cell: {words}"
 
 
@@ -102,7 +102,7 @@ def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Rea
         rows += f'<row r="{row}">{made}</row>'
     ledger = read(write(sheet(rows), "ledger.xlsx"))
     assert amounts(ledger) == ["10"]
-    assert "C3 says 10, its formula gives 12" in ledger.rejected[0].reason
+    assert "C3 is 10, but its formula says 12" in ledger.rejected[0].reason
 
 
 def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> None:

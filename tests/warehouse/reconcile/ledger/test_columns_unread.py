@@ -274,7 +274,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a name that leads out of an archive": (
         lambda at: (at.put(WHOLE), archive(at, "custody.zip", WHOLE, "../../ledger.csv")),
-        "its name leads out of the archive",
+        "its path leads outside the archive",
     ),
     "a flat spreadsheet of OpenDocument without a table": (
         lambda at: (at.put(WHOLE), at.put("<office:document/>", "more.fods")),

@@ -462,7 +462,7 @@ def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> No
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
     standing = service.status(two_files.folder.root).run
-    words = "1 of 3 positions compared, 1 open break of an earlier night not compared"
+    words = "1 of 3 positions compared, 1 open break from an earlier night not compared"
     assert (standing.exit_code, standing.extent) == (3, words)
     settled = two_files.folder.config.read_text()
     two_files.settle('[tolerance]\nabsolute = "1"\n' + settled)
@@ -480,4 +480,4 @@ def test_a_break_whose_level_is_gone_is_not_said_to_match(two_files: Desk) -> No
     reasons = {one.closed_because for one in second.resolved}
     level = "portfolio, asset, account"
     how = "matched, gone, or a break at another level"
-    assert reasons == {f"not compared per {level} any more: {how}"}
+    assert reasons == {f"no longer compared per {level}: {how}"}
