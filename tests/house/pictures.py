@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the pages, taken anew from a demo's home.
+"""`make pictures`: the pictures in the pages, taken anew from a demo's home.
 
     python -m tests.house.pictures [--home DIR]
 
