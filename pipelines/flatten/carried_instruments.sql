@@ -15,7 +15,7 @@ where coalesce(
         created_at::varchar,
         updated_at::varchar
     ) is not null
-    -- A venue that failed keeps all its rows. A venue with an empty list loses the expired rows, and
+    -- A venue that failed keeps all its rows. A venue with an empty list loses the expired rows and
     -- after a week all of them.
     and (
         list_contains($failed, venue_id)

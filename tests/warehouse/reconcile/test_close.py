@@ -379,9 +379,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_a_pack_that_does_not_unpack_is_told(
     kept_pack: Path, tmp_path: Path, byte: int
 ) -> None:
-    """Packed bytes that were changed are a file that has changed since it was written, and no
-    crash.
-    """
+    """Changed bytes in a pack are a file that has changed since it was written, and no crash."""
     content = bytearray(kept_pack.read_bytes())
     with zipfile.ZipFile(kept_pack) as names:
         name = "closing.json"

@@ -97,7 +97,8 @@ held as (
         -- This is the sentence of the view `findings`, which has no column for the asset.
         'The total of ' || asset_id || if(is_custom_asset, ' (custom)', '') || case move
             when 'gone' then ' is gone. It was ' || before_text
-            when 'turned' then ' changed its sign. It was ' || before_text || ' and is now ' || after_text
+            when 'turned' then ' changed its sign. It was ' || before_text || ' and is now '
+                || after_text
             else ' ' || move || ' from ' || before_text || ' to ' || after_text
         end || '.',
         asset_id,

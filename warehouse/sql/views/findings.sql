@@ -263,7 +263,8 @@ every_finding as (
         end
         || case move
             when 'gone' then ' is gone. It was ' || before_text
-            when 'turned' then ' changed its sign. It was ' || before_text || ' and is now ' || after_text
+            when 'turned' then ' changed its sign. It was ' || before_text || ' and is now '
+                || after_text
             else ' ' || move || ' from ' || before_text || ' to ' || after_text
         end
         || '.'
