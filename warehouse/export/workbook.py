@@ -163,7 +163,7 @@ def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
         return []
     notice = (
         f"Some texts exceed the limit of {CELL_LIMIT:,} characters per cell. Their cells contain "
-        f"the beginning and a number, and sheet {LONG_TEXTS} contains the complete texts."
+        f"the beginning and a number, and sheet {LONG_TEXTS} contains the whole texts."
     )
     return [notice]
 

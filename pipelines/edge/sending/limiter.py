@@ -349,7 +349,7 @@ class Limiter:
             return max(requested, own_wait) if doublings else requested
 
     def throttle(self, request_number: int, wait: float, *, is_rate_limited: bool) -> bool:
-        """Make all calls wait for some seconds. If `is_rate_limited`, also lower the rate (§8).
+        """Make all calls wait for a few seconds. If `is_rate_limited`, also lower the rate (§8).
 
         Returns False if the request was sent before the last slowdown. The rate then stays
         unchanged, because the request was throttled at the old rate.

@@ -27,7 +27,7 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
-BOOKS = (ACCEPTED, SUPERSEDED)  # only nights that are or were a book have registered files
+BOOKS = (ACCEPTED, SUPERSEDED)  # a night has registered files only if it is or was a book
 PROPERTY = "nightbook.snapshot_id"
 TAG = "night_"
 

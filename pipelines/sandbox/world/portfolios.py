@@ -37,7 +37,7 @@ class PortfolioPlan:
     assets: Sequence[Asset] = ()
     accounts: int = 1  # maximum number of accounts per position
     venues: Sequence[str] = ()  # venues that may hold the portfolio's money; one integration each
-    passing: bool = False  # replaced every three nights, and missing on every third night
+    passing: bool = False  # missing on every third night, and new on the next night
 
 
 _TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")

@@ -131,7 +131,7 @@ def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Write the portfolios that several sources can see, and the source each one counts for."""
+    """Write the portfolios that several sources can see, each with the source whose rows count."""
     connection.execute("delete from ops.shared_portfolios")
     connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 

@@ -277,7 +277,8 @@ def _word_setting(name: str, words: Sequence[str]) -> str:
 def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
     """Return the settings for a column that states which amounts are negative, or an empty list."""
     # In a holdings account, a credit reduces the holdings. In a custodian's statement, a credit is
-    # an amount that the custodian owes to its client. So a person must decide which is negative.
+    # an amount that the custodian owes to its client. So a person must decide whether debits or
+    # credits are negative.
     written = _words_of(column)
     stated = [word for word in written if word]
     by_fold = {fold(word): word for word in stated}

@@ -38,8 +38,8 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     several.
     """
     if wanted is None:
-        # A second-choice title counts only if no column has a first-choice title. If the settings
-        # use a column for a different field, or for a name's amounts, its title does not count.
+        # A second-choice title counts only if no column has a first-choice title. Ignore the title
+        # of a column that the settings use for a different field, or for the amounts of one name.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         settled_titles = {

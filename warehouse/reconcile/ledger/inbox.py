@@ -153,7 +153,7 @@ def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]
         remedy = "unpack it" if ending in ARCHIVES else "save its ledger as xlsx, ods or csv"
         yield f"files with {ending} are not read: {remedy}, {settle}", "high"
     if ending == ".xml" and kind_of(path.read_bytes()) not in FLAT:
-        reason = "it is XML, but not a spreadsheet: save its ledger as xlsx, ods or csv"
+        reason = "it is XML, but not a spreadsheet: save the ledger as xlsx, ods or csv"
         yield f"{reason}, {settle}", "high"
 
 

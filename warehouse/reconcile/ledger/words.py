@@ -60,7 +60,7 @@ class Words:
     factors: Mapping[str, str]
 
     def field_of(self, title: str) -> str:
-        """Return the field that a title names in a known language, or an empty string."""
+        """Look up a title in all known languages. Return its field, or an empty string."""
         is_other = _is_valued(title) or self.native_factor(title)
         return "" if is_other else self._field(title, self.fields)
 

@@ -398,7 +398,9 @@ def _id_of(written: str, match: Resolution | None) -> str:
 def _aliases(
     connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
 ) -> Iterator[Alias]:
-    """Yield the names in a field that are unknown or read differently, with their row counts."""
+    """Yield each name in a field that is unknown or matched to a different name, with its row
+    count.
+    """
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
     query = (
         f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"

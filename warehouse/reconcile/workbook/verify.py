@@ -104,7 +104,7 @@ _OLDER = (
 
 _SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
 Row = tuple[str, ...]
-_Counts = tuple[int, int]  # how often a row was written, and how often it was found
+_Counts = tuple[int, int]  # how many times a row was written, and how many times it was found
 
 
 class StoredRuns(Protocol):
