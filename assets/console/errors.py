@@ -102,8 +102,8 @@ def _disk_message(number: int, name: str) -> str:
         return (
             f"{name} is on a read-only disk. {UNCHANGED}. The system makes a failing disk "
             "read-only, so back up to another disk first (nightbook backup FILE, which writes "
-            "nothing "
-            "here). Then read the system's messages (dmesg), and mount the disk for writing."
+            "nothing here). Then read the system's messages (dmesg), and mount the disk for "
+            "writing."
         )
     if number == errno.EFBIG:
         return (

@@ -74,8 +74,7 @@ class NotYetShelved(Exception):
         super().__init__(
             f"The shelf does not have {count_of(len(nights), 'night')} from this home yet (up to "
             f"{nights[-1].snapshot_id}), and pruned nights cannot be shelved later. Nothing was "
-            "pruned. "
-            "Shelve them first: nightbook shelve"
+            "pruned. Shelve them first: nightbook shelve"
         )
 
 

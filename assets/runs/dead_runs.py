@@ -30,9 +30,8 @@ class DaemonUp(Exception):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"Dagster is already running for {layout.home}. A home can have only one daemon. "
-            "No run was closed and nothing was started. Stop the other daemon first (systemctl "
-            "stop "
+            f"Dagster is already running for {layout.home}. A home can have only one daemon. No "
+            "run was closed and nothing was started. Stop the other daemon first (systemctl stop "
             "nightbook-daemon, or Ctrl-C in nightbook dev)."
         )
 

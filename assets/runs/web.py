@@ -68,10 +68,10 @@ def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
         name = headers.get("host", "")[:LONGEST_NAME]
         return Refusal(
             FORBIDDEN,
-            f"This server does not accept the host name {name!r}, because a page of a different "
-            "server "
-            "could send such a request. Nothing was done. Open http://127.0.0.1 with the port of "
-            "this server. If a proxy uses a different name, start nightbook dev --host-name NAME.",
+            f"This server does not accept the host name {name!r}, because a page from another "
+            "server could send such a request. Nothing was done. Open http://127.0.0.1 with the "
+            "port of this server. If a proxy uses a different host name, run nightbook dev "
+            "--host-name NAME.",
         )
     if _is_foreign(headers, host, known_names):
         return Refusal(

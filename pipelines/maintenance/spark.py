@@ -40,8 +40,7 @@ class SparkFailed(Exception):
         if any(sign in message for sign in _OTHER_PACKAGE):
             advice = (
                 "nightbook is missing or has a different version on a worker. Install the same "
-                "version for "
-                f"the worker's Python, {os.environ[WORKERS_PYTHON]} ({WORKERS_PYTHON})."
+                f"version for the worker's Python, {os.environ[WORKERS_PYTHON]} ({WORKERS_PYTHON})."
             )
         super().__init__(f"Spark failed: {message}. {advice} Nothing was changed.")
 

@@ -119,8 +119,7 @@ def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> No
     assert reason == (
         "accounts are listed more than once with the same amounts, which would count at least "
         "twice: 1 account at venue venue01 with 1055.75 BTC. The first one is account main0 of "
-        "portfolio "
-        "00000000-0000-4000-8000-000000000000"
+        "portfolio 00000000-0000-4000-8000-000000000000"
     )
 
     def also(answers: Answers) -> None:

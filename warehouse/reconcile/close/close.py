@@ -189,8 +189,7 @@ def _existing_version(record: Record, closing: Closing) -> CloseSummary:
     if problem := pack_problem(record, closing):
         raise NotClosed(
             f"{closing.month} is already closed and nothing has changed since then, but {problem}. "
-            "Restore "
-            f"{path} from the backup. Nothing was written."
+            f"Restore {path} from the backup. Nothing was written."
         )
     return CloseSummary(closing=closing, pack=path)
 

@@ -381,8 +381,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
             f"{rule} would forgive too much in total: {count_of(number, 'position')} of {shown} "
             f"{'is a break' if number == 1 else 'are breaks'}. The forgiven sum must not be more "
             "than `limit` of an asset, or `limit_in_all` of all assets. To change the limits, set "
-            "them in "
-            "recon.toml under [tolerance]",
+            "them in recon.toml under [tolerance]",
         )
 
 

@@ -138,7 +138,7 @@ def too_wide(path: Named) -> UnreadableSpreadsheet:
         path,
         f"spans more cells than any ledger: more than {MOST_CELLS:,} from A1 to the last filled "
         "cell",
-        "Delete the cells far to the right or far down, and save the file again",
+        "Delete the cells far to the right or far below, and save the file again",
     )
 
 

@@ -141,7 +141,7 @@ def read_workbook(
             path,
             "could not be read: it has too many cells between A1 and the last filled cell, or it "
             "is damaged, or its program writes an unusual format",
-            "Delete the cells far to the right or far down, and save the file again as xlsx, ods "
+            "Delete the cells far to the right or far below, and save the file again as xlsx, ods "
             "or CSV",
         ) from error
     if reply.refused:

@@ -35,7 +35,7 @@ where trading_status is distinct from 'trading' and total_text <> '0' order by a
 select portfolio_id, venue_id, words from findings
 where kind = 'money_without_integration' order by all;
 
--- auditor: How much of each asset did we hold on a day in the past?
+-- auditor: How much of each asset did we hold on a given day?
 select snapshot_date, asset_id, is_custom_asset, total_text
 from holdings_by_asset_as_of((select max(snapshot_date) from portfolios)) order by all;
 

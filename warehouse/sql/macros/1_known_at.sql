@@ -1,7 +1,7 @@
 -- known_at(moment): For each date, the snapshot that was its book at a moment in the past.
 --
--- The result uses only the decisions up to that moment, even if a night was later read
--- a second time, accepted late or rejected. `totals_known_at` returns the totals of these books,
+-- The result uses only the decisions made up to that moment, even if a night was read again,
+-- accepted or rejected afterwards. `totals_known_at` returns the totals of these books,
 -- and `restated_since` returns the differences from today's totals.
 --
 -- moment: A time, for example timestamptz '2026-11-20 08:00:00+00'. A date means midnight at the

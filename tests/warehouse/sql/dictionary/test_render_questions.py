@@ -43,7 +43,7 @@ ANSWERS: Mapping[str, list[str]] = {
     "What do we hold at venues without a verified integration": [
         "p1 v2 Money (1 asset) at a venue without a verified integration."
     ],
-    "How much of each asset did we hold on a day in the past": [
+    "How much of each asset did we hold on a given day": [
         "2026-11-20 BTC false 1.75",
         "2026-11-20 BTC true 4",
         f"2026-11-20 ETH false {'0.' + '0' * 29}2",
