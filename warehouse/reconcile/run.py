@@ -204,9 +204,7 @@ def _compare_ledger(
     config: Config,
     inputs: RunInputs,
 ) -> WorkbookContent:
-    """Compare the ledger with the book, and store the lessons, the ledgers and the engine's
-    entries.
-    """
+    """Compare the ledger with the book. Store lessons, ledgers and the engine's entries."""
     connection, day = source.connection, source.day
     history = annotations.history(record, day)
     ledger = _at_stable_level(ledger, config, history.prior)

@@ -398,9 +398,7 @@ def _id_of(written: str, match: Resolution | None) -> str:
 def _aliases(
     connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
 ) -> Iterator[Alias]:
-    """Yield each name in a field that is unknown or matched to a different name, with its row
-    count.
-    """
+    """Yield each unknown or differently matched name in a field, with its row count."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
     query = (
         f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
