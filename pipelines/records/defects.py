@@ -47,7 +47,8 @@ UNREADABLE_AMOUNT = Defect(
 
 def wrong_type(expected: str) -> Defect:
     """Return the defect for a value that does not have the documented JSON type."""
-    return Defect(f"{expected} was expected", f"expected {expected}")
+    name = "a string" if expected == "text" else expected
+    return Defect(f"{expected} was expected", f"expected {name}")
 
 
 def missing_field(state: str) -> Defect:

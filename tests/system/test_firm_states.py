@@ -405,7 +405,7 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
     code, status, _ = firm.command("status")
     assert code == 1
     assert "beta: " in status
-    assert "does not have 1 of the 1 snapshot that this book has of it" in status
+    assert "lacks 1 of the 1 snapshot that this book has from that home" in status
     assert "beta home " in firm.command("doctor")[1]
     assert firm.publish("rebuild")[0] == 1
     firm.of("beta").come_back()

@@ -303,7 +303,7 @@ def test_what_is_printed_to_type_finds_the_same_home(
 
 def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
     """One file is one file, also in words; nights are counted the same way."""
-    assert copied("verify").out.startswith("✓ 3 nights: every file of ")
+    assert copied("verify").out.startswith("✓ 3 nights: every file in ")
     manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
     manifest.write_bytes(manifest.read_bytes() + b"\n")
     said = copied("verify")

@@ -410,7 +410,7 @@ def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
         ('" " = "../alpha"\n', "", "visible"),
         ("a = 1\n", "", "no folder"),
         ("", "", r"no \[sources\] table"),
-        ('a = "../alpha"\n', "shards = 0\n", "from 1"),
+        ('a = "../alpha"\n', "shards = 0\n", "above 0"),
         ('a = "../alpha"\n', "shard = 2\n", "not a setting"),
         ('a = "../alpha"\n[portfolios]\np1 = "b"\n', "", "not one of its organisations"),
         ('a = "../alpha"\n[portfolios]\np1 = ["a"]\n', "", "not one of its organisations"),

@@ -255,8 +255,7 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
     if problems := list(_unmet_demands(month, settings)):
         raise NotClosed(
             f"{month.name} was not closed, because it does not meet the requirements under [close] "
-            "in recon.toml: "
-            f"{'; '.join(problems)}. Nothing was written."
+            f"in recon.toml: {'; '.join(problems)}. Nothing was written."
         )
     if changed := list(_changed_workbooks(record, month)):
         raise NotClosed(

@@ -121,7 +121,7 @@ def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
 
 
 def _settle(path: LedgerFile) -> str:
-    return f"or add this line under [inbox] in recon.toml: {setting(path.name, UNUSED)}"
+    return f"or add to recon.toml under [inbox] {setting(path.name, UNUSED)}"
 
 
 def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:

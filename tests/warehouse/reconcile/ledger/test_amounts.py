@@ -94,7 +94,7 @@ def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
     assert amounts(ledger) == ["1.5", "1.5"]
     (notice,) = ledger.notices
-    assert "BTC in a row of ETH" in notice.message
+    assert "in BTC, but its row's asset is ETH" in notice.message
     assert notice.location == "ledger.csv:3"
 
 

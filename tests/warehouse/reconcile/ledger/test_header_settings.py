@@ -141,7 +141,7 @@ def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> No
     """The name of the program is no name of this book: its line settles the question."""
     path = _sample("Gemini balances")
     context = ReadingContext(config=Config(), day=DAY)
-    with pytest.raises(Ambiguous, match="the book does not have a venue of that name") as asked:
+    with pytest.raises(Ambiguous, match="the book does not have a venue with that name") as asked:
         read_ledger([open_file(path, count_fields)], context)
     read_ledger([open_file(path, count_fields)], _context(asked.value.line))
 
