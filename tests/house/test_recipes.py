@@ -157,7 +157,7 @@ QUERIES: Mapping[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
         "delta",
         sums(NEXT[len(LAST) :], "asset", "custom"),
     ),
-    "How much of each asset did we hold on a day": HELD_OF_EACH,
+    "How much of each asset did we hold on a given day": HELD_OF_EACH,
     "How much BTC did we hold": ("snapshot_date", "total", BTC_OVER_TIME),
     "What explains the change": (ASSET, "closing_text", HELD_OF_EACH[-1]),
     HELD: HELD_OF_EACH,

@@ -29,8 +29,8 @@ SUMS = {
         "amount."
     ),
     "other": (
-        "Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if "
-        "there are no such amounts."
+        "Sum of the amounts whose balance kind is not in the API's documentation. 0 if there are "
+        "no such amounts."
     ),
     "total": "Sum of free, locked and other.",
 }

@@ -73,9 +73,9 @@ _DECIMALS = 11  # width of the decimal point and of the decimal places in the nu
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
-    "digits: exact if every number in the row equals its exact text; rounded if an amount has more "
-    "than 15 digits, because a number keeps only 15; text only if an amount does not fit into a "
-    "number.",
+    'digits: "exact" if every number in the row equals its exact text. "rounded" if an amount has '
+    'more than 15 digits, because a number keeps only 15. "text only" if an amount does not fit in '
+    "a number cell.",
     SheetColumnKind.DIGITS,
     width=10,
 )
@@ -150,7 +150,10 @@ def _column(
     name: str, kind: SheetColumnKind, meaning_of: Mapping[str, str], width: float, *, printed: bool
 ) -> SheetColumn:
     column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
-    heading, meaning = _TITLES.get(column, title(column)), f"{column}: {meaning_of[column]}"
+    heading, meaning = (
+        _TITLES.get(column, title(column)),
+        f"{column}: {meaning_of[column]}".replace("NULL if", "Empty if"),
+    )
     return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)
 
 
@@ -204,17 +207,17 @@ def yes(flag: object) -> str:
 
 
 def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """Build the sheet with evidence for the figures: versions, control totals and bodies."""
+    """Build the sheet with evidence for the figures: versions, control totals and responses."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
-        ("Kind", "The row's kind: run, rows, total or body."),
+        ("Kind", "The row's kind: run, rows, total or response."),
         ("Of", "The name of a setting, table, asset or request."),
         ("Custom", "For a total: whether the asset is custom."),
-        ("Value", "The value. For a body: the SHA-256 of the received bytes."),
-        (_PLACES[0], "The exact count or sum over the received bodies."),
+        ("Value", "The value. For a response: the SHA-256 of its bytes."),
+        (_PLACES[0], "The exact count or sum over the API's responses (JSON)."),
         ("Ties", "yes if all places that show the figure agree to the last digit."),
-        (_PLACES[1], "The count or sum over the Parquet files."),
-        (_PLACES[2], "The count or sum over the database."),
+        (_PLACES[1], "The count or sum over the stored Parquet files (the lake)."),
+        (_PLACES[2], "The count or sum over the database (the warehouse)."),
         *((exhibit.title, f"The count or sum on sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
@@ -242,8 +245,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
     facts = {
         "as of": source.day.isoformat(),
         "book": source.snapshot_id,
-        "read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
-        "read until": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "reading started": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "reading ended": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
         "state": snapshot["state"],
         "decided by": snapshot["decided_by"],
         "requests": str(snapshot["request_count"]),
@@ -252,9 +255,9 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "records rejected": plain_text(snapshot["reject_count"]),
         "values kept as text only": plain_text(snapshot["inexact_count"]),
         "workbook made by": f"nightbook {program_version}",
-        "warehouse made by": f"nightbook {build['program_version']}",
-        "schema of the warehouse": build["schema_version"],
-        "DuckDB that wrote it": build["duckdb_version"],
+        "database made by": f"nightbook {build['program_version']}",
+        "schema of the database": build["schema_version"],
+        "database written with DuckDB": build["duckdb_version"],
     }
     for of, value in facts.items():
         yield {"Kind": "run", "Of": of, "Value": value}
@@ -287,7 +290,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
         request = f"{row['source']}: " if source.is_firm else ""
         request += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
         value = row["sha256"] or f"no body: {row['error']}"
-        yield {"Kind": "body", "Of": request, "Value": value}
+        yield {"Kind": "response", "Of": request, "Value": value}
 
 
 def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:

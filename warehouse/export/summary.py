@@ -44,7 +44,7 @@ Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 
 exact column next to each contains the true amount. The column Digits shows whether the two are \
 equal. A figure that begins with ~ has more digits than its cell shows.
 A blank amount means that the API does not state it, and a dash means zero. Different assets are \
-never added up.
+never added up. The JSON is the API's data, and the warehouse is the database that has the book.
 The columns to the right of the printed ones contain the portfolio ID and the exact text of \
 every part. Point at a header to see its meaning.
 You can use these names in formulas: as_of, snapshot_id, and one for each column, for example \

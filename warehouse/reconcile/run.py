@@ -296,12 +296,12 @@ def _evidence(
     return (
         {
             "run": f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
-            "digest of the result": outcome.digest,
+            "SHA-256 of the result": outcome.digest,
             "made by": f"nightbook {program_version}",
-            "warehouse made by": f"nightbook {source.build['program_version']}",
+            "database made by": f"nightbook {source.build['program_version']}",
             "book": source.snapshot_id,
-            "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
-            "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "reading started": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "reading ended": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
             "level": describe_levels(ledger),
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             SETTINGS_DIGEST: config.digest,

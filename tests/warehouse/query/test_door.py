@@ -592,7 +592,9 @@ def test_a_spreadsheet_that_rounds_is_warned_of(
     book: ReadOnlyBook, plain_book: ReadOnlyBook, tmp_path: Path
 ) -> None:
     """`to_excel` says that cells keep 15 digits, and where the exact texts are; or says nothing."""
-    with pytest.warns(RoundedCellsWarning, match="keeps only 15 digits, so amounts are rounded in free"):
+    with pytest.warns(
+        RoundedCellsWarning, match="keeps only 15 digits, so amounts are rounded in free"
+    ):
         book.holdings().to_excel(tmp_path / "a.xlsx")
     with pytest.warns(RoundedCellsWarning, match="rounded in total"):
         book.holdings().groupby("asset_id")["total"].sum().to_excel(tmp_path / "a.xlsx")

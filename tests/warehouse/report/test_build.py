@@ -341,7 +341,7 @@ def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_pa
     """As Markdown it has the headline, exact figures and findings; no name ends a cell or links."""
     short = render_markdown(load_report(small, NOW))
     assert short.startswith(
-        "**Tonight's book is here. The night of 2026-11-20 is complete and is the book.**"
+        "**Last night's book is ready. The night of 2026-11-20 is complete and is the book.**"
     )
     assert f"| HUGE | 1{'0' * 30} | 0.5 | -{'9' * 30}.5 |" in short
     hostile = hostile_night("20261120T021500Z")
@@ -424,11 +424,11 @@ def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
         closed(night("20261120T021500Z", [*amounts, Amount("1", "p1", "ETH", "v1")]), "v1"),
     ]
     second = shown(warehouse(tmp_path / "two", nights[:2])).text
-    assert "0 solved" not in second
+    assert "0 resolved" not in second
     assert "old | ■ high | money at closed venue | Portfolio p2 | Venue v2 | BTC 1, ETH 2" in second
     third = shown(warehouse(tmp_path / "three", nights)).text
     assert "new | ■ high | money at closed venue | Portfolio p1 | Venue v1 | BTC 5, ETH 1" in third
-    solved = third.partition("Solved since the book before")[2]
+    solved = third.partition("Resolved since the previous book")[2]
     assert "■ high | money at closed venue | Portfolio p2 | Venue v2 | Money (2 assets)" in solved
 
 
@@ -456,11 +456,11 @@ def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_pat
         for day, moved in ((19, 0), (20, 1))
     ]
     text = shown(warehouse(tmp_path, nights)).text
-    panel = text.partition("Totals that moved 4 assets")[2]
+    panel = text.partition("Totals that changed 4 assets")[2]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:8] == [*MOVED, *MOVED]
     database = Layout(tmp_path).database
     pinned = page(database, now=NOW, program_version="0", pinned=["LP-GLM-USDC", "ETH"])
-    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("Totals that moved") :])
+    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("Totals that changed") :])
     order = ["LP-GLM-USDC", "ETH", "BTC", "AAA"]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:4] == order
     assert "Assets by accounts BTC" in text
@@ -475,7 +475,7 @@ def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
     assert "a night is missing" not in shown(small).text
     late = shown(small, NOW + timedelta(hours=24)).text
     assert "The last night was read 27 h 45 min before this page was made" in late
-    assert "This book is not tonight's." in late
+    assert "This book is not from last night." in late
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:

@@ -311,7 +311,9 @@ def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
         ("money_without_integration", "p1", "v4"),
     ]
     words = ask(layout, "select words from findings where venue_id = 'v2'")
-    assert words == [("Money (1 asset) at a venue without a verified integration (requested).",)]
+    [(sentence,)] = words
+    assert sentence.startswith("Money (1 asset) at a venue without a verified connection")
+    assert sentence.endswith(", status requested.")
 
 
 def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -> None:

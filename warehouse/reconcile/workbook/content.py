@@ -23,7 +23,7 @@ TRAIL = "Audit trail"
 
 # Increase this number if a title or text in workbooks or packs changes. An older workbook is
 # compared by its own version's titles, and an older pack's pages are not rendered.
-WORDING = 4
+WORDING = 5
 HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
 
 

@@ -154,33 +154,40 @@ _MATCHED_BY = {
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP_COLUMN = (Heading("Help", 110),)
 _HELP = """
-Results. nightbook uses the first result in this list that applies: Rejected (the amount could not \
-be read), Unmapped (the book does not know a name in the ledger), Portfolio not delivered (the API \
-did not send the portfolio on this night), Not in ledger, Not in book, Matched, Matched (zero) \
-(missing on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), \
-Within tolerance, Amount differs.
+The book contains the positions that nightbook read from the API on a night. The ledger is your \
+file. Difference is ledger minus book.
+Result is the first of these results that applies to a position: Rejected (the amount in the \
+ledger could not be read), Unmapped (a name in the ledger is not in the book), Portfolio not \
+delivered (the API did not send the portfolio), Not in ledger, Not in book, Matched, Matched \
+(zero) (one side is missing, the other is zero), Ledger precision (equal after rounding to the \
+ledger's digits), Within tolerance, Amount differs.
 Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
 book, Amount differs.
-Bucket is the kind of balance, for example trading or staking, with its state: free or locked.
-Difference is ledger minus book. It is calculated from the exact amounts, which are texts, because \
-number cells keep only 15 digits. The result comes from exact decimals, never from a formula.
-Digits and Shown amounts say whether the number cells of a line are exact or rounded. Sums agree \
-and Adds up say whether the figures of a line add up exactly. A Tolerance rule of none means that \
-no difference is allowed.
-Tie-out compares the totals of ledger and book. Roll-forward shows how each total changed since \
-the previous run.
-A figure that begins with ~ has more digits than its cell shows. All figures of a line have the \
+Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
+The mark (custom) after an asset means that your organization defined the asset.
+The exact amounts are texts, because a number cell keeps only 15 digits. nightbook decides each \
+result from the exact amounts. The formulas in this workbook do not change a result.
+A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
 same number of decimals, and the exact texts are in the columns to the right.
-Age is counted from Occurred on, the first day of the current occurrence. If a break disappears \
-and returns, this is a new occurrence, and Occurrence is the count. First seen is the first day of \
-the first occurrence. On the sheet Resolved, Status is the last status before the break closed.
+"Digits equal?" is yes if both exact amounts are equal. "Digits" and "Shown amounts" say whether \
+the number cells of a row are exact or rounded. "Tolerance rule" is the rule that allows a \
+difference. If it is none, no difference is allowed.
+Tie-out compares totals. Its result is "differs" if a position of the total is a break, even if \
+the differences cancel out. "Sums agree" is yes if the difference of the total is the sum of the \
+differences in breaks and within tolerance.
+Roll-forward shows how each total, and the difference in breaks, changed since the previous run. \
+"Adds up" is yes if opening plus movement equals closing.
+Age is counted from "Occurred on", the first day of the current occurrence. A break that returns \
+is a new occurrence, and "Occurrence" is its number. "First seen" is the first day of the first \
+occurrence. On the sheet Resolved, Status is the last status of the break.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
 its difference changes, if it returns, or if the acceptance is too old.
-nightbook reads back Status, Owner, Root cause and Comment of each Break ID, and the names next \
-to Prepared by and Reviewed by. Other cells are not read back. Save copies in the folder out or \
-inbox, as xlsx or ods. You may sort, filter or rename them.
+nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
+and the names next to Prepared by and Reviewed by. It ignores all other cells. Save your copy in \
+the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
 If two people write different texts for one break, both texts are in its comment and in Notices.
 A signature is valid for this result only. It is void as soon as an amount changes.
+"SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
 """.strip().splitlines()
 
 
@@ -191,7 +198,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
-    advice = "fill in the yellow cells, then save the file in the folder out"
+    advice = 'fill in the yellow cells, then save the file in the folder "out"'
     sheet.title(f"Breaks as of {content.run.day}: {advice if breaks else 'none'}")
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
@@ -385,7 +392,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Known exports, and names that differ between ledger and book"
+    title = "Names that differ between ledger and book, and file formats that nightbook knows"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

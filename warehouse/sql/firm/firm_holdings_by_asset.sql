@@ -12,7 +12,7 @@
 -- free_text: The amount in free as exact text.
 -- locked: Locked amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
 -- locked_text: The amount in locked as exact text.
--- other: All undocumented amounts. NULL if DECIMAL(38,18) cannot hold the sum exactly.
+-- other: All amounts of undocumented balance kinds. NULL if DECIMAL(38,18) cannot hold the sum exactly.
 -- other_text: The amount in other as exact text.
 -- total: Sum of free, locked and other. NULL if DECIMAL(38,18) cannot hold the sum exactly.
 -- total_text: The amount in total as exact text.

@@ -28,7 +28,7 @@
 -- other: Sum of all amounts that have no column of their own, for example amounts of a new balance
 --     kind. NULL if there are no such amounts.
 -- other_text: The amount in other as exact text.
--- total: Sum of all amounts in the balance, including undocumented amounts. 0 if the balance is
+-- total: Sum of all amounts in the balance, including undocumented balance kinds. 0 if the balance is
 --     empty.
 -- total_text: The amount in total as exact text.
 -- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.

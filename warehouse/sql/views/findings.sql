@@ -172,14 +172,14 @@ every_finding as (
         'money_without_integration',
         money.portfolio_id,
         money.venue_id,
-        'Money (' || money.assets || ') at a venue without a verified integration'
+        'Money (' || money.assets || ') at a venue without a verified connection (integration)'
         || coalesce(
-            ' (' || (
+            ', status ' || (
                 select min(integrations.status)
                 from integrations
                 where integrations.portfolio_id = money.portfolio_id
                     and integrations.venue_id = money.venue_id
-            ) || ').',
+            ) || '.',
             '.'
         )
     from money

@@ -41,7 +41,7 @@ ANSWERS: Mapping[str, list[str]] = {
         f"Venue v2 suspended ETH false {'0.' + '0' * 29}2"
     ],
     "What do we hold at venues without a verified integration": [
-        "p1 v2 Money (1 asset) at a venue without a verified integration."
+        "p1 v2 Money (1 asset) at a venue without a verified connection (integration)."
     ],
     "How much of each asset did we hold on a given day": [
         "2026-11-20 BTC false 1.75",

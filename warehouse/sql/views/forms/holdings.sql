@@ -9,7 +9,7 @@
 -- locked: Sum of the locked amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
 -- locked_text: The amount in locked as exact text.
--- other: Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if there are
+-- other: Sum of the amounts whose balance kind is not in the API's documentation. 0 if there are
 --     no such amounts.
 -- other_text: The amount in other as exact text.
 -- total: Sum of free, locked and other.
