@@ -21,7 +21,7 @@ from warehouse.storage.firm import is_firm
 
 
 @dg.resource(
-    description="The writer's lock of a run, held from the first step that writes to the end."
+    description="A run's write lock, held from the first step that writes until the run ends."
 )
 def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
     """Yield one lock per run, shared by all its steps."""

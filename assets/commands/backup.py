@@ -38,8 +38,8 @@ def write(nightbook: Nightbook, *, file: str) -> int:
             print(printable(f"  {organisation.name}: {program()} --home {home} backup FILE"))
     else:
         print(
-            "The backup does not contain the lake, the warehouse and the exports, because they can "
-            "be rebuilt. It also does not contain the run history."
+            "The backup does not contain the lake, the warehouse or the exports, because they can "
+            "be rebuilt. It does not contain the run history either."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
     print(f"Keep the backup on another machine. To use it: {command}")
@@ -72,7 +72,7 @@ def restore(
             hold_pull_lock(layout, "restoring", nightbook.now()),
         ):
             summary = backup.restore(layout, source)
-            print(f"{_size(summary)} restored. Rebuilding lake and warehouse ...")
+            print(f"{_size(summary)} restored. Rebuilding the lake and the warehouse ...")
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
@@ -97,7 +97,7 @@ def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str 
     )
     for name in digests:
         print(printable(f"  {name}"))
-    print(f"Then the firm's book would be built from the homes in {FIRM}.")
+    print(f"Then the firm's book would be built from the homes listed in {FIRM}.")
 
 
 def _size(summary: backup.BackupSummary) -> str:

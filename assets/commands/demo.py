@@ -45,7 +45,7 @@ OVER_TIME = (
     "where asset_id = 'BTC' and not is_custom_asset group by all order by all"
 )
 QUESTIONS = (
-    ("Each asset's total over all portfolios", HELD),
+    ("Each asset's total across all portfolios", HELD),
     ("The exact total of one asset on each night", OVER_TIME),
 )
 NEXT = (
@@ -109,13 +109,13 @@ def _run_next(nightbook: Nightbook) -> int:
         night = night.replace(tzinfo=settings.timezone)
         morning = _demo_at(nightbook, night + timedelta(hours=6))
         if days[-1] not in Record(folder).days():
-            print(f"The ledger of {days[-1]} was not compared yet, so it is compared first.")
+            print(f"The ledger for {days[-1]} has not been compared yet, so it is compared first.")
             reconcile.run(_demo_at(nightbook, night), as_of=days[-1], restate="")
         code = _take_nights(nightbook, [night], night)
         if code:
             return code
         ledger, errors = service.rehearse(layout.database, folder, first=first)
-        print(f"\nThe ledger of {night.date()}: {ledger}\nIt contains these errors:")
+        print(f"\nThe ledger for {night.date()}: {ledger}\nIt contains these errors:")
         for error in errors:
             print(f"  - {error}")
         print()
@@ -124,7 +124,7 @@ def _run_next(nightbook: Nightbook) -> int:
     print("\nNext: open the workbook, fill in its yellow cells, save it, and type")
     print(f"  {me} demo --next            simulate the next night, which keeps your entries")
     print(f"  {me} reconcile history ID   show the history of one break")
-    print(f"  {me} reconcile close {night:%Y-%m}  lock the month and write it to one file")
+    print(f"  {me} reconcile close {night:%Y-%m}  lock the month and write it to a single file")
     return 0
 
 
@@ -245,7 +245,7 @@ def require_free(port: int, command: str) -> None:
             probe.bind((LOOPBACK, port))
         except OSError as error:
             raise NotStarted(
-                f"Port {port} of this machine cannot be used ({error.strerror}). Nothing was "
+                f"Port {port} on this machine cannot be used ({error.strerror}). Nothing was "
                 f"started. Choose another: nightbook {command} --port {port % LAST_PORT + 1}"
             ) from None
 

@@ -247,7 +247,7 @@ def _clock(check: ServiceCheck) -> Finding:
     side = "behind" if skew > 0 else "ahead of"
     return _wrong(
         "clock",
-        f"{abs(skew)} ms {side} the clock of the API, which rejects requests older than 30 s "
+        f"{abs(skew)} ms {side} the API's clock, and the API rejects requests older than 30 s "
         "(5.3). Set this machine's clock (timedatectl set-ntp true). Until then, each run uses "
         "the API's clock, and a night is held if this machine would give it a different date",
     )
@@ -262,8 +262,9 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     if not opens_in_older_clients(layout.database):
         return _wrong(
             "warehouse",
-            "DuckDB 1.2 and 1.3 cannot read the published file, because an older nightbook wrote "
-            "it. Newer versions can, and no data is lost. The next publish rewrites it. To do that "
+            "DuckDB 1.2 and 1.3 cannot read the published file, because an older version of "
+            "nightbook wrote it. Newer versions can, and no data is lost. The next publish "
+            "rewrites it. To do that "
             f"now: {full_command(layout, 'rebuild')}",
         )
     landed = snapshots.landed_snapshots(layout)
@@ -300,7 +301,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     layout = Layout(settings.home)
     dagster = read_switches(layout)
     if dagster.error:
-        message += f"; Dagster's records of this home cannot be read: {dagster.error}"
+        message += f"; Dagster's records for this home cannot be read: {dagster.error}"
     elif is_demo(layout) and not dagster.is_on:
         message += "; a demo's schedule is off until somebody turns it on in Dagster"
     elif not dagster.off or is_demo(layout):
@@ -335,7 +336,7 @@ def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
     missing = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
     if missing:
         message += (
-            f"; {count_of(len(missing), 'night')} of this home not uploaded yet. To upload, type: "
+            f"; {count_of(len(missing), 'night')} in this home not uploaded yet. To upload, type: "
             "nightbook shelve"
         )
     return Finding("shelf", is_well=not missing, message=message)

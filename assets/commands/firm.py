@@ -123,7 +123,7 @@ def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
     The homes may be readable now. A problem that already explains a missing night stays as it is.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
-    remedy = f"When this is solved, type: {command_for(layout)} rebuild"
+    remedy = f"Once this is fixed, type: {command_for(layout)} rebuild"
     return {
         name: problem
         if problem in reasons.get(name, "")
@@ -209,8 +209,8 @@ def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterato
     count = count_of(len(state.unsettled_portfolios), "portfolio")
     yield (
         f"{count} in the books of several organisations: each counts only once, as listed below. "
-        f"Add these lines, with the organisation for which each portfolio counts, to the table "
-        f"[{OWNERS}] of {layout.home / FIRM}, then type {command_for(layout)} rebuild:"
+        f"Add these lines, with the organisation that each portfolio counts for, to the table "
+        f"[{OWNERS}] in {layout.home / FIRM}, then type {command_for(layout)} rebuild:"
     )
     if not members.owners:
         yield f"  [{OWNERS}]"

@@ -33,7 +33,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(UNIT_MODE)
         print(f"written  {folder / name}")
-    print(f"Settings are read from {Path.cwd() / '.env'} at each start and were not copied.")
+    print(f"Settings were not copied. They are read from {Path.cwd() / '.env'} at each start.")
     control = "systemctl" if is_system else "systemctl --user"
     print("Nothing was started. Type:")
     print(f"  {control} daemon-reload && {control} enable --now {UNITS[0]}")
@@ -52,7 +52,7 @@ def _require_settings(file: Path) -> None:
         raise UnsuitableHost(
             f"The units would read their settings only from {file}, which is incomplete: "
             f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
-            ".env.example .env), or run this command in the folder of your complete .env."
+            ".env.example .env), or run this command in the folder with your complete .env."
         ) from None
 
 
@@ -115,6 +115,6 @@ def _user(layout: Layout) -> str:
     except KeyError:
         raise UnsuitableHost(
             f"{layout.home} belongs to user {layout.home.stat().st_uid}, who has no name on this "
-            "machine, but a system unit needs the name of its user. Nothing was written. Change "
+            "machine, but a system unit needs a user name. Nothing was written. Change "
             f"the owner first: chown -R USER {layout.home}"
         ) from None

@@ -194,7 +194,7 @@ def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
     if publish.is_unfinished(layout, snapshot):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
             publish.finish(nightbook, snapshot)
-    print(f"{snapshot.snapshot_id} is {snapshot.state} already, so nothing was decided.")
+    print(f"{snapshot.snapshot_id} is already {snapshot.state}, so nothing was decided.")
     print(_book(layout, snapshot))
     return 0
 
@@ -224,7 +224,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
         publish.refresh(nightbook)
         shelf.shelve_after_deciding(nightbook, shelf_error)
         shelf.register_after_deciding(nightbook)
-    print(f"{name} is revoked. Held again from now on: {printable(revoked[-1].reason.words)}")
+    print(f"{name} was revoked. This holds nights again: {printable(revoked[-1].reason.words)}")
     return 0
 
 
@@ -242,7 +242,7 @@ def _renew_report(nightbook: Nightbook) -> None:
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:
     book = snapshots.books(snapshots.landed_snapshots(layout)).get(snapshot.snapshot_date)
-    state = f"its book is {book.snapshot_id}" if book else "it has no book: a gap"
+    state = f"its book is {book.snapshot_id}" if book else "it has no book, so it is a gap"
     return f"{snapshot.snapshot_date}: {state}."
 
 
@@ -253,7 +253,7 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 def _print_lessons(snapshot: Snapshot) -> None:
     """Print an accepted night's lessons, and how to revoke them."""
     if taught := _lessons_in_force(snapshot):
-        print("Known to be harmless from now on (nightbook reject LESSON revokes it):")
+        print("Known to be harmless from now on (to revoke one: nightbook reject LESSON):")
         for lesson in taught:
             print(f"  {lesson.name}  {printable(lesson.reason.words)}")
 

@@ -32,8 +32,8 @@ GIGABYTE = 10**9
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (
-    "Never deleted: manifests and decisions of every night, the newest book,\n"
-    "nights that wait for a decision, and nights whose rows a later night still uses."
+    "Never deleted: every night's manifest and decisions, the newest book,\n"
+    "nights that are waiting for a decision, and nights whose rows a later night still uses."
 )
 
 
@@ -76,7 +76,7 @@ def run(
             _publish(nightbook)
         if address is not None:
             _prune_shelf(nightbook, address, result.snapshots, verb, dry_run=dry_run)
-    print(f"API responses and tables of the remaining nights take {result.left / 1e6:.1f} MB.")
+    print(f"The remaining nights' API responses and tables take up {result.left / 1e6:.1f} MB.")
     print(ALWAYS_KEPT)
     if most is not None and result.left > most:
         print(f"That is more than {max_gb} GB, but no more nights can be deleted.")
@@ -126,7 +126,7 @@ def _publish(nightbook: Nightbook) -> None:
     if not _has_room(layout, COPIES_NEEDED):
         print(
             "The warehouse was not published, because the disk is too full. It still shows the "
-            "deleted nights. Make more room, then type: nightbook rebuild"
+            "deleted nights. Free some space, then type: nightbook rebuild"
         )
         return
     publish.refresh(nightbook)
@@ -144,19 +144,19 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
     files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")
-        print(f"{count} of exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
+        print(f"{count} from exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
     try:
         runs = records.prune_record(layout, result.gone, dry_run=dry_run)
     except RecordAway as away:
         print(
             printable_lines(
-                f"Dagster's runs were not deleted. The next prune retries this. Reason: {away.why}"
+                f"Dagster's runs were not deleted. The next prune will retry. Reason: {away.why}"
             )
         )
         return
     if runs.count or runs.byte_count:
         count = count_of(runs.count, "run")
-        print(f"{count} of Dagster's history {verb}, {runs.byte_count / 1e6:.1f} MB.")
+        print(f"{count} from Dagster's history {verb}, {runs.byte_count / 1e6:.1f} MB.")
 
 
 def _print_result(result: PruneResult, verb: str) -> None:

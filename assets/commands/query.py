@@ -62,8 +62,8 @@ def _write(target: Path, content: bytes) -> None:
             out.write(content)
     except OSError as error:
         raise OutputNotWritten(
-            f"The result could not be written to {target}: {error.strerror}. An existing file "
-            "there did not change. Choose another file with -o."
+            f"The result could not be written to {target}: {error.strerror}. Any existing file "
+            "there was not changed. Choose another file with -o."
         ) from None
 
 

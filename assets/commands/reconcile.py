@@ -232,9 +232,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
-    print(
-        "The days of the month are locked. The pack can be verified on any machine with nightbook:"
-    )
+    print("The days of the month are locked. To verify the pack on any machine that has nightbook:")
     print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0
 
@@ -282,5 +280,5 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
         print(f"{mark(is_well=False)} {printable(difference)}")
     for line in (*check.compared, *check.uncompared):
         print(f"  {printable(line)}")
-    print(f"  SHA-256 {check.sha256} (if the pack is unchanged, `close` printed the same value)")
+    print(f"  SHA-256 {check.sha256} (must equal the value that `close` printed)")
     return 0 if check.is_whole else 1

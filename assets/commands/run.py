@@ -145,7 +145,7 @@ def _ending(
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
     if not outcome.success:
         lines = outcome.failures or (
-            f"The run failed. Look at run {outcome.run_id} in nightbook dev.",
+            f"The run failed. For details, open run {outcome.run_id} in nightbook dev.",
         )
         return RunEnding(FAILED, "failed", "\n".join(lines))
     if newest is None:
@@ -157,7 +157,7 @@ def _ending(
 def _held_message(layout: Layout, newest: snapshots.Snapshot) -> str:
     books = snapshots.books(snapshots.landed_snapshots(layout))
     book = books.get(newest.snapshot_date) or next(reversed(books.values()), None)
-    stays = f"the book of {book.snapshot_date} does not change" if book else "there is no book yet"
+    stays = f"the book of {book.snapshot_date} was not changed" if book else "there is no book yet"
     lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
     lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
     lines += [

@@ -26,7 +26,7 @@ def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -
         (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)
     elif not nights:
         print(
-            f"{nightbook.layout.home} has no night yet. Take the first one: "
+            f"{nightbook.layout.home} has no nights yet. Pull the first one: "
             f"{command_for(nightbook.layout)} run (or try: nightbook demo)"
         )
     elif are_lessons:

@@ -42,7 +42,7 @@ def run(nightbook: Nightbook, *, name: str | None, output_format: str | None) ->
         _print_rows(output_format, chosen or descriptions, are_columns=name is not None)
     elif name is None:
         _print_list(descriptions)
-        print(f"\nDescribe one with its columns: {command_for(nightbook.layout)} tables NAME")
+        print(f"\nDescribe a table and its columns: {command_for(nightbook.layout)} tables NAME")
     else:
         for table in chosen:
             _print_table(table)

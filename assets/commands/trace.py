@@ -124,7 +124,7 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
     yield f"  sent {text(request['sent_at'])}, answered {text(request['received_at'])}"
     yield f"  {request['byte_count']:,} bytes, SHA-256 {request['sha256']}"
     if trace.positions:
-        yield "  the landed bytes were read just now and have that SHA-256"
+        yield "  the landed bytes were read just now and have this SHA-256"
     yield f"  {folder / str(request['file'])}"
     elements = [account.record for account in trace.accounts if account.record]
     for element in (elements or trace.positions)[:1]:
@@ -136,7 +136,7 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
 
 def _account_lines(account: TracedAccount) -> Iterator[str]:
     venue = "" if account.venue_name is None else f" ({printable(account.venue_name)})"
-    number = f", number {account.duplicate_no} of that name" if account.duplicate_no else ""
+    number = f", number {account.duplicate_no} with that name" if account.duplicate_no else ""
     yield f"\n{printable(account.venue_id)}{venue}, {printable(account.account_name)}{number}"
     for amount in account.amounts:
         yield f"  {printable(f'{amount.bucket}.{amount.state}')} = {amount.amount_text}"
@@ -225,7 +225,7 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
         notices.append(
-            f"{count_of(len(lost), 'account')} of the book cannot be found in the landed bytes "
+            f"{count_of(len(lost), 'account')} in the book cannot be found in the landed bytes "
             "with the published amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [

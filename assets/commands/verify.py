@@ -70,7 +70,8 @@ def _unreadable(layout: Layout) -> Iterator[Damage]:
     """Yield the published file as a problem if DuckDB 1.2 and 1.3 cannot read it."""
     if layout.database.exists() and not opens_in_older_clients(layout.database):
         remedy = (
-            "DuckDB 1.2 and 1.3 cannot read all of it, because an older nightbook wrote it. Newer "
+            "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "
+            "it. Newer "
             f"versions can, and no data is lost. {WAREHOUSE}"
         )
         yield Damage(layout.database, UNREADABLE, None, remedy)
@@ -83,9 +84,9 @@ def _print_firm(layout: Layout) -> None:
         print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
     else:
         count = count_of(len(versions), "version")
-        print(f"{mark(is_well=True)} {count} of the firm's file, all of them unchanged.")
+        print(f"{mark(is_well=True)} {count} of the firm's file, all unchanged.")
         print(f"  {layout.home}")
-    print("The nights are in the homes of the organisations. Verify each of them:")
+    print("The nights are in the organisations' homes. Verify each home:")
     for source in read_firm(layout.home).sources:
         home = shlex.quote(str(source.layout.home))
         print(printable(f"  {program()} --home {home} verify"))
@@ -153,7 +154,7 @@ def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
         if proof.rows != proof.stated_rows:
             rows += f" of {proof.stated_rows:,}"
         sums = f"{proof.assets - len(proof.differences):,} of {count_of(proof.assets, 'sum')} equal"
-        texts = f"; {count_of(proof.texts, 'amount')} too large for a number added as text" * bool(
+        texts = f"; {count_of(proof.texts, 'amount')} too large for a number, added as text" * bool(
             proof.texts
         )
         head = f"{proof.snapshot.snapshot_date}  {proof.snapshot.snapshot_id}  {engine}"

@@ -160,7 +160,7 @@ class SqlCommand(TypedCommand):
         except click.UsageError as error:
             if "extra argument" not in error.message:
                 raise
-            message = f"{error.message}. The query must be one argument: put it in 'quotes'."
+            message = f"{error.message}. The query must be a single argument: put it in 'quotes'."
             raise click.UsageError(message, ctx) from None
 
 

@@ -27,7 +27,7 @@ _SETTINGS_ERRORS = (
     *(UnexpectedRedirect, InvalidSettings),
 )
 OUR_PACKAGES = {"assets", "pipelines", "warehouse"}
-UNCHANGED = "All unfinished work was discarded, and the last published warehouse did not change"
+UNCHANGED = "All unfinished work was discarded, and the last published warehouse was not changed"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_ACCESS = frozenset({errno.EACCES, errno.EPERM})
 DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
@@ -42,8 +42,8 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
     if message is None:
         message = (
             f"nightbook stopped at an unexpected error ({type(error).__name__}: {error}). The last "
-            "published warehouse did not change. To see the traceback, run the command again with "
-            "--debug before its name."
+            "published warehouse was not changed. To see the traceback, rerun the command with "
+            "--debug in front of it."
         )
     print(printable_lines(message), file=sys.stderr)
     return getattr(error, "exit_code", FAILED) if is_ours(error) else FAILED
@@ -94,7 +94,7 @@ def _errno_in(text: str) -> int | None:
 def _disk_message(number: int, name: str) -> str:
     if number in FULL:
         return (
-            f"The disk of {name} is full. {UNCHANGED}. Make room: nightbook prune --keep DAYS "
+            f"The disk with {name} is full. {UNCHANGED}. Make room: nightbook prune --keep DAYS "
             "deletes old versions of the warehouse first and then old nights (--dry-run lists "
             "them)."
         )
@@ -118,7 +118,7 @@ def _disk_message(number: int, name: str) -> str:
             f"{UNCHANGED}. Run the command as that user, or give {user} access."
         )
     return (
-        f"The disk of {name} failed ({os.strerror(number)}). {UNCHANGED}. Read the system's "
+        f"The disk with {name} failed ({os.strerror(number)}). {UNCHANGED}. Read the system's "
         "messages (dmesg), back up to another disk (nightbook backup FILE), and run nightbook "
         "verify to list damaged files."
     )

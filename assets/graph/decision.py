@@ -35,7 +35,7 @@ SCHEMA = {
     "snapshot": dg.Field(
         str,
         default_value="",
-        description="A snapshot ID. If empty, the decision is about the night's held snapshot.",
+        description="A snapshot ID. If empty, the decision applies to the night's held snapshot.",
     ),
 }
 
@@ -55,7 +55,7 @@ class NothingDecided(Exception):
 
     def __init__(self, missing: str) -> None:
         super().__init__(
-            f"Nothing was decided: {missing}. Start {DECIDE} again: on the page of the job, open "
+            f"Nothing was decided: {missing}. Start {DECIDE} again: on the job's page, click "
             "the arrow next to 'Materialize all', then 'Open launchpad'. Choose the night as the "
             "partition, and write `decision: accept` or `decision: reject`, `by:` your name and "
             "`why:` your reason. Fill in `snapshot:` only to choose a different snapshot than the "
@@ -73,7 +73,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         config_schema=SCHEMA,
         group_name="published",
         description="The guards' or a person's decision about a night. To decide on a held "
-        f"night, start the job {DECIDE}. The same run updates everything that depends on it.",
+        f"night, start the {DECIDE} job. The same run updates everything that depends on it.",
     )
     def decision(
         context: dg.AssetExecutionContext,
@@ -144,7 +144,7 @@ def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
     if len(held) > 1:
         names = ", ".join(snapshot.snapshot_id for snapshot in held)
         raise NothingDecided(
-            f"several snapshots of {step.day} are held ({names}), so `snapshot` must name one"
+            f"several snapshots for {step.day} are held ({names}), so `snapshot` must name one"
         )
     return held[0] if held else snapshots.find(step.layout, newest)
 

@@ -65,7 +65,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             )
         ],
         description="The firm's book with all its organisations. It is published again when the "
-        "organisations in a shard have pulled their nights. Each organisation uses a separate "
+        "organisations in a shard have pulled their nights. Each organisation runs in a separate "
         "process with its own settings.",
     )
     def firm_night(

@@ -144,7 +144,7 @@ def _landed_message(manifest: Manifest) -> str:
     """Explain that the night was landed but could not be published."""
     return (
         f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} has landed completely, but "
-        "is not a book yet. The next run judges and publishes it, and so does nightbook rebuild."
+        "is not a book yet. The next run, or nightbook rebuild, judges and publishes it."
     )
 
 

@@ -57,7 +57,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         return dg.MaterializeResult(
             metadata={
                 "report": dg.MetadataValue.md(spell_commands(render_markdown(morning), command)),
-                "written at": f"{now:%Y-%m-%d %H:%M}, about the newest night",
+                "written at": f"{now:%Y-%m-%d %H:%M}, for the newest night",
                 "path": file,
                 "bytes": file.stat().st_size,
             }
@@ -220,7 +220,7 @@ def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert
     decision = snapshots.find(layout, snapshot_id).decision
     return Alert(
         cause=f"merged:{snapshot_id}:{decision.token[:8] if decision else ''}",
-        title=f"two machines decided on the night {snapshot_id}",
+        title=f"two machines made decisions on night {snapshot_id}",
         words=message,
         see=str(layout.database),
         command=full_command(layout, "snapshots"),

@@ -103,7 +103,7 @@ FROM_UI, BACKFILL = "dagster/from_ui", "dagster/backfill"
 ASSET_JOB = "__ASSET_JOB"
 """Name of Dagster's job for assets and checks that a person selected."""
 TICK = "nightbook/tick"
-"""Tag of a run that cron started. Later runs may follow on the same date."""
+"""Tag of a run started by cron. Later runs may follow on the same date."""
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
 LONGEST = 600
 CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
@@ -125,8 +125,8 @@ def failure_alert(
         return None  # Another run is pulling the night, and it reports its own result.
     messages = [text for event in failures if (text := failure_message(event))]
     will_retry = run.tags.get(WILL_RETRY) == "true"
-    after = "Dagster retries it automatically." if will_retry else "It is not retried."
-    lines = dict.fromkeys(messages or [message or "The run gives no reason."])
+    after = "Dagster will retry it automatically." if will_retry else "It will not be retried."
+    lines = dict.fromkeys(messages or [message or "The run did not record a reason."])
     if (tick := _next_tick(nightbook, run, day)) is not None:
         return _retry_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
     lines |= dict.fromkeys(book_line(nightbook, day))
@@ -167,7 +167,7 @@ def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str
     retry = f"The next attempt is at {tick:%H:%M} ({nightbook.settings().timezone})."
     return Alert(
         cause=f"trying:{day}",
-        title=f"the night of {day} is not taken yet and will be retried",
+        title=f"the night of {day} has not been pulled yet and will be retried",
         words="\n".join([retry, *lines, "You get another alert only if the last attempt fails."]),
         see=str(layout.home),
         command=full_command(layout, "status"),
@@ -197,7 +197,7 @@ def reconciliation_alerts(
             yield Alert(
                 cause=f"unreconciled:{day}",
                 title=f"the book of {day} was not reconciled",
-                words=check.description or "The check gives no reason.",
+                words=check.description or "The check did not record a reason.",
                 see=str(layout.home / "reconcile" / "inbox"),
                 command=full_command(layout, "reconcile", "run"),
                 happened=True,
@@ -307,7 +307,7 @@ def look(
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)
     for channel in outcome.dead:
-        log(f"{channel} of NIGHTBOOK_ALERTS did not accept a message")
+        log(f"{channel} in NIGHTBOOK_ALERTS did not accept a message")
     for alert in outcome.unsent:
         log(f"not sent yet, because no channel accepted it: {alert.title}")
     for alert in outcome.dropped:
@@ -318,7 +318,7 @@ def look(
         log(f"the metrics were not written: {error}")
     try:
         if send_heartbeat(nightbook, get) is False:
-            log("NIGHTBOOK_HEARTBEAT did not respond, so the next check retries it")
+            log("NIGHTBOOK_HEARTBEAT did not respond, so the next check will try again")
     except Exception as error:  # noqa: BLE001 - the missing heartbeat itself raises the alarm
         log(f"the heartbeat was not sent: {type(error).__name__}")
 

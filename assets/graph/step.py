@@ -60,9 +60,9 @@ def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
 DECIDE = "decide_night"
 """Name of the job that lets a person decide on a night."""
 COMMAND = "command"
-"""Metadata key of a failed step: the nightbook command that helps."""
+"""Metadata key of a failed step, for the nightbook command that can fix the problem."""
 SNAPSHOT = "nightbook/snapshot"
-"""Run tag: the snapshot that the run made or decided on."""
+"""Run tag for the snapshot that the run created or decided on."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -122,8 +122,8 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
     with failing_in_words(layout.home):
         if not context.has_partition_key:
             raise dg.Failure(
-                description="This run has no partition, so nothing was done. Start it again on the "
-                "page of the asset or job, and choose a night as its partition.",
+                description="This run has no partition, so nothing was done. Start it again from "
+                "the asset or job page, and choose a night as its partition.",
                 allow_retries=False,
             )
         yield NightStep(

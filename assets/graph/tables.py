@@ -166,6 +166,6 @@ def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, Any]:
         "snapshot_id": manifest.snapshot_id,
         "bytes": written.size,
         "sha256": written.sha256,
-        "rejected records of this response": len(part.rejects),
+        "rejected records in this response": len(part.rejects),
         "values kept as text only": inexact,
     }

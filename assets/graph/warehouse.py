@@ -187,7 +187,7 @@ class NoBook(Exception):
     def __init__(self, day: date) -> None:
         super().__init__(
             f"{day} has no book, so no workbook was written: see nightbook snapshots. The "
-            "workbooks of other nights are unchanged."
+            "workbooks for other nights are unchanged."
         )
 
 
@@ -204,8 +204,8 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
                 ACCEPTED,
                 asset=WAREHOUSE,
                 description="The night passed the guards, or a person accepted it, so it is the "
-                "book. If the night is held, the last book stays in place. Decide in the job "
-                "decide_night, or with `nightbook accept ID` or `nightbook reject ID`.",
+                "book. If the night is held, the last book stays in place. Decide in the "
+                "decide_night job, or with `nightbook accept ID` or `nightbook reject ID`.",
                 partitions_def=partitions,
             )
         ],
@@ -250,7 +250,7 @@ def _warehouse_spec() -> dg.AssetSpec:
         kinds={"duckdb"},
         metadata={"dagster/table_name": "nightbook.main"},
         description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
-        "books in the schema history, and the record of all nights in the schema ops. It is "
+        "books in the history schema, and the record of all nights in the ops schema. It is "
         "published completely or not at all, and readers are never locked out.",
     )
 

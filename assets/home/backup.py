@@ -155,7 +155,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
             check_backup(file)
     except NotWhole as error:
         raise NotBackedUp(
-            f"The backup {target} was damaged when it was read back: {error}",
+            f"The backup {target} was read back and found to be damaged: {error}",
             "The disk or its connection may be failing. Write the backup to a different disk.",
         ) from None
     except OSError as error:
@@ -255,7 +255,7 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
                 open_entry(tar, members[DIGESTS]).read(MAX_LIST_BYTES)
             )
             if members.keys() != {*digests, DIGESTS}:
-                raise NotWhole("its list of files does not match its content")
+                raise NotWhole("its file list does not match its contents")
             # Hash every file before unpacking anything. This rejects truncated files, changed
             # bytes, added files, and paths that lead out of the home.
             for name, digest in digests.items():
@@ -336,13 +336,13 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
             yield file
     except NotWhole as error:
         raise NotRestored(
-            f"{source} is not a complete backup of nightbook: {error}. Nothing was restored. Use "
+            f"{source} is not a complete nightbook backup: {error}. Nothing was restored. Use "
             "an older backup, or a new copy of this one."
         ) from None
     except OSError as error:
         raise NotRestored(
-            f"{source} could not be read or unpacked in {layout.home} ({error}). Nothing was "
-            "restored. Check that both are accessible and have room, then run the command again."
+            f"{source} could not be read or unpacked into {layout.home} ({error}). Nothing was "
+            "restored. Check that both are accessible and the disk has room, then try again."
         ) from None
 
 

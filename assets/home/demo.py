@@ -25,7 +25,7 @@ class OnlyADemo(Exception):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"{layout.home} contains the simulated nights of a demo, and real nights are not mixed "
+            f"{layout.home} contains a demo's simulated nights, and real nights must not be mixed "
             "with them. Nothing was read or written. Remove that folder, or choose another: set "
             "NIGHTBOOK_HOME, or nightbook --home DIR run"
         )
@@ -39,7 +39,7 @@ class RealNights(Exception):
     def __init__(self, layout: Layout, nights: int) -> None:
         super().__init__(
             f"{layout.home} contains {count_of(nights, 'real snapshot')}, and the simulated nights "
-            "of a demo are not mixed with them. Nothing was written. Choose another home: "
+            "of a demo must not be mixed with them. Nothing was written. Choose another home: "
             "nightbook --home DIR demo"
         )
 
@@ -91,7 +91,7 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     _require_place(layout)
     # Each night acquires the writer's lock. Between the nights, only this lock is held.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):
-        with hold_writer_lock(layout, "beginning the demo", now):
+        with hold_writer_lock(layout, "starting the demo", now):
             make_demo(layout)
         yield
 

@@ -111,14 +111,14 @@ def shared_engines() -> Iterator[None]:
 
 
 PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
-"""Tag for the lock file of a run's process, hidden in the UI. Older runs have the second tag."""
+"""Tag with a run's process lock file, hidden in the UI. Older runs have the second tag."""
 DAEMON_LOCK = "daemon.lock"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-DIED = "The process of this run has ended: it was killed, or the machine was stopped."
+DIED = "This run's process has died: it was killed, or the machine was stopped."
 
 
 def make_instance(layout: Layout) -> Path:

@@ -110,7 +110,7 @@ class NoHome(Exception):
 
     def __init__(self, layout: Layout, problem: str, command: str) -> None:
         super().__init__(
-            f"There is no home of nightbook at {layout.home}: {problem}. Nothing was done. Name "
+            f"There is no nightbook home at {layout.home}: {problem}. Nothing was done. Name "
             f"the right one (nightbook --home DIR {command}, or NIGHTBOOK_HOME). The first "
             "nightbook run creates a home, and nightbook demo creates an example."
         )
@@ -123,8 +123,8 @@ class OfOneOrganisation(Exception):
 
     def __init__(self, layout: Layout, command: str) -> None:
         super().__init__(
-            f"{layout.home} is the home of a firm ({FIRM}), but `{command}` works on the nights "
-            "of one organisation. Nothing was done. Name the home of that organisation: "
+            f"{layout.home} is a firm's home ({FIRM}), but `{command}` works on the nights "
+            "of one organisation. Nothing was done. Name that organisation's home: "
             f"nightbook --home DIR {command}"
         )
 
@@ -138,7 +138,7 @@ def misplaced_firm(layout: Layout) -> str:
         return ""
     return (
         f"This folder has a {FIRM}, but it is not read, because the home is {layout.home}. "
-        f"{FIRM} belongs in the home of the firm. If that is this folder: {program()} --home . "
+        f"{FIRM} belongs in the firm's home. If this folder is that home: {program()} --home . "
         "run"
     )
 

@@ -92,9 +92,9 @@ def late_alert(nightbook: Nightbook) -> Alert | None:
         return None
     return Alert(
         cause=f"late:{today}",
-        title=f"no book of {today} yet",
-        words=f"It was due at {tick:%H:%M} ({settings.timezone}), but nothing was landed since: no "
-        "run has started, or none has read everything. The night can still be read until midnight.",
+        title=f"no book for {today} yet",
+        words=f"It was due at {tick:%H:%M} ({settings.timezone}), but nothing has landed since: no "
+        "run has started, or none has completed. The night can still be read until midnight.",
         see=str(layout.home),
         command=full_command(layout, "run"),
         kind=FAILURE,
@@ -159,7 +159,7 @@ def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapshot]) -> Alert:
     earlier = [day for day in books if day <= snapshot.snapshot_date]
-    book = f"The book of {earlier[-1]} did not change." if earlier else "There is no book yet."
+    book = f"The book of {earlier[-1]} was not changed." if earlier else "There is no book yet."
     if earlier and earlier[-1] == snapshot.snapshot_date:
         book = f"The book of that date is still {books[earlier[-1]].snapshot_id}."
     lines = (
@@ -491,7 +491,7 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     if result.rejected or undelivered:
         yield Alert(
             cause=f"incomplete:{result.day}",
-            title="part in the ledger could not be compared",
+            title="part of the ledger could not be compared",
             words=f"Book against ledger, {result.day}: unreadable rows: "
             f"{result.rejected}; keys of portfolios that the API did not deliver: "
             f"{undelivered}. The other rows were compared.",

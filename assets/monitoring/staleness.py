@@ -59,7 +59,7 @@ def staleness_note(nightbook: Nightbook) -> str:
         _describe_nights(sorted(missing), "has no book", "have no book"),
     ]
     later_nights = "; ".join(filter(None, parts))
-    return f"The newest book is of {newest}: since then {later_nights}. See: nightbook status"
+    return f"The latest book is from {newest}: since then, {later_nights}. See: nightbook status"
 
 
 def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
@@ -71,7 +71,7 @@ def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
             state.book
         }
         nights = _describe_nights(sorted(late), "has no book", "have no book")
-        parts += [f"The newest book is of {state.book}: since then {nights}."] * bool(late)
+        parts += [f"The latest book is from {state.book}: since then, {nights}."] * bool(late)
     if state.lacking:
         parts.append(f"The book of {state.book} lacks {_names(state.lacking)}.")
     if last_tried != state.book:
@@ -89,7 +89,7 @@ def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
             for item in state.unsettled_portfolios
         ]
         parts.append(
-            "Portfolios of several organisations count once, and firm.toml does not assign these: "
+            "Shared portfolios count once, and firm.toml does not assign these to an organisation: "
             f"{and_more(shared, MAX_SHOWN)}."
         )
     if left := [name for name, since in state.removed.items() if now - since < REMOVAL_NOTE_PERIOD]:

@@ -143,8 +143,8 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
     if switches.error:
         yield Alert(
             cause=f"switches:{today}",
-            title="Dagster's records of this home cannot be read",
-            words=f"So it is unknown whether the schedule is on: {switches.error}",
+            title="Dagster's records for this home cannot be read",
+            words=f"It is unknown whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
             command=full_command(layout, "doctor"),
         )

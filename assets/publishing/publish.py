@@ -114,7 +114,7 @@ def upgrade_lake(
     older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
-            f"the lake tables of {count_of(len(older), 'night')} were built by an older nightbook "
+            f"the lake tables of {count_of(len(older), 'night')} were built by an older version "
             f"(contract {older[-1].contract}), so they are rebuilt from the landing folder"
         )
         tell(message, event="upgrading")
@@ -198,10 +198,10 @@ def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
         try:
             judged = night.finish(manifests, folder, nightbook.now())
         except Exception as error:  # noqa: BLE001 - tonight's run must continue in any case
-            message = f"snapshot {folder.name} of a run that died could not be judged: {error}"
+            message = f"snapshot {folder.name} from a run that died could not be judged: {error}"
             tell(message, event="left over", level=WARNING, snapshot=folder.name)
         else:
-            message = f"judged snapshot {folder.name} of a run that died: it is {judged.state}"
+            message = f"judged snapshot {folder.name} from a run that died: it is {judged.state}"
             tell(message, event=judged.state, snapshot=folder.name)
 
 

@@ -50,7 +50,7 @@ class NoShelf(Exception):
     def __init__(self, command: str) -> None:
         super().__init__(
             f"There is no shelf, because {SETTING} is not set or this home is a demo. Nothing was "
-            f"done. Set it to an object store that several machines can reach, such as "
+            f"done. Set {SETTING} to an object store that several machines can reach, such as "
             f"s3://bucket/book (see assets/OPERATING.md). Then run: nightbook {command}"
         )
 

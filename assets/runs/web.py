@@ -69,8 +69,8 @@ def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
         return Refusal(
             FORBIDDEN,
             f"This server does not accept the host name {name!r}, because a page from another "
-            "server could send such a request. Nothing was done. Open http://127.0.0.1 with the "
-            "port of this server. If a proxy uses a different host name, run nightbook dev "
+            "server could send such a request. Nothing was done. Open http://127.0.0.1 with this "
+            "server's port. If a proxy uses a different host name, run nightbook dev "
             "--host-name NAME.",
         )
     if _is_foreign(headers, host, known_names):

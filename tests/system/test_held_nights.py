@@ -259,7 +259,7 @@ def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
     assert "say why" in bare.err
     said = after("reject", snapshot_id, "--why", "the amount was real")
     assert (said.code, said.err) == (0, "")
-    assert f"{BROKEN}: it has no book: a gap" in said.out
+    assert f"{BROKEN}: it has no book, so it is a gap" in said.out
     assert str(file) in said.out
     assert f"No longer known to be harmless: {lesson}" in said.out
     assert snapshot_id in file.with_name(f"{file.name}.rejected.txt").read_text()

@@ -320,7 +320,7 @@ def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
         port = str(taken.getsockname()[1])
         said = copied("dev", "--port", port)
     assert (said.code, said.out) == (1, "")
-    assert f"Port {port} of this machine cannot be used" in said.err
+    assert f"Port {port} on this machine cannot be used" in said.err
     with (copied.layout.dagster / "daemon.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         said = copied("dev")

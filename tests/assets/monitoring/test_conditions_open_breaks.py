@@ -63,7 +63,7 @@ def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receive
     for _ in range(2):
         home.look()
     told = [one for one in receiver.alerts if "was not read" not in one[0]]
-    assert [title for title, _ in told] == ["nightbook: part in the ledger could not be compared"]
+    assert [title for title, _ in told] == ["nightbook: part of the ledger could not be compared"]
     words = told[0][1]
     assert "unreadable rows: 1;" in words
     assert keeper("status").code == 3
