@@ -57,7 +57,7 @@ class InvalidSettings(Exception):
         super().__init__(
             f"{len(complaints)} {several} missing or invalid. Nothing was read or written.\n"
             + "\n".join(f"  {complaint}" for complaint in complaints)
-            + "\nSet them in the environment or in the file .env in this folder (see .env.example)."
+            + "\nSet them in the environment or in the .env file in this folder (see .env.example)."
         )
 
 

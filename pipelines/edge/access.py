@@ -82,7 +82,7 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
     try:
         status = path.expanduser().stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_SIZE:
-            errors.append(f"{name} is not a small text file. Put only the secret into it.")
+            errors.append(f"{name} is not a small text file. It should contain only the secret.")
             return ""
         secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
     except (OSError, RuntimeError, ValueError) as error:

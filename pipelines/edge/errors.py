@@ -133,7 +133,7 @@ class AuthenticationFailed(ApiResponseError):
 class AccessDenied(ApiResponseError):
     """The key is valid but may not read this resource (§7: ACCESS_DENIED with 400 or 401)."""
 
-    advice = "Nothing was read. Ask the owner of the key for access to this resource."
+    advice = "Nothing was read. Ask the key's owner for access to this resource."
 
 
 class InvalidRequest(ApiResponseError):
@@ -316,12 +316,12 @@ def describe_problem(error: EdgeError | None) -> str:
     """
     match error:
         case ConnectionFailed() if "connection refused" in error.reason.lower():
-            return "The API refuses connections"
+            return "The API has refused connections"
         case ConnectionFailed():
-            return f"The API cannot be reached ({error.reason})"
+            return f"The API has been unreachable ({error.reason})"
         case ServerError():
-            return f"The API answers with status {error.status}"
+            return f"The API has answered with status {error.status}"
         case MalformedResponse():
-            return "The API's responses are malformed"
+            return "The API's responses have been malformed"
         case _:
             return ""

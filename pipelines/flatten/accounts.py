@@ -83,7 +83,7 @@ def _account_shape() -> RecordShape:
     for field in schema.every_field(schema.PORTFOLIO):
         if field.shape is not None and field.shape.name == models.Account.__name__:
             return field.shape
-    raise TypeError("the schema of a portfolio has no accounts, so this module must be adapted")
+    raise TypeError("the portfolio schema has no accounts, so this module must be adapted")
 
 
 _ACCOUNT = _account_shape()

@@ -82,7 +82,7 @@ def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateD
         if before > datetime.fromisoformat(manifest.started_at):
             yield DateDoubt(
                 "clock moved back",
-                f"the date is uncertain: this night starts at {manifest.started_at}, but the night "
+                f"the date is uncertain: this night began at {manifest.started_at}, but the night "
                 f"before it, {earlier.snapshot_id}, started at {before.isoformat()}. The clock was "
                 "moved back, or it was ahead that night",
             )

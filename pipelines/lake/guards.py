@@ -206,7 +206,7 @@ def _broken(night: Findings) -> Iterator[Reason]:
     if night.differing_totals:
         yield Reason(
             "control totals",
-            f"control totals of the landed JSON and the lake differ: "
+            f"control totals differ between landed JSON and lake: "
             f"{len(night.differing_totals)}, the first for {night.differing_totals[0]}. See "
             "ops.control_totals",
         )

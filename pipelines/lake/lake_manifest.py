@@ -34,7 +34,7 @@ from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
 Row = dict[str, Any]
-REMEDY = "The landed bytes did not change. To rebuild the lake: nightbook rebuild --from-landing"
+REMEDY = "The landed bytes were not changed. To rebuild the lake: nightbook rebuild --from-landing"
 _MOMENTS = ("sent_at", "received_at")
 _JSON = ".json"
 _MONEY = """

@@ -92,7 +92,7 @@ class WriterBusy(Exception):
     def __init__(self, layout: Layout, holder: str, done: str = NOTHING) -> None:
         self.layout, self.holder = layout, holder
         super().__init__(
-            f"Another run is writing in {layout.home}: {holder}. {done} Wait until it ends, or "
+            f"Another run is writing to {layout.home}: {holder}. {done} Wait until it ends, or "
             "stop it. A run that was killed does not hold the lock."
         )
 

@@ -131,7 +131,7 @@ def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
         manifest = msgspec.convert(content, Manifest)
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
         problem = f"different fields than this version of nightbook writes ({error})"
-        raise DamagedFile(folder / MANIFEST, problem, "a manifest of this version") from None
+        raise DamagedFile(folder / MANIFEST, problem, "a manifest from this version") from None
     day = manifest.snapshot_date.isoformat()
     if folder.parts[-2:] != (day, manifest.snapshot_id):
         problem = f"the manifest of {manifest.snapshot_id} on {day}"

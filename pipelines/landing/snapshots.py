@@ -38,7 +38,7 @@ class NoSuchSnapshot(Exception):
     exit_code = 2
 
     def __init__(self, snapshot_id: str, known: list[str]) -> None:
-        newest = f"The newest are {', '.join(known[-3:])}." if known else "There are no snapshots."
+        newest = f"The latest are {', '.join(known[-3:])}." if known else "There are no snapshots."
         super().__init__(
             f"There is no snapshot {snapshot_id!r}. {newest} Nothing was changed. List the "
             "snapshots with: nightbook snapshots"

@@ -137,7 +137,7 @@ def prune(
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             reason = f"older than {days} before the newest book"
             if snapshot.snapshot_id in excess:
-                reason = f"bodies and tables took more than {most_bytes} bytes"
+                reason = f"bodies and tables used more than {most_bytes} bytes"
             _decide_to_prune(layout, snapshot, at, reason)
         _remove(layout, files)
     return result

@@ -36,9 +36,9 @@ RESTORE = (
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 # The label for an object that a newer version wrote, and the advice for shelved objects.
-NEWER = "written by a newer nightbook"
+NEWER = "written by a newer version of nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
-REMEDY = "restore this object under the same key, from the store's versions or from a backup"
+REMEDY = "restore this object under the same key, from an older version in the store or a backup"
 
 
 class BodiesNotLocal(Exception):
@@ -135,9 +135,7 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:
         found = "; ".join(dict.fromkeys(broken))
-        raise DamagedFile(
-            layout.landing, found, "every night unchanged since it was landed", RESTORE
-        )
+        raise DamagedFile(layout.landing, found, "every night unchanged since it landed", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:

@@ -104,7 +104,7 @@ def repeated_record(first: int, *, is_same: bool) -> Defect:
 def conflicting_record(first: int, *, is_one_used: bool) -> Defect:
     """Return the defect for a record that differs from an earlier record with the same ID."""
     outcome = "the first by content is taken" if is_one_used else "none of them is taken"
-    message = "The first by content is used" if is_one_used else "None of them is used"
+    message = "The one that sorts first is used" if is_one_used else "None of them is used"
     return Defect(
         f"repeats the id of data[{first}] and differs: {outcome}",
         f"repeats the ID of data[{first}], but differs. {message}",

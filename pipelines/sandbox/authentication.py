@@ -81,7 +81,7 @@ def _header(request: SignedParts, name: str) -> str | None:
 def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> None:
     if timestamp is None:
         status, code = choices.missing_timestamp
-        raise RefusalError(status, (code, "The header SVC-API-TIMESTAMP is missing or repeated."))
+        raise RefusalError(status, (code, "The SVC-API-TIMESTAMP header is missing or repeated."))
     if not _INTEGER.fullmatch(timestamp) or abs(int(timestamp)) > _INT64_MAX:
         text = shorten(timestamp)
         message = f"The timestamp {text} is invalid: expected Unix time in milliseconds."
@@ -104,7 +104,7 @@ def _check_signature(
     key, timestamp, signature = headers
     if key is None or signature is None or timestamp is None:
         status, code = choices.missing_key
-        message = "The headers SVC-API-KEY and SVC-API-SIGNATURE must each be sent exactly once."
+        message = "The SVC-API-KEY and SVC-API-SIGNATURE headers must each be sent exactly once."
         raise RefusalError(status, (code, message))
     caller = keys.get(key)
     # For an unknown key, do the same work and return the same message as for a wrong signature.

@@ -121,6 +121,6 @@ def _check_rate(service: Service) -> None:
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:
-        error = (service.choices.rate_limit_code, f"More than {limit} requests in a second.")
+        error = (service.choices.rate_limit_code, f"More than {limit} requests within a second.")
         raise RefusalError(429, error, headers={"Retry-After": "1"})
     recent.append(now)

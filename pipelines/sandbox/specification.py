@@ -230,7 +230,7 @@ _ERROR = {
     },
 }
 _ABOUT = (
-    "A sandbox of the service, which serves an invented world. Every request is signed: "
+    "A sandbox version of the service that serves made-up data. Every request is signed: "
     "SVC-API-SIGNATURE is the hex HMAC-SHA-384 of method, path as sent (without query), body and "
     "SVC-API-TIMESTAMP, joined without separators. The key is the secret."
 )

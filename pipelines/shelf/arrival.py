@@ -171,7 +171,7 @@ def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decis
         )
     both = snapshots.merge(unshelved, new)
     return (
-        f"Two machines decided on night {night.snapshot_id}: {_sentence(both)}. The newest "
+        f"Two machines decided on night {night.snapshot_id}: {_sentence(both)}. The latest "
         f"decision applies, so the night is {night.state}. All decisions are in ops.decisions. "
         "To change the result, accept or reject the night again."
     )

@@ -108,11 +108,11 @@ def decode(content: bytes, key: str) -> NightManifest:
         night = msgspec.convert(parsed, NightManifest)
     except msgspec.ValidationError as error:
         problem = f"different fields than this version of nightbook writes ({error})"
-        raise DamagedFile(Path(key), problem, "a manifest of this version", ADVICE) from None
+        raise DamagedFile(Path(key), problem, "a manifest from this version", ADVICE) from None
     names = [night.snapshot_id, *(file.name for file in night.files)]
     is_valid = all(_NAME.fullmatch(name) for name in names) and ID.fullmatch(night.snapshot_id)
     if night.key != key or not is_valid or set(night.documents) != set(Document):
-        found, expected = f"the manifest of {night.key[:99]!r}", f"the manifest of {key}"
+        found, expected = f"the manifest for {night.key[:99]!r}", f"the manifest for {key}"
         raise DamagedFile(Path(key), found, expected, ADVICE)
     return night
 
@@ -131,7 +131,7 @@ class NewerManifest(Exception):
         super().__init__(
             f"{key} was written by nightbook {version[:40]}, which is newer than the version here. "
             "So this machine can neither read the night nor decide on it. The night was not "
-            "changed, neither here nor on the shelf. Install the same version on every machine "
+            "changed, either here or on the shelf. Install the same version on every machine "
             "that uses the shelf"
         )
 

@@ -109,7 +109,7 @@ def _address_problems(url: str) -> Iterator[str]:
             "gs://bucket/book or file:///folder. If it is not set, nights stay on this machine."
         )
     elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
-        yield "contains more than a location. Set keys in the store's own variables."
+        yield "contains more than a location. Set keys in the store's environment variables."
     elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
         yield "does not name a location. Use a bucket or container and a folder (s3://bucket/book)."
     elif parts.scheme == "file" and len(parts.path) <= 1:
@@ -162,7 +162,7 @@ class StoreFailed(Exception):
     def __init__(self, url: str, doing: str, reason: str) -> None:
         super().__init__(
             f"The shelf {url} did not {doing}: {reason}. This machine's book was not changed, and "
-            "readers of the shelf see no incomplete data. Check that the store is reachable and "
+            "readers of the shelf do not see partial data. Check that the store is reachable and "
             "that its keys are correct (nightbook doctor), then type: nightbook shelve"
         )
 
@@ -176,7 +176,7 @@ class StoreNotInstalled(Exception):
         super().__init__(
             f"{SETTING} is set, but the package for object stores is not installed. Nothing was "
             "shelved or fetched, and this machine's book was not changed. Install the package "
-            "next to nightbook (pip install 'nightbook[lakehouse]'), or unset the setting."
+            "alongside nightbook (pip install 'nightbook[lakehouse]'), or unset the setting."
         )
 
 
@@ -225,7 +225,7 @@ class ObjectStore:
                         return existing.content == content
                 else:
                     return True
-        raise self._failure(f"create {key}", "it reports an existing object but returns nothing")
+        raise self._failure(f"create {key}", "it says that the object exists but returns nothing")
 
     def get(self, key: str) -> Content | None:
         """Read an object. Return None if it does not exist."""
@@ -397,7 +397,7 @@ def probe(store: ObjectStore, token: str) -> None:
                     store.address.url, "it replaced an object that had changed since it was read"
                 )
             return
-    raise StoreFailed(store.address.url, f"swap {PROBE}", "other machines changed it")
+    raise StoreFailed(store.address.url, f"swap {PROBE}", "other machines keep changing it")
 
 
 def _content(store: ObjectStore) -> bytes:

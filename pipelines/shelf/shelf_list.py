@@ -66,9 +66,9 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
         raise StoreFailed(
             store.address.url,
             f"list {lost[-1]}",
-            f"{count_of(len(lost), 'night')} that this home has seen there "
+            f"{count_of(len(lost), 'night')} that this home saw there earlier "
             f"{'is' if len(lost) == 1 else 'are'} missing. Check that the store is mounted and its "
-            "address is correct. If those nights were deleted, remove shelf.json in this home to "
+            "address is correct. If those nights were deleted, remove shelf.json from this home to "
             "shelve all nights again",
         )
     return {snapshot_id: key for snapshot_id, (_, key) in sorted(newest.items())}

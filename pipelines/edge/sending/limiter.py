@@ -141,7 +141,7 @@ class Limiter:
         """
         with self._changed:
             if self._key_error is not None:
-                note = "The API had already refused this key."
+                note = "The API had already rejected this key."
                 raise self._key_error.copy_with(request_line=request_line, attempts=0, note=note)
             if self.closed.is_set():
                 raise ClientClosed(request_line)

@@ -326,7 +326,7 @@ class RetryingSender:
         skew = clock.offset
         if correction.is_new and skew is not None:
             message = (
-                f"{state.request_line}: the API refused the timestamp, because the server's clock "
+                f"{state.request_line}: the API rejected the timestamp, because the server's clock "
                 f"differs from this machine's by {skew / 1000:+.1f} s. Requests are now signed "
                 "with the server's time. Set this machine's clock."
             )

@@ -125,7 +125,7 @@ class Conflict(NotRegistered):
     def __init__(self, table: str) -> None:
         super().__init__(
             f"Another program changed {table} in the Iceberg catalog while a night was being "
-            "registered. No change for that night was committed. Let only one machine register "
+            "registered. Nothing was committed for that night. Let only one machine register "
             "nights, and run the command again."
         )
 
@@ -137,7 +137,7 @@ class ForeignTable(NotRegistered):
 
     def __init__(self, name: str, differences: list[str]) -> None:
         super().__init__(
-            f"The columns of the Iceberg table {name} differ from those of this lake's files: "
+            f"The columns of the Iceberg table {name} differ from those in this lake's files: "
             f"{'; '.join(differences)}. The table may come from another program, or from a newer "
             f"nightbook. Nothing was registered. Set {NAMESPACE} to another namespace, or update "
             "nightbook."

@@ -139,7 +139,7 @@ def _check(existing: Any, table: Table) -> None:
                 update.add_column(name, wanted[name].field_type, doc=wanted[name].doc)
     there = {field.name: field for field in existing.schema().fields}
     differences = [
-        f"{name} has the id {there[name].field_id} and the type {there[name].field_type}, not "
+        f"{name} has the ID {there[name].field_id} and the type {there[name].field_type}, not "
         f"{field.field_id} and {field.field_type}"
         for name, field in wanted.items()
         if (there[name].field_id, there[name].field_type) != (field.field_id, field.field_type)

@@ -131,9 +131,9 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "not-found-400": ("400 RESOURCE_NOT_FOUND", _error(400, "RESOURCE_NOT_FOUND")),
     "not-found-404": ("404 RESOURCE_NOT_FOUND", _error(404, "RESOURCE_NOT_FOUND")),
     "method-unsupported": ("405 METHOD_UNSUPPORTED", _error(405, "METHOD_UNSUPPORTED")),
-    "unknown-code": ("400 with the code BRAND_NEW", _error(400, "BRAND_NEW")),
+    "unknown-code": ("400 with the unknown code BRAND_NEW", _error(400, "BRAND_NEW")),
     "errors-two": (
-        "400 with two errors, of which the second is more serious",
+        "400 with two errors, the second more serious than the first",
         _always(error_response(_TWO_ERRORS, {})),
     ),
     "errors-empty": ("400 with an empty error list", _always(_EMPTY_ERRORS)),
@@ -251,7 +251,7 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "two-documents": ("a second document follows the first", alter(lambda body: body + body)),
     "gzip": ("gzip (valid)", alter(_pack, Content_Encoding="gzip")),
     "gzip-cut": (
-        "gzip that is truncated in the middle, with a matching Content-Length",
+        "gzip truncated in the middle, with a matching Content-Length",
         alter(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
     ),
     "gzip-no-trailer": (
@@ -269,7 +269,7 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     ),
     "gzip-unsaid": ("gzip without a header", alter(_pack)),
     "gzip-not": (
-        "plain JSON with the Content-Encoding gzip",
+        "plain JSON labelled as Content-Encoding gzip",
         alter(lambda body: body, Content_Encoding="gzip"),
     ),
     "gzip-bomb": ("a gzip body that unpacks to 300 MiB or `mib` MiB of zeros", _bomb),

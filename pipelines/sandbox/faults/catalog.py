@@ -57,7 +57,7 @@ SCOPES: Mapping[str, str] = {
     "portfolio=ID": "only this portfolio, or requests for it",
     "count=N": "only the first N matching requests",
     "after=N": "all matching requests except the first N",
-    "since=2026-11-21": "only from this day of the invented world onwards",
+    "since=2026-11-21": "only from this day onwards in the simulated world",
     "seconds=N": "the duration, for faults that have one",
     "mib=N": "the size in MiB, for faults that have one",
 }

@@ -143,19 +143,19 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         _with_parts(_bucket("invented", {"free": "1000.000000000000000001", "locked": "2.5"})),
     ),
     "unknown-bucket-odd": (
-        "in one portfolio, the bucket `vault` is a string instead of an object",
+        "in one portfolio, the `vault` bucket is a string instead of an object",
         _with_parts(_bucket("vault", "12.5")),
     ),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
     "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
     "field-missing-in-account": ("one account lacks `venueId`", _first("Account", _pop("venueId"))),
-    "field-null": ("one record has null for `createdAt`", _top(_set("createdAt", None))),
-    "field-wrong-type": ("one record has a number for `name`", _top(_set("name", 7))),
+    "field-null": ("`createdAt` is null in one record", _top(_set("createdAt", None))),
+    "field-wrong-type": ("`name` is a number in one record", _top(_set("name", 7))),
     "id-missing": ("one record has no `id`", _top(_pop("id"))),
-    "positions-null": ("one portfolio has null for its positions", _top(_set("positions", None))),
+    "positions-null": ("the positions of one portfolio are null", _top(_set("positions", None))),
     "integrations-absent": ("portfolios have no `integrations`", _all(_pop("integrations"))),
     "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),  # type: ignore[arg-type] # null is not a record, which is the fault
-    "resource-wrong": ("one record has a wrong `resource`", _top(_set("resource", "order"))),
+    "resource-wrong": ("one record has the wrong `resource`", _top(_set("resource", "order"))),
     "uuid-malformed": ("one record has the ID `not-a-uuid`", _top(_set("id", "not-a-uuid"))),
     "uuid-upper-case": ("every ID is in upper case", _all(_upper)),
     "other-object": (
@@ -180,7 +180,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         _all(_pop("instruments")),
     ),
     "instruments-disagree": (
-        "venues embed an instrument that is in no list",
+        "venues embed an instrument that is not in any list",
         _all(_embed_another),
     ),
     "constraint-inexact": ("one constraint has 25 decimals, another has an exponent", _constraint),

@@ -150,8 +150,8 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
     "close": ("the connection closes before the first byte", _sends(lambda _: b"")),
     "reset": ("the connection is reset before the first byte", _reset),
     "reset-mid-body": ("the connection is reset in the middle of the body", _reset),
-    "cut-status": ("the connection closes in the status line", _sends(lambda _: b"HTTP/1.1 2")),
-    "cut-headers": ("the connection closes in the headers", _sends(lambda r: _half(r.head()))),
+    "cut-status": ("the connection closes during the status line", _sends(lambda _: b"HTTP/1.1 2")),
+    "cut-headers": ("the connection closes during the headers", _sends(lambda r: _half(r.head()))),
     "cut-body": (
         "the connection closes in the middle of the body",
         _sends(lambda r: r.head() + _half(r.body)),
@@ -161,7 +161,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: r.status + b'\r\nConnection: close\r\n\r\n{"data":[],"meta":{}}'),
     ),
     "chunks-cut": (
-        "a chunked body that is cut in the middle",
+        "a chunked body that is cut off partway through",
         _sends(lambda r: r.chunked_head() + _chunk(_half(r.body))),
     ),
     "chunks-unfinished": (
@@ -192,7 +192,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         "the status line is not valid HTTP",
         _sends(lambda r: b"HTTP/banana OK\r\n\r\n" + r.body),
     ),
-    "headers-huge": ("headers of 200 KB", _sends(lambda r: r.head(_HUGE) + r.body)),
+    "headers-huge": ("200 KB of headers", _sends(lambda r: r.head(_HUGE) + r.body)),
     "lengths-two": (
         "two different Content-Length headers",
         _sends(lambda r: r.head(b"Content-Length: 5") + r.body),
@@ -202,7 +202,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: r.chunked_head(b"Content-Length: 5") + _chunk(r.body) + b"0\r\n\r\n"),
     ),
     "length-short": (
-        "a Content-Length that is smaller than the body",
+        "a Content-Length smaller than the body",
         _sends(lambda r: r.head(length=max(len(r.body) - 10, 0)) + r.body),
     ),
     "early-hints": (

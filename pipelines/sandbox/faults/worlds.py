@@ -276,7 +276,7 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         _remove_portfolio,
     ),
     "accounts-halved": ("every second account is missing", _halve_accounts),
-    "bucket-gone": ("no balance has the bucket `trading`", _remove_bucket),
+    "bucket-gone": ("no balance has a `trading` bucket", _remove_bucket),
     "venues-empty": (
         "there are no venues at all",
         lambda world, _: replace(world, venues=(), instruments={}),
@@ -309,7 +309,7 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
             lambda instrument: {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
         ),
     ),
-    "orphan-venue": ("an account and an integration name an unknown venue", _orphan_venue),
-    "hostile-names": ("names with formulas, SQL, NUL, markup, 4,000 characters", _hostile_names),
+    "orphan-venue": ("an account and an integration refer to an unknown venue", _orphan_venue),
+    "hostile-names": ("names with formulas, SQL, NUL, markup or 4,000 characters", _hostile_names),
     "hostile-ids": ("venue IDs that must be escaped in a path", _hostile_ids),
 }

@@ -211,7 +211,7 @@ def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path
     assert "not shelved yet" in first("reject", night, "--why", "empty").err
     for word in ("shelve", "publish"):
         said = first(word)
-        assert (said.code, "4 nights that this home has seen there" in said.err) == (1, True)
+        assert (said.code, "4 nights that this home saw there earlier" in said.err) == (1, True)
     assert list((tmp_path / "shelf").iterdir()) == []
     (tmp_path / "shelf").rmdir()
     (tmp_path / "away").rename(tmp_path / "shelf")

@@ -47,7 +47,8 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
     ("fault", "deadline", "cause"),
     [
         pytest.param(
-            *("503", 2, "The API answers with status 503 since 02:1"), marks=pytest.mark.torture
+            *("503", 2, "The API has answered with status 503 since 02:1"),
+            marks=pytest.mark.torture,
         ),
         ("503-retry-after,seconds=600", 20, "The API asks the client to wait 600 seconds, but "),
     ],

@@ -178,7 +178,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         GOOD,
         {"differing_totals": ["balances sum BTC trading"]},
         (
-            "control totals of the landed JSON and the lake differ: 1, the first for balances sum "
+            "control totals differ between landed JSON and lake: 1, the first for balances sum "
             "BTC trading. See ops.control_totals"
         ),
     ),

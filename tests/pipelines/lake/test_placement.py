@@ -378,7 +378,7 @@ def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
     assert snapshot.decision
     assert snapshot.decision.reasons == (
         (
-            "control totals of the landed JSON and the lake differ: 2, the first for balances "
+            "control totals differ between landed JSON and lake: 2, the first for balances "
             "rows. See ops.control_totals"
         ),
     )

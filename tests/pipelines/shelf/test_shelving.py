@@ -227,7 +227,7 @@ def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> No
         ]
     assert (shelf.list(""), files(other)) == (before, own)
     [damage] = verify_shelf(shelf)
-    assert "written by a newer nightbook" in str(damage)
+    assert "written by a newer version of nightbook" in str(damage)
 
 
 def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:

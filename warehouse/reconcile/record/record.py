@@ -70,8 +70,8 @@ class Record:
     """The folder `<home>/reconcile`, with its files and the state in `record.db`.
 
     Every method raises `NotReconciled` if the database is damaged, locked by another writer, or
-    written by a newer nightbook. Opening a home from an older nightbook, which kept JSON files,
-    migrates it. Not thread-safe.
+    written by a newer version of nightbook. Opening a home from an older nightbook, which kept JSON
+    files, migrates it. Not thread-safe.
     """
 
     def __init__(self, root: Path) -> None:
@@ -217,7 +217,8 @@ class Record:
         if version > VERSION:
             connection.close()
             raise NotReconciled(
-                f"{self.database} was written by a newer nightbook (version {version}, but this "
+                f"{self.database} was written by a newer version of nightbook (version {version}, "
+                "but this "
                 f"one reads version {VERSION}). Nothing was changed. Use the newer nightbook."
             )
         return int(version)
@@ -372,7 +373,7 @@ class Record:
         """Describe the damage to the database, or return an empty string if it is intact.
 
         Raises `NotReconciled` if the database cannot be checked, because it is locked or was
-        written by a newer nightbook.
+        written by a newer version of nightbook.
         """
         try:
             rows = self.select("pragma integrity_check")
