@@ -85,7 +85,7 @@ PORTFOLIOS = Table(
 
 INTEGRATIONS = Table(
     "integrations",
-    "One row for each integration of a portfolio with a venue.",
+    "One row for each integration between a portfolio and a venue.",
     key=("snapshot_date", "portfolio_id", "integration_id"),
     resource="portfolios",
     columns=(
@@ -261,9 +261,7 @@ INSTRUMENTS = Table(
             "venue_symbol", "Instrument.venueSymbol", "Symbol of the instrument at the venue."
         ),
         text_or_null("base_asset", "Instrument.baseAsset", "Asset that is traded."),
-        text_or_null(
-            "term_asset", "Instrument.termAsset", "Asset in which the price is expressed."
-        ),
+        text_or_null("term_asset", "Instrument.termAsset", "Asset that the price is expressed in."),
         _constraint("min_base_qty", "minBaseQty", "Smallest order in units of the base asset"),
         _constraint("max_base_qty", "maxBaseQty", "Largest order in units of the base asset"),
         _constraint("min_base_increment", "minBaseIncrement", "Smallest step of the order size"),

@@ -10,13 +10,13 @@ from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
 
 _EXACT = (
-    "Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the column "
-    "..._text contains the sum."
+    "Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the ..._text "
+    "column contains the sum."
 )
 _sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
-    text("asset_id", "ID of the asset. Amounts of different assets are never added to each other."),
+    text("asset_id", "Asset ID. Amounts of different assets are never added together."),
     flag("is_custom_asset", "Whether the organization defined the asset itself."),
 )
 SUMS = {
@@ -43,7 +43,7 @@ _SUMS = tuple(
     )
 )
 _PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
-_ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty accounts.")
+_ACCOUNTS = count("accounts", "Number of accounts for the asset, including empty accounts.")
 _VENUES = count("venues", "Number of venues with at least one account of the asset.")
 
 HOLDINGS: tuple[Table, ...] = (
@@ -71,7 +71,7 @@ HOLDINGS: tuple[Table, ...] = (
         key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
-            text("venue_id", "The venue that keeps the asset."),
+            text("venue_id", "The venue where the asset is kept."),
             *_ASSET,
             *_SUMS,
             _PORTFOLIOS,
@@ -148,7 +148,7 @@ LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NI
 
 
 RULES = 4
-"""The version of the flattening rules. Increase it if a code change gives different rows for the
+"""Version of the flattening rules. Increase it if a code change produces different rows from the
 same landed bytes.
 
 In version 1, the lake's manifests have no digest. Since version 3, the order of a venue's list does

@@ -21,14 +21,14 @@ ops_table = partial(Table, schema="ops")
 
 SNAPSHOT_ID = text(
     "snapshot_id",
-    "ID of the snapshot. It is the UTC time when the read began, for example 20261120T021500Z.",
+    "Snapshot ID: the UTC time when the read began, for example 20261120T021500Z.",
 )
 
 
 DECISIONS = ops_table(
     "decisions",
-    "One row for each decision about a snapshot, with the new state and the time. The "
-    "macro known_at uses this table.",
+    "One row for each decision about a snapshot, with the new state and the time. The known_at "
+    "macro uses this table.",
     key=("snapshot_id", "decision_no"),
     is_small=True,
     columns=(
@@ -47,8 +47,8 @@ DECISIONS = ops_table(
         text("reason", "Reason for the decision. Empty if there were no problems."),
         text(
             "machine",
-            "Name of the machine that stored the decision. NULL for old decisions, because "
-            "nightbook did not record the machine then.",
+            "Name of the machine that stored the decision. NULL for old decisions, because earlier "
+            "versions of nightbook did not record it.",
             nullable=True,
         ),
         text(
@@ -94,11 +94,11 @@ LESSONS = ops_table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("lesson_id", "ID of the lesson. `nightbook reject LESSON_ID` revokes the lesson."),
+        text("lesson_id", "Lesson ID. To revoke the lesson, run `nightbook reject LESSON_ID`."),
         text("reason_key", "Problem kind and location (see ops.reasons)."),
         text("words", "The message that was accepted."),
         text("share", "Share of the book that the problem affected on that night, from 0 to 1."),
-        text("most_share", "The lesson applies to later nights only up to this share of the book."),
+        text("most_share", "Largest share of a later night's book that the lesson covers."),
         text("taught_by", "Name of the person who accepted the night."),
         moment("taught_at", "Time when the night was accepted, UTC."),
         text(
@@ -134,7 +134,7 @@ WITHDRAWN = ops_table(
 )
 
 DECIDED: tuple[Table, ...] = (DECISIONS, REASONS, LESSONS, WITHDRAWN)
-"The tables about decisions."
+"The tables that record decisions."
 
 
 REQUESTS = ops_table(
@@ -275,10 +275,11 @@ LISTINGS = ops_table(
         text("instrument_id", "The instrument."),
         text(
             "missing_from",
-            "How they disagree. venues: the instrument is in the list of instruments, but not in "
-            "the venue. instruments: the instrument is only in the venue, so main.instruments has "
-            "just its type and name. typed lists: the instrument is missing from the lists "
-            "of spot and future instruments. type or displayName: this field has two different "
+            "How the endpoints disagree. venues: the instrument is in the instrument list, but not "
+            "in the venue's response. instruments: the instrument is only in the venue's response, "
+            "so main.instruments contains only its type and name. typed lists: the instrument is "
+            "missing from the lists of spot and future instruments. type or displayName: this "
+            "field has two different "
             "values.",
         ),
     ),
@@ -453,12 +454,12 @@ BUILD = ops_table(
         ),
         text(
             "upgraded_from",
-            "The nightbook version and contract version that built the lake before a newer "
-            "nightbook rebuilt it. NULL if the lake was never rebuilt.",
+            "The nightbook version and contract version that built the lake before a newer version "
+            "of nightbook rebuilt it. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
         text("duckdb_version", "Version of DuckDB that wrote the database file."),
-        text("storage_version", "Oldest version of DuckDB that can read the database file."),
+        text("storage_version", "Oldest DuckDB version that can read the database file."),
     ),
 )
 

@@ -74,12 +74,12 @@ BREAKS = ops_table(
         flag("is_custom_asset", "Whether the organization defined the asset itself."),
         text(
             "ledger_text",
-            "Exact amount in the ledger. NULL if the ledger does not have the position.",
+            "Exact amount in the ledger. NULL if the position is not in the ledger.",
             nullable=True,
         ),
         text(
             "snapshot_text",
-            "Exact amount in the book. NULL if the book does not have the position.",
+            "Exact amount in the book. NULL if the position is not in the book.",
             nullable=True,
         ),
         Column(

@@ -143,8 +143,8 @@ class FileChanged(Exception):
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
             f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
-            "published, the warehouse still shows its previous data, and the landed bytes did "
-            "not change. Rebuild the lake: nightbook rebuild --from-landing"
+            "published, the warehouse still shows its previous data, and the landed bytes were not "
+            "changed. Rebuild the lake: nightbook rebuild --from-landing"
         )
 
 

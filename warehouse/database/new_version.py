@@ -52,8 +52,8 @@ class NotPublished(Exception):
         self.problems = problems
         super().__init__(
             f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
-            f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
-            "showed before. Check that snapshot's folder in the landing zone. Then reject "
+            f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows its previous "
+            "data. Check that snapshot's folder in the landing zone. Then reject "
             "the snapshot, or rebuild the lake from the landing zone."
         )
 

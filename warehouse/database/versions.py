@@ -52,7 +52,7 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
     make_directory(versions)
     make_directory(layout.work)
     if _current_version(layout) == version:
-        raise ValueError(f"version {version} is published: choose another name for the new one")
+        raise ValueError(f"version {version} is already published: choose a different name")
     for remains in versions.glob(".tmp-*"):
         shutil.rmtree(remains, ignore_errors=True)
     remove(versions / version)
@@ -123,7 +123,7 @@ def seal(
     names = sorted(path.name for path in file.parent.iterdir())
     if names != [DATABASE]:
         raise RuntimeError(
-            f"the folder of the new warehouse has {names}, not only {DATABASE}; nothing was "
+            f"the new warehouse's folder contains {names}, not only {DATABASE}; nothing was "
             "published"
         )
     descriptor = os.open(file, os.O_RDONLY)

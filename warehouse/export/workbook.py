@@ -81,7 +81,7 @@ def _escape_in_cell(text: str) -> str:
 
 def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
     return NotExported(
-        f"Sheet {expected.exhibit.title} of the finished workbook differs from the warehouse: "
+        f"The {expected.exhibit.title} sheet in the finished workbook differs from the warehouse: "
         f"{difference}. The new workbook was deleted, and the last one is unchanged. The cause is "
         "a bug in nightbook or a disk error. Run the export again."
     )
@@ -162,8 +162,8 @@ def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
     if not shortened:
         return []
     notice = (
-        f"Some texts exceed the limit of {CELL_LIMIT:,} characters per cell. Their cells contain "
-        f"the beginning and a number, and sheet {LONG_TEXTS} contains the whole texts."
+        f"Some values exceed the limit of {CELL_LIMIT:,} characters per cell. Their cells contain "
+        f"the beginning and a number, and the {LONG_TEXTS} sheet contains the full values."
     )
     return [notice]
 

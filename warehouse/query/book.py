@@ -205,8 +205,8 @@ def _find_book(
     more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
     raise NotExported(
         f"There is no book on or before {as_of}. The dates with a book are "
-        f"{', '.join(days[:SHOWN_DATES])}{more}, and the newest is {days[-1]}. No file was "
-        "written. Choose one of these dates with --as-of, or omit it for the newest book."
+        f"{', '.join(days[:SHOWN_DATES])}{more}, and the latest is {days[-1]}. No file was "
+        "written. Choose one of these dates with --as-of, or omit it for the latest book."
     )
 
 
@@ -244,7 +244,7 @@ def _notices(
 ) -> Iterator[str]:
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
-        yield f"{as_of} has no book. This is the book of {day}, the newest before it."
+        yield f"{as_of} has no book. This is the book of {day}, the latest one before it."
     yield from (
         _firm_notices(connection, day) if is_firm else _held_nights(connection, snapshot, as_of)
     )

@@ -57,7 +57,7 @@ def connect(
         reason = str(error).partition("\n")[0].rstrip(".!")
         raise QueryFailed(
             f"The warehouse {database} cannot be read: {reason}. Nothing was changed. `nightbook "
-            "verify` finds the damage, and `nightbook rebuild` rebuilds it from the lake."
+            "verify` finds the damage, and `nightbook rebuild` rebuilds the file from the lake."
         ) from error
     return connection
 

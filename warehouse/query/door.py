@@ -63,7 +63,7 @@ def open_book(
         origin = "the path that you passed" if home is not None else f"{HOME}, or its default"
         raise FileNotFoundError(
             f"There is no book at {candidates[0]} ({path} is {origin}). Pass the home or the file, "
-            "as in open_book('/path/to/data'). Or take a first night with `nightbook run`, or try "
+            "as in open_book('/path/to/data'). Or pull a first night with `nightbook run`, or try "
             "`nightbook demo`."
         )
     return ReadOnlyBook(database, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
@@ -120,7 +120,7 @@ class ReadOnlyBook:
         notes = {
             f"{count_of(len(night['waiting']), 'newer night')} held": night["waiting"],
             f"without {', '.join(night.get('missing_sources', ()))}": night.get("missing_sources"),
-            "a newer version is published, reopen the book": night["is_replaced"],
+            "a newer version has been published, reopen the book": night["is_replaced"],
         }
         tonights = "tonight's" if night["is_tonights"] else "not tonight's"
         return "; ".join(
@@ -238,7 +238,7 @@ class ReadOnlyBook:
             f"{day} has no book{reason}. {len(self.days)} dates have one, from {self.days[0]} to "
             f"{self.days[-1]}; the nearest are "
             f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of them, "
-            "or omit as_of for the newest."
+            "or omit as_of for the newest book."
         )
 
     def _frame(self, sql: str, params: Parameters, day: date | None) -> pd.DataFrame:

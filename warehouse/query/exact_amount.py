@@ -156,7 +156,7 @@ class AmountText(str):
 
     def _refusal(self) -> NotExact:
         return NotExact(
-            f"'{self[:60]}' is an amount as a string, which cannot be added; nothing was "
+            f"'{self[:60]}' is an amount string, and strings cannot be added; nothing was "
             "calculated. Use the number next to it (total for total_text), or convert the column "
             "to exact amounts: `from warehouse import amounts`, then amounts(frame['total_text'])."
         )

@@ -123,7 +123,7 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
             warnings.warn(
                 f"A spreadsheet cell keeps only {_CELL_DIGITS} digits, so amounts are rounded in "
                 f"{and_more(list(rounded), 3)}, such as {next(iter(rounded.values()))}. Write "
-                f"their texts too (total{TEXT_SUFFIX}, or frame['total'].map(str)); `nightbook "
+                f"exact strings too (total{TEXT_SUFFIX}, or frame['total'].map(str)); `nightbook "
                 "export --format xlsx` writes both.",
                 RoundedCellsWarning,
                 stacklevel=2,
@@ -174,7 +174,7 @@ def to_polars(table: pa.Table) -> Any:
         polars = importlib.import_module("polars")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "polars is not installed, because nightbook does not need it. Run `pip install "
+            "polars is not installed, because nightbook does not require it. Run `pip install "
             "polars`, or use .query() for pandas or .arrow() for Arrow.",
             name="polars",
         ) from None

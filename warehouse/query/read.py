@@ -119,7 +119,7 @@ def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> st
             "answer, use `nightbook query -o FILE SQL`."
         )
     if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
-        return " `nightbook tables` lists the tables, and `nightbook tables NAME` the columns."
+        return " `nightbook tables` lists the tables, and `nightbook tables NAME` lists columns."
     return ""
 
 

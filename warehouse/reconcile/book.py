@@ -420,7 +420,7 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
         if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
             yield Notice(
                 "medium",
-                f'the last update of portfolio "{name or portfolio}" was at '
+                f'portfolio "{name or portfolio}" was last updated at '
                 f"{updated:%Y-%m-%d %H:%M} UTC, more than {hours} hours before the book was read",
                 "book",
                 portfolio,

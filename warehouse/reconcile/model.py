@@ -300,7 +300,7 @@ class Outcome:
             level = ", ".join(break_.level)
             return f"no longer compared per {level}: matched, gone, or a break at another level"
         key = break_.key_at(self.fields)
-        return self.settled.get(key, "it matches now, or neither side has it any more")
+        return self.settled.get(key, "it now matches, or is no longer on either side")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,8 +86,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     if not path.is_file():
         raise NotReconciled(
             f"There is no file {path}. Nothing was read. Give the path relative to the current "
-            "folder: nightbook reconcile preview FILE. Runs read the folder reconcile/inbox in the "
-            "home."
+            "folder: nightbook reconcile preview FILE. Runs read the home's reconcile/inbox folder."
         )
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
@@ -234,7 +233,7 @@ def _column_lines(tab: TabPreview, reasons: Mapping[str, str]) -> Iterator[str]:
 def _row_lines(tab: TabPreview, source: LedgerSource) -> Iterator[str]:
     skipped = ", ".join(f"{number} {reason}" for reason, number in source.skipped.items())
     yield (
-        f"  compared at {', '.join(source.fields)}; {count_of(source.rows, 'amount')}: "
+        f"  compared by {', '.join(source.fields)}; {count_of(source.rows, 'amount')}: "
         f"{source.used} used, {source.rejected} rejected, skipped: {skipped or 'none'}"
     )
     yield f"  first rows as read ({', '.join((*source.fields, 'amount'))}):"

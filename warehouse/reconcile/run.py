@@ -179,7 +179,7 @@ def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunF
     last = f"; the last reconciled day is {days[-1]}" if days else ""
     message = f"the inbox has no ledger for {day}{last}"
     if any(item.severity != "low" for item in left):
-        message = f"no file in the inbox could be read as the ledger of {day}{last}"
+        message = f"no file in the inbox could be read as the ledger for {day}{last}"
     notices = (Notice("medium", message), *(item.notice for item in left))
     return RunFiles(day=day, notices=notices, unused=left)
 
@@ -404,7 +404,7 @@ def _notices(
     for item in record.restatements:
         if item.day == source.day:
             before = f"its run was {item.run_before}" if item.run_before else "it had no result"
-            message = f"this day was closed, and was restated by {item.who}: {item.why}; {before}"
+            message = f"this day was closed, but was restated by {item.who}: {item.why}; {before}"
             yield Notice("high", message, item.at)
 
 
@@ -416,8 +416,8 @@ def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Not
         yield Notice(
             "medium",
             f"the workbook does not list all {run.position_count:,} positions (listed = "
-            f"{config.listed} in recon.toml). The sheet {UNMATCHED} lists those that {rest}. "
-            f"{positions.name} next to the workbook has all of them",
+            f"{config.listed} in recon.toml). The {UNMATCHED} sheet lists those that {rest}. "
+            f"{positions.name} next to the workbook contains all of them",
         )
 
 
@@ -432,7 +432,7 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
             )
             yield Notice("high", message, file.name)
         if not file.used:
-            yield Notice("high", "no row of the ledger could be used", file.name)
+            yield Notice("high", "no row in the ledger could be used", file.name)
     for _, places in zip(range(_DUPLICATE_NOTICES), stacked_twice(ledger), strict=False):
         message = "the same position is in two files, so both amounts were added up"
         yield Notice("medium", message, places)

@@ -214,7 +214,7 @@ def share_bars(holdings: Sequence[Record]) -> Markup:
         )
         for row, parts in zip(holdings, shares, strict=True)
     ]
-    return bars(assets, "Free, locked and other share of each asset", most="100 %")
+    return bars(assets, "Free, locked and other shares of each asset", most="100 %")
 
 
 def owner_bars(owners: Sequence[Record]) -> Markup:
@@ -266,7 +266,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
             anchor="middle",
             colour="muted",
         )
-    return drawing.svg("Change of each asset's total in percent")
+    return drawing.svg("Change in each asset's total, in percent")
 
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:

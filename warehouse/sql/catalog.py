@@ -204,12 +204,12 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
         *(f"{book} is null then {_no_book(day)}" for day, book in zip(days, _PAIR, strict=True)),
         *(
             f"{day}::date > greatest(newest, current_date) then error({day}::date "
-            "|| ' is in the future; the newest book is of ' || newest)"
+            "|| ' is in the future; the newest book is from ' || newest)"
             for day in days
         ),
     ]
     same = (
-        "|| ' have the same book, of ' || first_book || ', so nothing can be compared; see "
+        "|| ' have the same book, from ' || first_book || ', so nothing can be compared; see "
         "ops.gaps'"
     )
     pair = f"{first}::date || ' and ' || {second}::date"

@@ -99,7 +99,7 @@ def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
     if not path.is_file() or not set(key) <= set(sql_file.entries):
         raise ValueError(
             f"{sql_file.name}.sql has the form `{sql_file.entries['form']}`. Expected the name of "
-            f"a file in {forms.name}/, ` by `, and columns of the header"
+            f"a file in {forms.name}/, ` by `, and columns from the header"
         )
     form = _parse(path)
     others = [name for name in sql_file.entries if name not in (*key, "snapshot_date")]

@@ -76,10 +76,10 @@ def read_firm(home: Path) -> Firm:
         reason = getattr(error, "strerror", None) or str(error)
         raise FirmWrong(file, f"cannot be read: {reason}") from None
     if unknown := sorted(content.keys() - {"sources", OWNERS, "shards", "at_once"}):
-        raise FirmWrong(file, f"has {', '.join(map(repr, unknown))}, which is not a setting")
+        raise FirmWrong(file, f"contains {', '.join(map(repr, unknown))}, which is not a setting")
     folders = content.get("sources")
     if not isinstance(folders, dict) or not folders:
-        raise FirmWrong(file, "has no [sources] table with an organisation")
+        raise FirmWrong(file, "has no [sources] table that lists an organisation")
     sources = tuple(_source(file, name, folders[name]) for name in sorted(folders))
     _require_distinct(file, sources)
     return Firm(
@@ -114,9 +114,9 @@ def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
         for key in (source.layout.home.resolve(), source.name.casefold()):
             if (other := homes.setdefault(key, source.name)) != source.name:
                 if isinstance(key, Path):
-                    raise FirmWrong(file, f"has the same home for {other!r} and {source.name!r}")
+                    raise FirmWrong(file, f"gives {other!r} and {source.name!r} the same home")
                 raise FirmWrong(
-                    file, f"has {other!r} and {source.name!r}, which differ only in letter case"
+                    file, f"lists {other!r} and {source.name!r}, which differ only in letter case"
                 )
         if source.layout.home.resolve() == file.parent.resolve():
             raise FirmWrong(file, f"uses the firm's own home for {source.name!r}")
@@ -141,7 +141,7 @@ def _source(file: Path, name: str, folder: object) -> Source:
     ):
         raise FirmWrong(
             file,
-            f"has a source {name[:LONGEST_NAME]!r}. A name has 1 to {LONGEST_NAME} visible "
+            f"has a source named {name[:LONGEST_NAME]!r}. A name has 1 to {LONGEST_NAME} visible "
             "characters, no space at either end, and no slash between spaces",
         )
     if not isinstance(folder, str) or not folder.strip() or not folder.isprintable():

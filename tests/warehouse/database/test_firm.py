@@ -343,7 +343,7 @@ def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
         )
     for fresh in (False, True):
         book = homes.publish("alpha", "beta", fresh=fresh)
-        assert "Does the home belong to another organisation?" in book.state.problems["beta"]
+        assert "Does the home belong to a different organisation?" in book.state.problems["beta"]
         assert homes.rows() == before
 
 

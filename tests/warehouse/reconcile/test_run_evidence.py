@@ -159,7 +159,7 @@ def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
     assert len(told) == 2
     for words in told:
         assert 'tolerance.absolute was "0" and is now "5"' in words
-        assert 'alias.asset.XBT was "BTC" and is not set any more' in words
+        assert 'alias.asset.XBT was "BTC" and is no longer set' in words
         assert 'tolerance.limit is new: "1"' in words
 
 

@@ -274,7 +274,7 @@ def _as_of_macros() -> Iterator[str]:
     for name, query in queries.items():
         yield f"create or replace macro {name}_as_of(day) as table\n{query}"
         yield (
-            f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` of the firm on "
-            "a day, with the sources in the book of that night. day: any date. The newest book on "
+            f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` for the firm on "
+            "a day, with the sources in the book for that night. day: any date. The newest book on "
             "or before that date is used. Fails if there is no such book.'"
         )

@@ -73,7 +73,7 @@ def record_sources(
     removed = sorted(listed - results.keys())
     return (
         *(
-            f"{name} cannot be read, so the book keeps its existing nights of {name}: {reason}"
+            f"{name} cannot be read, so the book keeps its existing nights from {name}: {reason}"
             for name, reason in results.items()
             if isinstance(reason, str)
         ),

@@ -64,8 +64,8 @@ def _lost_message(layout: Layout, known: Collection[Night], missing: Collection[
     span = f"of {first}" if first == last else f"{first} to {last}"
     return (
         f"{layout.home} lacks {len(missing)} of the {count_of(len(known), 'snapshot')} that this "
-        f"book has from that home ({span}). Is its disk mounted? The nights of this source in the "
-        "book did not change, and no run was started in that home. Restore that home or mount its "
+        f"book loaded from it ({span}). Is its disk mounted? This source's nights in the "
+        "book are unchanged, and no run was started in that home. Restore that home or mount its "
         f"disk. If those nights are lost for good, remove the organisation from {FIRM}, rebuild "
         "the firm's book, and add it back"
     )
@@ -125,8 +125,8 @@ def _require_nights(
     if others and others[0]:
         raise SourceUnreadable(
             f"{layout.home} has {count_of(others[0], 'night')} with the same IDs as nights in this "
-            "book, but they were read at different times. Does the home belong to another "
-            "organisation? The nights of this source in the book did not change. Check the "
+            "book, but they were read at different times. Does the home belong to a different "
+            "organisation? This source's nights in the book are unchanged. Check the "
             "source's folder in firm.toml"
         )
 
@@ -162,7 +162,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
     if schema != ddl.schema_version():
         raise SourceUnreadable(
             f"a different nightbook version built its warehouse ({program}, schema {schema}, not "
-            f"{ddl.schema_version()}): rebuild it in the home of that organisation"
+            f"{ddl.schema_version()}): rebuild it in that organisation's home"
         )
     known = _books(connection, "ops", name) if schema == known_schema else set()
     published = _books(connection, f"{_INCOMING}.ops", None)

@@ -295,12 +295,12 @@ def _find_asset(
 ) -> tuple[str, bool]:
     positions = records(connection, _POSITIONS, day, portfolio.id)
     ids = [NamedThing(name) for name in dict.fromkeys(row["asset_id"] for row in positions)]
-    location = f"portfolio {portfolio.label} of {day}"
+    location = f"portfolio {portfolio.label} on {day}"
     asset = choose(wanted.asset, ids, noun="asset", location=location).id
     kinds = [row["is_custom_asset"] for row in positions if row["asset_id"] == asset]
     if wanted.is_custom is None and len(kinds) > 1:
         raise AmbiguousName(
-            f"{asset!r} is both a custom asset and a normal asset of {location}. Nothing was "
+            f"{asset!r} is both a custom asset and a normal asset in {location}. Nothing was "
             "traced. Choose one with --custom or --no-custom"
         )
     if wanted.is_custom is not None and wanted.is_custom not in kinds:

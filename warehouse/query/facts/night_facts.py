@@ -155,8 +155,8 @@ def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str)
             return matches[0]
         if matches:
             raise AmbiguousName(
-                f"{printable(name)!r} matches {count_of(len(matches), noun)} of {location}: "
-                f"{_list_labels(matches)}. Nothing was traced. Give the id, as --{noun} "
+                f"{printable(name)!r} matches {count_of(len(matches), noun)} in {location}: "
+                f"{_list_labels(matches)}. Nothing was traced. Use the ID: --{noun} "
                 f"{shlex.quote(printable(matches[0].id))}"
             )
     raise NotInBook(
@@ -172,7 +172,7 @@ def _list_labels(things: Sequence[NamedThing]) -> str:
 def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
     """Return a message that lists the available things, with the most similar names first."""
     if not things:
-        return f"It has no {noun} at all."
+        return f"It contains no {noun}s."
     by_name = {known.casefold(): thing for thing in things for known in thing.names}
     similar = difflib.get_close_matches(name.casefold(), by_name, n=_SHOWN)
     ordered = dict.fromkeys([*(by_name[known] for known in similar), *things])

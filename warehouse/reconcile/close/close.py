@@ -234,7 +234,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
                 yield f"{path.name} is not in out/{result.day}"
         for source in result.sources:
             if not archived_path(record, source.sha256).is_file():
-                yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
+                yield f"the ledger {source.name} for {result.day}, SHA-256 {source.sha256}"
     for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
         if not sha256 or not archived_path(record, sha256).is_file():
             yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not archived"
@@ -261,8 +261,8 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
         raise NotClosed(
             f"{month.name} was not closed, because its stored results differ from "
             f"{count_of(len(changed), 'workbook')}: {and_more(changed, _NAMED, '; ')}. Restore "
-            "each workbook from the backup, or move it away and run its day again: nightbook "
-            "reconcile run --as-of DAY. Nothing was written."
+            "each workbook from the backup, or move it out of the folder and rerun that day: "
+            "nightbook reconcile run --as-of DAY. Nothing was written."
         )
 
 

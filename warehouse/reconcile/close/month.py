@@ -55,7 +55,7 @@ def restating(
     if refusal := settings.why_not_close(who):
         raise NotReconciled(
             f"{day} is closed and was not restated: {refusal}. Nothing was reconciled and nothing "
-            f"was changed. Let the {settings.closing_role} run it."
+            f"was changed. Ask the {settings.closing_role} to run it."
         )
     before = record.result(day)
     restatement = Restatement(
@@ -222,7 +222,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
             why = whys or "no reason was given"
             yield f"{day.day} was restated: run {then.run_id} was replaced by {day.run_id}: {why}"
         elif whys:
-            yield f"{day.day} was run again with the same result: {whys}"
+            yield f"{day.day} was rerun with the same result: {whys}"
     since = [item for item in record.signatures if item.day in month and item.at > closed_at]
     if since:
         yield f"{count_of(len(since), 'new signature')}"

@@ -241,11 +241,11 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
     """Decode a pack's manifest. Raises `ValueError` if it is invalid, and `KeyError` if absent."""
     entry = names.getinfo(MANIFEST)
     if entry.file_size > _LONGEST_MANIFEST:
-        raise ValueError(f"{MANIFEST} is too long")
+        raise ValueError(f"{MANIFEST} is too large")
     manifest = msgspec.json.decode(names.read(entry), type=PackManifest)
     if not _FIRST_FORMAT <= manifest.format <= FORMAT:
         known = f"{_FIRST_FORMAT} to {FORMAT}"
-        raise ValueError(f"it has format {manifest.format}, and this nightbook reads {known}")
+        raise ValueError(f"it has format {manifest.format}, but this nightbook reads only {known}")
     return manifest
 
 
@@ -277,7 +277,7 @@ def unpack(
     doubled = sorted(name for name, number in found.items() if number > 1)
     check.differences += [f"{name} is in the pack twice" for name in doubled]
     if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
-        raise ValueError("its stated size is above the limit for packs")
+        raise ValueError("its declared size exceeds the limit for packs")
     for name, member in manifest.members.items():
         if name not in found:
             check.differences.append(f"{name} is missing")

@@ -98,12 +98,12 @@ def _compare_pages(
     """Compare the human-readable pages with new renderings of the pack's other files."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
-            f"{' and '.join(left)} written by an older nightbook ({facts.program}): compared only "
+            f"{' and '.join(left)} written by an older version ({facts.program}): compared only "
             "with the manifest"
         )
     for name, content in pages.items():
         if (record.root / name).read_bytes() != content:
-            check.differences.append(f"{name} differs from the other files of the pack")
+            check.differences.append(f"{name} differs from the other files in the pack")
     if pages:
         check.compared.append(" and ".join(pages))
 
@@ -126,7 +126,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
         compared, keys = compared + 1, keys + count
         if digest != result.digest:
             check.differences.append(
-                f"{result.day}: the positions have the digest {digest}, but the result has "
+                f"{result.day}: the digest of the positions is {digest}, but the result says "
                 f"{result.digest}"
             )
         if count != result.position_count:
@@ -202,7 +202,7 @@ def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check:
         if name.startswith((pack.LEDGERS, pack.SETTINGS))
     }
     check.differences += [
-        f"{name} is not the file that a result read under this name"
+        f"{name} is not the file that was compared under this name"
         for name, digest in found.items()
         if expected.get(digest) != name
     ]

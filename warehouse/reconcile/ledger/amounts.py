@@ -20,7 +20,7 @@ from warehouse.reconcile.settings.layout import Decimals
 
 LONGEST = 1000
 BLANK = "the amount is blank"
-NEEDS_WORD = "CR and DR need the setting negative_word"
+NEEDS_WORD = "CR and DR need the negative_word setting"
 LARGEST_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 

@@ -253,8 +253,9 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
     ]
     if titles:
         raise Ambiguous(
-            f"{location}: the column {' and '.join(map(repr, titles))} is blank in rows that have "
-            "an amount, and names are never repeated. It seems to name only the first row of each "
+            f"{location}: the {' and '.join(map(repr, titles))} column is blank in some rows that "
+            "have an amount, and names are never repeated. It seems to name only the first row of "
+            "each "
             "group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
@@ -434,7 +435,7 @@ def ask_for_spellings(body: LedgerBody, location: str) -> None:
             raise Ambiguous(
                 f"{location}: strings like {examples} are names of the book's {field}s with other "
                 f"text around them. With this setting, {NAME} is the name, and the text around it "
-                "is not read.",
+                "is ignored.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 
@@ -535,7 +536,7 @@ _OTHER_DATE = "another date"
 
 # Errors that spreadsheet programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
-_BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
+_BLANK_UNSURE = ", or contains an error that this format does not show: save the ledger as xlsx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -735,7 +736,7 @@ def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
     yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
     if reading.labels.is_label is not None:
         is_label = reading.labels.is_label[np.array(rows["number"], int) - head.body]
-        yield _if(is_label, "name of a group")
+        yield _if(is_label, "group name")
     yield _if(map(partial(_repeats_header, head), cells), "header repeated")
     is_sum = partial(is_total, head, reading.context.known, is_name=reading.body.has_name)
     yield _if(
@@ -836,7 +837,7 @@ def _reason_of_error(name: str, error: str) -> str:
         return (
             f"the {name} is a formula without a result{shown[:40]}. If it is a name that begins "
             "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, "
-            "recalculate it in its program"
+            "recalculate it in your spreadsheet program"
         )
     return f"the {name} is an error cell: {error}"[:200]
 

@@ -54,7 +54,7 @@ def ask_for_scope(
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
-                f"{location}: its columns match an export of {' and '.join(names)}, but the "
+                f"{location}: its columns match an export from {' and '.join(names)}, but the "
                 f"book does not have a {dimension} with that name. Write the name that the book "
                 "uses.",
                 choices(
@@ -67,7 +67,7 @@ def ask_for_scope(
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{location}: no column states the {dimension}, but the file name or tab name "
+                f"{location}: no column names the {dimension}, but the file name or tab name "
                 f"contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
@@ -102,7 +102,7 @@ def ask_for_asset(body: LedgerBody, location: str) -> None:
     asset, currency = head.title_of(best), head.title_of(index)
     titles = [title for title in head.shape.unused if fold(title) != fold(asset)]
     message = (
-        f"{location}: the column {currency!r} has only currencies ({', '.join(currencies[:4])}), "
+        f"{location}: the {currency!r} column has only currencies ({', '.join(currencies[:4])}), "
         f"and one of them has several values of {asset!r}. So {currency!r} may be the currency of "
         f"a price, and {asset!r} the asset."
     )
@@ -146,13 +146,13 @@ def question_of_columns(
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
-            f"are names of a {dimension}, and no column states the {dimension}. Each of them seems "
+            f"are names of a {dimension}, and no column names the {dimension}. Each of them seems "
             f"to contain the amounts for one {dimension}.",
             f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
         )
     lines, meanings = _settlement_of(asked, body, missing, context)
-    message = f"{location}: cannot tell what these columns say about the amounts: "
+    message = f"{location}: cannot tell how these columns affect the amounts: "
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
@@ -195,10 +195,10 @@ def _settlement_of(
         elif units and units[0].startswith(CHOICE):
             lines.append(f"{CHOICE}{UNUSED} = {quote_list([*shape.unused, column.title])}")
         meaning = {
-            f"has names of the book's {'s and '.join(named)}s": named,
-            "seems to state which amounts are negative": signs,
-            "seems to state the unit of each amount": units,
-            "seems to state which rows count": voids,
+            f"contains names of the book's {'s and '.join(named)}s": named,
+            "seems to show which amounts are negative": signs,
+            "seems to contain each amount's unit": units,
+            "seems to show which rows count": voids,
         }
         shown = " and ".join(text for text, is_meant in meaning.items() if is_meant)
         meanings.append(f"{column.title!r} ({column.examples}) {shown}".strip())
@@ -409,7 +409,7 @@ def ask_for_words(body: LedgerBody, location: str) -> str:
     if not new:
         return positive
     shown = "; ".join(
-        f"{_quote_words([*kept, *voids])} of {t!r}" for t, (kept, voids) in new.items()
+        f"{_quote_words([*kept, *voids])} in {t!r}" for t, (kept, voids) in new.items()
     )
     message = f"{location}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
@@ -447,7 +447,7 @@ def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
         sign = UnknownColumn(column, title, "text", tuple(words))
         lines = _sign_lines(sign, head.words) or [*lines, *guesses]
     raise Ambiguous(
-        f"{location}: recon.toml does not say whether these words of the column {title!r} make an "
+        f"{location}: recon.toml does not say whether these words in the {title!r} column make an "
         f"amount negative: {_quote_words(unknown)}.",
         "\n".join([head.table, *lines]),
     )
@@ -474,7 +474,7 @@ def _ask_for_units(body: LedgerBody, column: int, location: str) -> None:
         factors |= {word: factor or "1" for word, factor in known.items()}
     title = head.title_of(column)
     raise Ambiguous(
-        f"{location}: recon.toml does not say which factors these units of the column {title!r} "
-        f"have: {_quote_words(listed)}. Correct the factors that are wrong.",
+        f"{location}: recon.toml does not say which factors to use for these units in the "
+        f"{title!r} column: {_quote_words(listed)}. Correct the factors that are wrong.",
         f"{head.table}\n{setting('unit_column', title)}\n{mark}{_unit_words(factors)}",
     )

@@ -267,7 +267,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
         profile = head.profile
         is_known = profile and fold(title) in map(fold, profile.shape.unused)
         yield (
-            f"it does not state holdings in the export {profile.name}"
+            f"in the {profile.name} export, it does not contain holdings"
             if profile and is_known
             else "recon.toml says that it is unused"
         )
@@ -513,9 +513,9 @@ def rows_of_other_dates(
     repeats = 2 * len(now & then) > len(now)
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{location}: in the column {title!r}, {number} of {len(days) - head.body} rows have a "
+            f"{location}: in the {title!r} column, {number} of {len(days) - head.body} rows have a "
             f"date other than {day}. Without these rows, {lost} of {len(now | then)} positions "
-            "have no row. The column may contain the date of the last movement.",
+            "would have no row. The column may contain the date of the last movement.",
             choices(
                 head.table,
                 'as_of = ""   # all rows count',

@@ -110,7 +110,7 @@ def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -
     is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
-            f"{location}: {source} states the smallest unit of one asset, but the ledger has "
+            f"{location}: {source} gives the smallest unit of one asset, but the ledger has "
             f"several assets ({', '.join(assets[:4])}).",
             choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
         )
@@ -119,7 +119,7 @@ def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -
 def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
     return Notice(
         "medium",
-        f"each amount was multiplied by {unit:,f}, as {source} says. If that is wrong, add "
+        f"each amount was multiplied by {unit:,f}, as specified by {source}. If that is wrong, add "
         f"{setting('unit', 'one')} under {head.table} to recon.toml",
         location,
     )
@@ -175,7 +175,7 @@ def rules_of(
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{location}: {unsure!r} can have a decimal point or a decimal comma, and no other "
+            f"{location}: {unsure!r} could have a decimal point or a decimal comma, and no other "
             "amount in the column shows which one is right.",
             choices(head.table, *_DECIMAL_LINES),
         )
@@ -195,7 +195,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
-        f"{location}: amounts like {examples} have a mark after mark that seems to refer to a "
+        f"{location}: amounts like {examples} are followed by a mark that seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
     raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
@@ -221,7 +221,7 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, location: str)
     if example is not None:
         raise Ambiguous(
             f"{location}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file does "
-            "not show which of them makes an amount negative.",
+            "not show which of the two means negative.",
             choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
         )
 
@@ -257,7 +257,7 @@ def dates_of(
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise question_of_order(
-            f"{location}: the date {example!r} may begin with the day or with the month, and no "
+            f"{location}: the date {example!r} could begin with the day or the month, and no "
             "other date in the column shows which one is right.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
@@ -282,7 +282,7 @@ def _ask_for_dates(
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{location}: the column {title!r} seems to have the date of each row, but its values "
+            f"{location}: the {title!r} column seems to contain each row's date, but its values "
             f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
             "example 2026-11-20. If the column does not contain the rows' dates, add the line.",
             choices(head.table, 'as_of = ""'),

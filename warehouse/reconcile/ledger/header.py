@@ -82,7 +82,7 @@ def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambi
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
     return Ambiguous(
-        f"{candidate.location}: the columns {shown} may each be the {name}.",
+        f"{candidate.location}: each of the columns {shown} could be the {name}.",
         choices(candidate.table, *(setting(name, title) for title in titles)),
     )
 
@@ -259,7 +259,7 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
 def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
     """Return the question to ask if dates may begin with either the day or the month."""
     if likely := order_with(dates, day):
-        message += f" Only dates with the {likely} include {day}, the day of the book."
+        message += f" They include {day}, the day of the book, only if read with the {likely}."
         return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
     return Ambiguous(message, choices(table, *(setting("dates", order) for order in ORDERS)))
 
@@ -268,7 +268,7 @@ def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) 
     titles = [candidate.titles[column] for indexes in months.values() for column in indexes]
     day = candidate.day
     message = (
-        f"{candidate.location}: the titles {_examples(titles)} are months, and none of them ends "
+        f"{candidate.location}: the titles {_examples(titles)} are months, but none of them ends "
         f"on {day}, the day of the book."
     )
     last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
@@ -317,7 +317,7 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
     lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:
-        message += " seem to be its parts. With this setting, they are added up."
+        message += " seem to be its parts. This setting adds them up."
         return Ambiguous(message, f"{candidate.table}\n{lines[0]}")
     message += " may be its parts, or several of them may be the same part."
     return Ambiguous(message, choices(candidate.table, *lines))

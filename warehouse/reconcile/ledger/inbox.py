@@ -129,7 +129,7 @@ def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
     settle = _settle(path)
     name = path.name.rpartition("/")[2]
     if name.startswith(("~$", ".~lock.")):
-        yield "it is a temporary file of a spreadsheet program", "low"
+        yield "it is a spreadsheet program's temporary file", "low"
     if isinstance(path, Path) and path.is_symlink():
         reason = f"it is a symbolic link, which is not read: copy the file itself here, {settle}"
         yield reason, "high" if path.exists() else "medium"

@@ -98,9 +98,9 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
         if not portfolios:
             raise NotReconciled(
                 f"{file} {grid.sheet}".strip()
-                + f" has the column {titles[sources[0]]!r} for organisations, "
-                "but no column for portfolios. Nothing was reconciled. The ledger of a firm needs "
-                "both: add a column Portfolio."
+                + f" has the {titles[sources[0]]!r} column for organisations, "
+                "but no column for portfolios. Nothing was reconciled. A firm's ledger needs both: "
+                "add a Portfolio column."
             )
         joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
         rows = [*grid.rows[:number], _with(header, {sources[0]: ""}), *joined]

@@ -78,7 +78,7 @@ def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
     return Ambiguous(
         f"{file} is a table whose columns are separated by spaces. Some lines do not fit the "
         "columns, or the columns may begin elsewhere. This setting lists the character positions "
-        "at which columns begin, counted from 1. A line with a word that spans two columns is "
+        "where columns begin, counted from 1. A line with a word that spans two columns is "
         "rejected.",
         f"{heading('file', name_pattern(file))}\ncolumn_starts = [{starts}]",
     )
@@ -312,7 +312,7 @@ def other_tabs(
         else:
             asked.append(grid)
     for title, kind in file.others:
-        yield Unused(name, FilePart.TAB, title, f"it does not have cells ({kind})")
+        yield Unused(name, FilePart.TAB, title, f"it does not contain cells ({kind})")
     if asked:
         raise _question_of_others(asked, chosen, name, context)
 

@@ -320,7 +320,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
             kinds = ", ".join(map(".".join, shipped))
             complaints.append(f"{group}.{kind} does not exist, expected one of {kinds}")
         bad = [word for word in words if not isinstance(word, str) or not _key(word)]
-        complaints += [f"{group}.{kind} has {word!r}, which is not a word" for word in bad]
+        complaints += [f"{group}.{kind} contains {word!r}, which is not a word" for word in bad]
     if not complaints:
         complaints = list(_words_of_two(lists))
     if complaints:

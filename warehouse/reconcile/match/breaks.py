@@ -503,6 +503,6 @@ def _missing_portfolios(
     ).fetchall()
     for portfolio, number in rows:
         name = reference.display_names["portfolio"].get(portfolio, portfolio)
-        message = f"the API did not deliver the portfolio {name}: {count_of(number, 'position')}"
+        message = f"the API did not deliver portfolio {name}: {count_of(number, 'position')}"
         message += " in the ledger could not be compared"
         yield Notice("high", message, "book", portfolio)

@@ -98,8 +98,8 @@ class NamePair:
         """Return the cause for one of the two breaks. `other` is the other break."""
         if self.has_name:
             names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
-            return f"Booked under another {self.field}? {names} ({other.id})"
-        return f"Same amount as {other.id}: one {self.field} under two names? See sheet Mapping"
+            return f"Booked under a different {self.field}? {names} ({other.id})"
+        return f"Same amount as {other.id}: one {self.field} under two names? See the Mapping sheet"
 
 
 def suggest_causes(
@@ -113,7 +113,7 @@ def suggest_causes(
     # first. The tests for a single break come last, because an amount that happens to be doubled or
     # negated is weaker evidence than two amounts that cancel.
     causes = {
-        case.id: f"Nets to zero within the {case.pair.placement}: booked in another place"
+        case.id: f"Nets to zero within the {case.pair.placement}: booked in a different place"
         for case in cases.values()
         if case.pair.placement
     }
@@ -188,17 +188,17 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         # The remaining differences may be real errors. In a file for the right day, only a few
         # differing amounts are from the previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
-            message = f"these are the balances of {day_before(source)}, not of {source.day}: "
+            message = f"these are the balances for {day_before(source)}, not for {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
-            message += f"the amount from that book. Put the ledger of {source.day} into the inbox, "
-            message += "replacing this file, and run again"
+            message += f"the amount from that book. Put the ledger for {source.day} in the inbox, "
+            message += "replacing this file, then rerun"
             yield Notice("high", message, ledger.sources[file].place_name)
 
 
 def _cause_of_one(case: Case) -> str:
     """Return the first cause that a single break suggests, or an empty string."""
     if case.is_day_behind:
-        return "A day behind: the ledger has the amount from the book of the day before"
+        return "A day behind: the ledger has the amount from the previous day's book"
     if case.pair.result is not Result.DIFFERS:
         return ""
     return next((cause for test in _TESTS if (cause := test(case))), "")

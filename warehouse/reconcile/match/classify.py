@@ -356,7 +356,7 @@ def forgiven_lines(
         yield display_asset(asset), _by_rule([sum_]), plain(sum_.amount), share
     if sums:
         mean = _mean_share(sums, totals)
-        of = f"each of {count_of(len(totals), 'asset')}, as a mean"
+        of = f"each of {count_of(len(totals), 'asset')}, on average"
         yield "all", _by_rule(sums.values()), f"{mean:.2e}" if mean else "0", of
 
 
@@ -378,7 +378,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
         shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{rule} would forgive too much in total: {count_of(number, 'position')} of {shown} "
+            f"{rule} would forgive too much in total: {count_of(number, 'position')} in {shown} "
             f"{'is a break' if number == 1 else 'are breaks'}. The forgiven sum must not be more "
             "than `limit` of an asset, or `limit_in_all` of all assets. To change the limits, set "
             "them in recon.toml under [tolerance]",

@@ -77,7 +77,7 @@ def find_rounding(
             continue
         place = ledger.sources[number].place_name
         cause = (
-            f"Rounding: {place} keeps {precision.notation}. The sheet Summary has the setting for "
+            f"Rounding: {place} keeps {precision.notation}. The Summary sheet has the setting for "
             "it"
         )
         causes |= {difference.no: cause for difference in rounded}

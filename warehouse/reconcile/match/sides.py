@@ -105,10 +105,10 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     if problems:
         headings = " or ".join(dict.fromkeys(problems.values()))
         raise NotReconciled(
-            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] state the part of "
+            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] set the part of "
             "the book that a file covers, and only that part would be compared. To name a column "
             f"instead, write its title under {headings}. To add a different spelling, write it "
-            "under [alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
+            "under [alias]. Correct recon.toml or the tab name. Nothing was reconciled and "
             "nothing was changed."
         )
     return Scope(files=tuple(files))
@@ -142,7 +142,7 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
         meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
         return f"which the book does not have{meant}"
     if name in titles and name != resolution.id:
-        return f"but it is the title of a column, and the {field} of this name is {resolution.id!r}"
+        return f"but it is a column title, and the {field} with this name is {resolution.id!r}"
     return ""
 
 
@@ -166,7 +166,7 @@ def make_covered_rows(
         return 0, []
     names = reference.display_names.get(field, {})
     parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
-    message = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
+    message = f"{count_of(number, 'position')} in the book {'is' if number == 1 else 'are'} "
     message += f"not compared, because no ledger covers {'it' if number == 1 else 'them'} "
     message += f"({field}: {parts})"
     return number, [Notice("medium", message, "book")]
@@ -249,8 +249,8 @@ def level_notices(ledger: Ledger) -> list[Notice]:
     if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
     message = "the files have different levels, and each is compared at its own level. Coarser "
-    message += "files are compared with the positions that finer files do not have. A field that a "
-    message += f"file does not have is {WHOLE}. If one of the files is a second ledger of the same "
+    message += "files are compared with the positions that finer files do not have. A field not in "
+    message += f"a file is shown as {WHOLE}. If one of the files is a second ledger of the same "
     message += "book, set it to unused under [inbox]"
     return [Notice("medium", message)]
 

@@ -154,7 +154,7 @@ def _require_reason(
     if after["status"] == ACCEPTED and not has_reason and len(remaining) < len(written):
         return remaining, (
             f"The reason for accepting {break_id} was not deleted. An accepted break needs a "
-            "reason: set another status first"
+            "reason: set a different status first"
         )
     return written, ""
 

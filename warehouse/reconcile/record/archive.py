@@ -43,7 +43,7 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
     content = path.read_bytes() if path.is_file() else default
     if hashlib.sha256(content).hexdigest() != sha256:
         raise NotReconciled(
-            f"{path.name} was changed while it was read. Nothing was reconciled. Run again."
+            f"{path.name} was changed while it was read. Nothing was reconciled. Rerun the command."
         )
     with written_aside(archived_path(record, sha256)) as file:
         file.write(content)
@@ -69,13 +69,13 @@ def settings_changes(record: Record, config: Config, day: date) -> Iterator[Noti
     if then.digest == config.digest and then.words in (None, config.words):
         return
     if then.words is None:
-        differences = ["an older version of nightbook did not store the earlier settings"]
+        differences = ["an older version of nightbook did not save the earlier settings"]
     else:
         differences = list(_differences(then.words, config.words))
     if differences:
         yield Notice(
             "high",
-            "this past day was run again, and recon.toml has changed since run "
+            "this past day was rerun, and recon.toml has changed since run "
             f"{then.run_id}: {and_more(differences, _SHOWN, '; ')}",
             "recon.toml",
         )
@@ -87,6 +87,6 @@ def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[st
         if old is None and new is not None:
             yield f"{name} is new: {new[:_LONGEST]}"
         elif new is None and old is not None:
-            yield f"{name} was {old[:_LONGEST]} and is not set any more"
+            yield f"{name} was {old[:_LONGEST]} and is no longer set"
         elif old is not None and new is not None and old != new:
             yield f"{name} was {old[:_LONGEST]} and is now {new[:_LONGEST]}"

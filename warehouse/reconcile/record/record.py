@@ -219,7 +219,7 @@ class Record:
             raise NotReconciled(
                 f"{self.database} was written by a newer version of nightbook (version {version}, "
                 "but this "
-                f"one reads version {VERSION}). Nothing was changed. Use the newer nightbook."
+                f"one reads format {VERSION}). Nothing was changed. Use the newer version."
             )
         return int(version)
 

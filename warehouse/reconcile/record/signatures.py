@@ -93,7 +93,7 @@ def _refusals(
         if fold(signed.who) == fold(who):
             yield (
                 f"{who} has already signed run {run.run_id} as {signed.role}: the {role} must "
-                f"differ from the {signed.role}."
+                f"be a different person."
             )
 
 
@@ -112,7 +112,7 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
             fold(signed.entered_by or signed.who),
         }:
             yield (
-                f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
+                f"{entered_by} cannot enter {who}'s signature as {signature.role}, because "
                 f"the result is already {signed.description}. If recon.toml has [roles], nobody "
                 f"may take part in two signatures on the same result. Let {who} sign."
             )

@@ -295,5 +295,5 @@ def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[R
         rows = list(read(table))
         given = set(rows[0]) if rows else known
         if not required <= given <= known or any(row.keys() != given for row in rows):
-            raise ValueError(f"the rows for the table {table} do not have its columns")
+            raise ValueError(f"the rows for the {table} table do not match its columns")
         insert(connection, table, rows)

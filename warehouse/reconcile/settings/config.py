@@ -64,7 +64,7 @@ class CloseSettings:
             return ""
         names = ", ".join(self.roles[role]) or "nobody"
         return (
-            f"{who or 'somebody unknown'} does not have the role {role}; under [roles] in "
+            f"{who or 'somebody unknown'} does not have the {role} role; under [roles] in "
             f"recon.toml it belongs to {names}"
         )
 

@@ -270,7 +270,7 @@ def _spellings(table: TomlTable) -> Mapping[str, str]:
     texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
     wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
     table.complaints.extend(
-        f"{table.place} {name}_spelling is {texts[name]!r}, expected exactly one {NAME} in place "
+        f"{table.place} {name}_spelling is {texts[name]!r}, expected {NAME} exactly once, in place "
         "of the name"
         for name in wrong
     )
@@ -286,7 +286,7 @@ def _negative_words(table: TomlTable) -> tuple[str, ...]:
     expected = " or ".join(map(quote, NEGATIVE_WORDS))
     table.complaints.append(
         f"{table.place} negative_word is {wrong[0]!r}, expected {expected}. Any other word needs "
-        "the setting `sign`, with the title of the column that has this word, in the same table"
+        "the `sign` setting in the same table, with the title of the column that contains the word"
     )
     return ()
 

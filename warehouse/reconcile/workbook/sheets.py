@@ -198,7 +198,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
-    advice = 'fill in the yellow cells, then save the file in the folder "out"'
+    advice = 'fill in the yellow cells, then save the file in the "out" folder'
     sheet.title(f"Breaks as of {content.run.day}: {advice if breaks else 'none'}")
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
@@ -318,7 +318,7 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write the totals of ledger and book, and below them the row counts of each ledger."""
     sheet = SheetWriter(draft, TIES, _TIES)
-    sheet.title(f"Totals of ledger and book as of {content.run.day}, differences first")
+    sheet.title(f"Ledger and book totals as of {content.run.day}, differences first")
     header = sheet.row
     sheet.heads()
     ties = sorted(content.run.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
@@ -352,7 +352,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how each asset's totals and breaks changed since the previous run."""
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
-    before = "previous book (no previous run: the opening amounts of the ledger are not known)"
+    before = "previous book (no previous run, so the ledger's opening amounts are not known)"
     sheet.title(
         f"From the {before if is_first else 'previous run'} to {content.run.day}, per asset"
     )
@@ -369,7 +369,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
 
 def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write all notices, the most severe first."""
-    title = "Notices of this reconciliation, the most severe first"
+    title = "Notices from this reconciliation, most severe first"
     quiet = [item.notice for item in content.run.unused_parts if item.severity == "low"]
     rows = [
         (notice.severity, notice.message, notice.location, notice.raw)

@@ -98,8 +98,8 @@ _AMOUNTS = frozenset(
 _PEOPLE = frozenset(title_key(name.replace("_", " ")) for name in SAID)
 
 _OLDER = (
-    "the result was stored by an older nightbook, which did not store these cells. "
-    "`nightbook reconcile run` stores them"
+    "the result was stored by an older version of nightbook, which did not save these cells. To "
+    "save them, run `nightbook reconcile run`"
 )
 
 _SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
@@ -214,21 +214,21 @@ def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
     if not file.is_file():
         raise NotReconciled(
             f"There is no file {file}. Nothing was verified. Give its path relative to the current "
-            "folder: nightbook reconcile verify FILE. Workbooks are in the home's folder "
-            "reconcile/out."
+            "folder: nightbook reconcile verify FILE. Workbooks are in the home's reconcile/out "
+            "folder."
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
     result = runs.result_of(edits.run_id) if edits else None
     if edits is None or result is None:
         raise NotReconciled(
-            f"{file.name} is not the workbook of a run that is stored here. Nothing was verified."
+            f"{file.name} is not the workbook of any run stored here. Nothing was verified."
         )
     try:
         return _compare_workbook(runs, file, content, result, edits)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
-            f"A sheet of {file.name} cannot be read ({error}), because it is damaged. Nothing was "
+            f"A sheet in {file.name} cannot be read ({error}), because it is damaged. Nothing was "
             "verified. Copy the workbook from reconcile/out or from the backup."
         ) from error
 
@@ -267,7 +267,7 @@ def _compare_workbook(
     else:
         differences += compare_sheets(written, copy)
         compared.append(f"every other cell of {', '.join(written)}")
-        uncompared += [f"the sheet {name!r} was not written by the run" for name in added]
+        uncompared += [f"the {name!r} sheet was not written by the run" for name in added]
     return VerifyResult(
         file=file,
         run_id=result.run_id,
@@ -379,7 +379,7 @@ def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Ite
 def _describe_counts(written: int, found: int) -> str:
     if written and found:
         wrote = count_of(written, "time")
-        return f"is there {count_of(found, 'time')}, but the run wrote it {wrote}"
+        return f"appears {count_of(found, 'time')}, but the run wrote it {wrote}"
     return "was not written by the run" if found else "is missing"
 
 
@@ -429,7 +429,7 @@ def _match_columns(
         if header.titles.count(key) == 1
     }
     return columns, [
-        f"{label}: the column {cell_text(titles[column])!r} is "
+        f"{label}: the {cell_text(titles[column])!r} column is "
         f"{'there more than once' if key in header.titles else 'missing'}; its cells were not "
         "compared"
         for column, key in enumerate(keys)
@@ -473,7 +473,7 @@ def compare_sheets(
     pairs = _pairs(written, copy)
     for name, sheet in written.items():
         if name not in pairs:
-            yield f"{name} is missing: no other sheet has its cells"
+            yield f"{name} is missing: no other sheet contains its cells"
             continue
         layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
         yield from problems
@@ -761,10 +761,8 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
         # damage.
         return
     for place, text in texts[:_MOST_STRAY]:
-        message = (
-            f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it instead "
-        )
-        message += "under Status, Owner, Root cause or Comment of a break"
+        message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
+        message += "in a break's Status, Owner, Root cause or Comment cell instead"
         yield Notice("medium", message, f"{edits.name}!{place}", text[:1000])
     if len(texts) > _MOST_STRAY:
         places = and_more([place for place, _ in texts[_MOST_STRAY:]], _MOST_PLACES)

@@ -48,7 +48,7 @@ class FileKind(Enum):
     """A file format, recognized by its first bytes. A rejected format's value is the reason."""
 
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
-    SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
+    SPREADSHEET_ML = "an Excel 2003 XML spreadsheet"
     WEB_PAGE = "is a web page, whatever its name says"
     OTHER_XML = "is XML, but not a spreadsheet, whatever its name says"
     SYLK = "is a SYLK file, whatever its name says"
@@ -256,7 +256,7 @@ class ArchiveMember:
             raise
         except (*UNREADABLE, KeyError, RuntimeError) as error:
             raise refusal(
-                self, "cannot be unpacked", "Unpack it yourself, or copy its archive again"
+                self, "cannot be unpacked", "Unpack it yourself, or copy the archive again"
             ) from error
 
     def _gunzip(self) -> bytes:

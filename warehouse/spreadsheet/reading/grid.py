@@ -98,7 +98,7 @@ def stable_bytes(path: LedgerFile, pause: Callable[[], None]) -> bytes:
     is_packed = isinstance(path, ArchiveMember)
     is_as_long = is_packed or len(content) == after.st_size
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or not is_as_long:
-        raise refusal(path, "is still being written", "Wait until it is complete and run again")
+        raise refusal(path, "is still being written", "Wait until it is complete, then rerun")
     if not content:
         raise refusal(path, "is empty (0 bytes)", "Save the ledger again")
     return content
@@ -150,7 +150,7 @@ def _workbook(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
         findings = workbook.findings.get(sheet.name, SheetFindings())
         notices += [
             f"{sheet.name}: column {letters_of(column)} shows its numbers in thousands or millions "
-            f"(format {code!r}). The numbers in the cells were read"
+            f"(format {code!r}). The unscaled cell values were read"
             for column, code in sorted(findings.scaled.items())
         ]
         grids.append(

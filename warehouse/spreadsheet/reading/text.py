@@ -199,11 +199,11 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
         if not reading.unknown and reading.words != best.words and reading.cost[1] == best.cost[1]
     )
     rival = next(rivals, None)
-    languages = f" and has the letters of {' and '.join(best.languages)}"
+    languages = f" and contains {' and '.join(best.languages)} letters"
     if rival is None or best.rare + _AS_LIKELY < rival.rare:
         return languages if best.languages else ""
     index = next(index for index, word in enumerate(best.words) if word != rival.words[index])
     return (
-        f"{languages}. As {rival.codec} it has letters of {' and '.join(rival.languages)}, and "
+        f"{languages}. As {rival.codec}, it has {' and '.join(rival.languages)} letters, and "
         f"{best.words[index]!r} would be {rival.words[index]!r}. Save it as UTF-8 to be sure"
     )

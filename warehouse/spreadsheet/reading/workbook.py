@@ -140,7 +140,7 @@ def read_workbook(
         raise refusal(
             path,
             "could not be read: it has too many cells between A1 and the last filled cell, or it "
-            "is damaged, or its program writes an unusual format",
+            "is damaged, or its program uses an unusual format",
             "Delete the cells far to the right or far below, and save the file again as xlsx, ods "
             "or CSV",
         ) from error

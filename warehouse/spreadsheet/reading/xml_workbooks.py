@@ -55,7 +55,7 @@ def parse(file: IO[bytes], handler: Handler) -> None:
             parser.Parse(chunk)
         parser.Parse(b"", True)
     except expat.ExpatError as error:
-        raise NoSuchFormat(f"its XML ends or breaks: {error}") from error
+        raise NoSuchFormat(f"its XML is malformed: {error}") from error
 
 
 def _refuse_document_type(*_: object) -> None:

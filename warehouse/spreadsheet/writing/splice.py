@@ -151,7 +151,7 @@ def add_up(
         key = keys(row, row.find(key_start))
         amount = key and amount_cell(row, row.find(amount_start, key.end()))
         if key is None or amount is None:
-            raise ValueError(f"row {rows + 1} of {cells.member} lacks a cell")
+            raise ValueError(f"row {rows + 1} of {cells.member} is missing a cell")
         waiting[key.groups()].append(amount[1])
         if rows % _ROWS_PER_SUM == 0:
             sums.settle()

@@ -134,17 +134,16 @@ def _lines() -> Iterator[str]:
     yield "## The tables and their keys\n"
     yield (
         "In the diagrams, `PK` marks a table's key columns, and `FK` marks columns that "
-        "refer to another table's key. All tables have the column `snapshot_date`.\n"
+        "refer to another table's key. All tables have a `snapshot_date` column.\n"
     )
     yield from diagram(BOOK)
-    yield "All tables in `ops` about snapshots have the column `snapshot_id`.\n"
+    yield "In `ops`, all tables about snapshots have a `snapshot_id` column.\n"
     about_snapshots = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
     yield from diagram(about_snapshots, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
     yield (
-        "The tables in the schema `main` show the newest book. The tables in the schema `history` "
-        "have the same columns "
-        "and show all nights.\n"
+        "The tables in the `main` schema show the newest book. The tables in the `history` schema "
+        "have the same columns and show all nights.\n"
     )
     for table in BOOK:
         yield from _table(table)

@@ -5,7 +5,7 @@
 -- The totals include only the sources in that night's book, so check `missing_sources` too.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: ID of the asset. Amounts of different assets are never added to each other.
+-- asset_id: Asset ID. Amounts of different assets are never added together.
 -- is_custom_asset: Whether an organisation defined the asset itself.
 -- custom_of: The source that defined a custom asset. NULL for a listed asset.
 -- free: Free amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.

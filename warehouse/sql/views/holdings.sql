@@ -2,10 +2,10 @@
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: The portfolio that holds the asset.
--- asset_id: ID of the asset. Amounts of different assets are never added to each other.
+-- asset_id: Asset ID. Amounts of different assets are never added together.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset
--- accounts: Number of accounts of the asset, including empty accounts.
+-- accounts: Number of accounts for the asset, including empty accounts.
 -- venues: Number of venues with at least one account of the asset.
 -- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
 -- example: select portfolio_id, asset_id, total_text from holdings order by all

@@ -1,11 +1,11 @@
 -- Holdings by asset, summed over all portfolios, venues and accounts.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: ID of the asset. Amounts of different assets are never added to each other.
+-- asset_id: Asset ID. Amounts of different assets are never added together.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
--- accounts: Number of accounts of the asset, including empty accounts.
+-- accounts: Number of accounts for the asset, including empty accounts.
 -- venues: Number of venues with at least one account of the asset.
 -- example: select asset_id, is_custom_asset, total_text from holdings_by_asset order by all
 

@@ -5,7 +5,7 @@
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: The portfolio that holds the asset.
--- venue_id: The venue that keeps the asset.
+-- venue_id: The venue where the asset is kept.
 -- asset_id: The locked asset.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- bucket: The kind of balance, as in `balances`.

@@ -6,7 +6,7 @@
 -- amount. Moves between parts of the same account are not counted. If there is no previous book,
 -- all amounts belong to new accounts.
 --
--- asset_id: ID of the asset. Amounts of different assets are never added to each other.
+-- asset_id: Asset ID. Amounts of different assets are never added together.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- opening_date: Business date of the opening book. NULL if there is no opening book or if it is
 --     empty.

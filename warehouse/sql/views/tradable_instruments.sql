@@ -9,7 +9,7 @@
 -- display_name: Display name of the instrument.
 -- venue_symbol: Symbol of the instrument at the venue.
 -- base_asset: Asset that is traded.
--- term_asset: Asset in which the price is expressed.
+-- term_asset: Asset that the price is expressed in.
 -- min_base_qty: Smallest order in units of the base asset.
 -- max_base_qty: Largest order in units of the base asset.
 -- min_base_increment: Smallest step of the order size.

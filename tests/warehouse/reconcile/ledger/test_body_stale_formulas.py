@@ -60,7 +60,7 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     ledger = read_book(read, path)
     assert amounts(ledger) == ["7"]
     (row,) = ledger.rejected
-    words = f"E2 is 0, but its formula says {value}: open it in its program and save it"
+    words = f"E2 is 0, but its formula says {value}: open the file in its program and save it"
     assert row.reason == f"the amount is an error cell: {words}"
 
 
@@ -131,7 +131,7 @@ def test_a_column_that_shows_thousands_is_told(
     assert amounts(ledger) == ["1250000"]
     told = [
         f"Spot: column {name} shows its numbers in thousands or millions (format {code!r}). The "
-        "numbers in the cells were read"
+        "unscaled cell values were read"
         for name in columns
     ]
     assert [notice.message for notice in ledger.notices] == told
