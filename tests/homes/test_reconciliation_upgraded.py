@@ -40,7 +40,7 @@ def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
     assert check.differences == []
     assert check.uncompared == [
         (
-            "audit_trail.csv and index.html written by an older nightbook (0.0.0): compared only "
+            "audit_trail.csv and index.html written by an older version (0.0.0): compared only "
             "with the manifest"
         )
     ]

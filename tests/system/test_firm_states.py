@@ -301,7 +301,7 @@ def require_words(firm: Firm, missing: Iterable[str]) -> None:
     names = {*missing, *firm.removed}
     for text, expected in ((status, names | undecided), (page, names | undecided), (note, names)):
         assert not [name for name in expected if name not in text], text
-    assert ("Portfolios of several organisations" in note) == bool(undecided)
+    assert ("Shared portfolios count once" in note) == bool(undecided)
     is_held = any(one.state == "held" for name in firm.listed for one in firm.of(name).nights)
     if undecided or is_held:
         assert code == 3, status
@@ -405,7 +405,7 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
     code, status, _ = firm.command("status")
     assert code == 1
     assert "beta: " in status
-    assert "lacks 1 of the 1 snapshot that this book has from that home" in status
+    assert "lacks 1 of the 1 snapshot that this book loaded from it" in status
     assert "beta home " in firm.command("doctor")[1]
     assert firm.publish("rebuild")[0] == 1
     firm.of("beta").come_back()
@@ -505,7 +505,7 @@ def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
     firm.publish("run")
     code, said, _ = firm.command("verify")
     assert (code, "0 nights" in said) == (0, False)
-    assert "1 version of the firm's file, all of them unchanged" in said
+    assert "1 version of the firm's file, all unchanged" in said
     assert said.splitlines()[-1].endswith("/alpha/data verify")
     file = firm.layout.database.resolve()
     file.chmod(0o640)
@@ -555,7 +555,7 @@ def test_a_firm_toml_beside_the_home_is_pointed_out(
         assert main(words, Nightbook(dict)) == 2
         said = "".join(capsys.readouterr())
         assert "firm.toml belongs in the home of the firm" in said
-        assert "If that is this folder: " in said
+        assert "If this folder is that home: " in said
         assert "--home . run" in said
 
 

@@ -181,7 +181,7 @@ def test_accept_publishes_the_held_night(after: Keeper) -> None:
     assert VANISHED not in {day for (day,) in after.ask("select snapshot_date from ops.gaps")}
     again = after("accept", snapshot_id)
     assert (again.code, again.err) == (0, "")
-    assert "is accepted already, so nothing was decided" in again.out
+    assert "is already accepted, so nothing was decided" in again.out
     assert after.ask(query) == [("accepted", True, "the fund was closed")]
 
 

@@ -254,7 +254,7 @@ def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
         assert process.stdout.readline().startswith(b"snapshot_date,")
         process.stdout.close()
         [stale] = process.stderr.read().splitlines()
-    assert stale.startswith(b"The newest book is of 2026-03-")
+    assert stale.startswith(b"The latest book is from 2026-03-")
     assert process.returncode == 0
 
 

@@ -71,7 +71,7 @@ def test_doctor_names_a_clock_that_is_off(
     assert said.code == 1
     [line] = [line for line in said.out.splitlines() if "clock" in line[:8]]
     assert line.startswith("✗ clock")
-    measured = re.search(rf"(\d+) ms {side} the clock of the API", line)
+    measured = re.search(rf"(\d+) ms {side} the API's clock", line)
     assert measured
     assert 44_000 <= int(measured[1]) <= 46_000
 
@@ -97,7 +97,7 @@ def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., K
     assert (said.code, said.err) == (1, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]
     assert line.startswith("\u2717 warehouse")
-    assert "`nightbook rebuild` rebuilds it" in line
+    assert "`nightbook rebuild` rebuilds the file" in line
     assert "\u2713 schedule" in said.out
     asked = keeper("query", "select 1")
     assert asked.code == 1

@@ -75,7 +75,7 @@ def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
     assert (made(lived), runs(lived)) == (before, {str(THIRD), str(FOURTH)})
     said = lived(*PRUNE)
     assert said.code == 0, said.err
-    for words in ("of exports and reports", "1 run of Dagster's history"):
+    for words in ("from exports and reports", "1 run from Dagster's history"):
         assert f"{words} to delete" in dry.out
         assert f"{words} deleted" in said.out
     assert runs(lived) == {str(FOURTH)}
@@ -89,7 +89,7 @@ def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
     assert shown == {str(FOURTH)}
     assert lived("verify").code == 0
     again = lived(*PRUNE)
-    assert (again.code, "of Dagster's history" in again.out) == (0, False)
+    assert (again.code, "from Dagster's history" in again.out) == (0, False)
 
 
 def test_exports_of_a_signed_day_stay(lived: Keeper) -> None:

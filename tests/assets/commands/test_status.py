@@ -117,7 +117,7 @@ def test_status_of_a_night_that_never_began(watched: Make) -> None:
     assert lines(keeper)[1]["wrong"] == "nothing"
     keeper.sandbox.clock.night(THIRD, hour=5)
     code, said = lines(keeper)
-    assert (code, said["wrong"]) == (1, f"no book of {THIRD} yet")
+    assert (code, said["wrong"]) == (1, f"no book for {THIRD} yet")
 
 
 def test_status_of_a_run_that_failed(watched: Make) -> None:
@@ -126,10 +126,10 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     assert keeper.run(THIRD).code == 1
     keeper.sandbox.clock.night(THIRD, hour=5)
-    assert lines(keeper)[1]["wrong"] == f"no book of {THIRD} yet"
+    assert lines(keeper)[1]["wrong"] == f"no book for {THIRD} yet"
     told = late_alert(keeper.nightbook)
     assert told is not None
-    assert "nothing was landed since: no run has started, or none has read everything" in told.words
+    assert "nothing has landed since: no run has started, or none has completed" in told.words
 
 
 def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
     assert said.code == 3
     assert said.out.startswith("1 night to delete: ")
     assert f"{FIRST:%Y%m%d}T021500Z" in said.out
-    assert "Never deleted: manifests and decisions of every night" in said.out
+    assert "Never deleted: every night's manifest and decisions" in said.out
     assert "no more nights can be deleted" in said.out
 
 

@@ -307,4 +307,4 @@ def test_a_long_answer_into_head_is_silent(nights: Keeper) -> None:
         check=True,
     )
     assert done.stdout == b"range\n0\n"
-    assert [line for line in done.stderr.splitlines() if b"The newest book is of" not in line] == []
+    assert [line for line in done.stderr.splitlines() if b"The latest book is" not in line] == []

@@ -37,7 +37,7 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {THIRD} failed"
     assert "ACCESS_DENIED" in words
-    assert "It is not retried." in words
+    assert "It will not be retried." in words
     assert f"--home {keeper.home} doctor" in words
     assert receiver.fetched == []
 
@@ -117,7 +117,7 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
     for hour in (5, 6):
         keeper.sandbox.clock.night(THIRD, hour=hour)
         watching(keeper)
-    assert receiver.titles == [f"no book of {THIRD} yet"]
+    assert receiver.titles == [f"no book for {THIRD} yet"]
 
 
 @pytest.mark.torture

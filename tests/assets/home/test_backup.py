@@ -137,7 +137,7 @@ def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_the
 def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
     """Of a home without nights, or one that was mistyped, nothing is written and nothing made."""
     keeper = Keeper(tmp_path / "mistyped", shown)
-    assert "no home of nightbook at" in keeper("backup", str(backup)).err
+    assert "no nightbook home at" in keeper("backup", str(backup)).err
     assert not keeper.home.exists()
     (keeper.home / "landing").mkdir(parents=True)
     assert "mistyped has no landed night" in refused(keeper, backup, 2).err
@@ -175,7 +175,7 @@ def test_a_backup_that_is_not_whole_replaces_none(
         ADD(tar, entry, io.BytesIO(body.read(entry.size)[:-1] + b"?"))
 
     monkeypatch.setattr("tarfile.TarFile.addfile", harmed)
-    assert "was damaged when it was read back" in refused(keeper, backup).err
+    assert "was read back and found to be damaged" in refused(keeper, backup).err
 
 
 def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(

@@ -110,7 +110,7 @@ def test_a_place_without_a_home_is_told_by_every_command(
     before = sorted(tmp_path.rglob("*"))
     said = Keeper(home, api)(*words)
     assert said.code == 2
-    assert f"There is no home of nightbook at {home}" in said.err
+    assert f"There is no nightbook home at {home}" in said.err
     assert "Nothing was done" in said.err
     assert said.out == ""
     assert sorted(tmp_path.rglob("*")) == before

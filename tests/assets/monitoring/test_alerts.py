@@ -45,7 +45,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the night of {THIRD} is held"
     assert "the list of portfolios is empty, but had " in words
-    assert f"The book of {SECOND} did not change." in words
+    assert f"The book of {SECOND} was not changed." in words
     held = f"{THIRD:%Y%m%d}T021500Z"
     assert f"accept {held} --dry-run" in words  # first see, then decide
     assert "--why" in words
@@ -307,7 +307,7 @@ def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
     home.third("portfolios-empty")
     [(_, words)] = receiver.alerts
     assert "Not reached: channel 1 (json)." in words
-    assert home.log == ["channel 1 (json) of NIGHTBOOK_ALERTS did not accept a message"]
+    assert home.log == ["channel 1 (json) in NIGHTBOOK_ALERTS did not accept a message"]
     assert "canary" not in words + str(home.log)
 
 

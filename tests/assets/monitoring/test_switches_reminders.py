@@ -167,7 +167,7 @@ def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
     for words in (("query", "select 1 as n"), ("export", "--format", "csv"), ("report",)):
         said = keeper(*words)
         assert said.code == 0
-        assert f"The newest book is of {SECOND}: since then the night of {THIRD} waits" in said.err
+        assert f"The latest book is from {SECOND}: since then, the night of {THIRD}" in said.err
     days_later(keeper, 5, hour=9)
     said = keeper("query", "select 1 as n", "--format", "csv")
     assert "4 nights (2026-03-06 to 2026-03-09) have no book" in said.err

@@ -80,7 +80,7 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
     assert copied.history() == shown
     said = copied.run(NEXT)
     assert (said.code, said.err) == (0, "")
-    assert said.out.count("of a run that died") == 2
+    assert said.out.count("from a run that died") == 2
     for day in (SECOND_DAY, THIRD_DAY, FIRST_DAY, NEXT):
         rows = copied.ask(
             "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
@@ -102,7 +102,7 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     body.write_bytes(b"not what was landed")
     said = copied.run(SECOND_DAY)
     assert (said.code, said.err) == (0, "")
-    assert "of a run that died could not be judged" in said.out
+    assert "from a run that died could not be judged" in said.out
     assert copied.ask("select snapshot_date, reason from ops.gaps") == [(FIRST_DAY, "complete")]
     assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
 

@@ -93,7 +93,7 @@ def told_once(receiver: Receiver, day: str) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {day} failed"
     assert DIED in words
-    assert "Dagster retries it automatically." in words
+    assert "Dagster will retry it automatically." in words
     assert "Not reached: channel 1 (json)." in words
 
 

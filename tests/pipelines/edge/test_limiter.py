@@ -88,7 +88,7 @@ def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
     edge = connect(transport=httpx.MockTransport(service))
     assert kinds(edge) == ["AuthenticationFailed"] * 40
     assert service.count == 1
-    with pytest.raises(AuthenticationFailed, match="had already refused this key"):
+    with pytest.raises(AuthenticationFailed, match="had already rejected this key"):
         edge.fetch(list_venues())
     assert service.count == 1
 

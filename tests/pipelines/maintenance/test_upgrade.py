@@ -117,7 +117,7 @@ def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> N
         assert list(Path(landed.staged_in).iterdir()) == []
     assert upgrade.program() in unlike.problem
     assert "install the required versions there" in unlike.problem
-    assert "does not see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
+    assert "cannot see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
 
 
 def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:

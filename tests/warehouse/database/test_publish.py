@@ -198,7 +198,7 @@ def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> 
     with pytest.raises(NotPublished, match="41") as caught:
         published(layout, [FIRST, replace(SECOND, ops={"control_totals": lines})], "b")
     assert caught.value.snapshots == (SECOND.snapshot_id,)
-    assert "still shows what it showed" in str(caught.value)
+    assert "still shows its previous data" in str(caught.value)
     assert shown(layout) == before
     assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
 

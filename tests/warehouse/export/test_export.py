@@ -110,7 +110,7 @@ def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) 
 
 def test_a_date_before_every_book_names_those_there_are(layout: Layout) -> None:
     """Nothing is written, and the sentence has the dates to choose from."""
-    with pytest.raises(NotExported, match="2026-11-18, 2026-11-20, and the newest is 2026-11-20"):
+    with pytest.raises(NotExported, match="2026-11-18, 2026-11-20, and the latest is 2026-11-20"):
         exported(layout, "csv", as_of=date(2026, 11, 17))
     assert not list(layout.exports.glob("*2026-11-17*"))
 

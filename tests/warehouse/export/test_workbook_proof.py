@@ -103,7 +103,7 @@ def test_a_workbook_that_says_something_else_is_not_given_out(
     before = made(tmp_path).files[0]
     kept = before.read_bytes()
     monkeypatch.setattr(workbook, "splice", spoiling(change))
-    with pytest.raises(NotExported, match="Sheet Accounts of the finished workbook differs"):
+    with pytest.raises(NotExported, match="The Accounts sheet in the finished workbook differs"):
         export(
             Layout(tmp_path).database,
             Layout(tmp_path).exports,

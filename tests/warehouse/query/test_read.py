@@ -123,7 +123,7 @@ def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
     ("sql", "words"),
     [
         ("select * from balancez", 'Did you mean "balances"(.|\n)*`nightbook tables` lists'),
-        ("select asset from balances", "asset_id(.|\n)*`nightbook tables NAME` the columns"),
+        ("select asset from balances", "asset_id(.|\n)*`nightbook tables NAME` lists columns"),
         ("delete from balances", "read-only: a query begins with select(.|\n)*-o FILE"),
         ("selct 1", 'near "selct"(.|\n)*begins with select, with or from'),
     ],

@@ -301,7 +301,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
                 "Difference, exact was",
             ),
             (_swap, "belongs to run"),
-            (_ledger, "is not the file that a result read under this name"),
+            (_ledger, "is not the file that was compared under this name"),
         ],
         3,
     ),

@@ -297,7 +297,7 @@ def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None
     assert found.exit_code == 3
     told = [one.message for one in found.notices if one.severity == "high"]
     assert len(told) == 1
-    assert "did not deliver the portfolio Portfolio p2: 20 positions" in told[0]
+    assert "did not deliver portfolio Portfolio p2: 20 positions" in told[0]
 
 
 def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
@@ -305,9 +305,9 @@ def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
     desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
     desk.put(HEAD + line("1"))
     found = desk.run()
-    assert any("was at 2025-12-01" in one.message for one in found.notices)
+    assert any("updated at 2025-12-01" in one.message for one in found.notices)
     desk.settle("stale_hours = 1000000000000000\n")
-    assert not any("last update of" in one.message for one in desk.run().notices)
+    assert not any("was last updated" in one.message for one in desk.run().notices)
 
 
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
@@ -372,7 +372,7 @@ def test_one_amount_under_two_names_is_suggested_as_an_alias(desk: Desk) -> None
     desk.publish([Amount("12.5", account="cold-1")])
     desk.put(HEAD + line("12.5", account="Vault"))
     desk.run()
-    assert all("under two names? See sheet" in one["cause"] for one in desk.breaks())
+    assert all("under two names? See the Mapping sheet" in one["cause"] for one in desk.breaks())
 
 
 def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> None:
@@ -382,7 +382,7 @@ def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> Non
     told = desk.run().notices
     for one in desk.breaks():
         assert one["cause"].startswith(
-            "Booked under another portfolio? 'Portfolio p2' in the ledger"
+            "Booked under a different portfolio? 'Portfolio p2' in the ledger"
         )
     assert not [notice for notice in told if "alias" in notice.message]
 
@@ -393,7 +393,7 @@ def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> Non
     desk.put(HEAD + "p1;BTC;v1;hot;12.5\np1;BTC;v2;hot;1\n")
     told = desk.run().notices
     assert {one["cause"].partition("?")[0] for one in desk.breaks()} == {
-        "Booked under another account"
+        "Booked under a different account"
     }
     assert not [notice for notice in told if "alias" in notice.message]
 

@@ -184,6 +184,4 @@ def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest
     desk.settle('[tolerance]\nabsolute = "0.5"\n')
     for _ in range(2):
         notices = desk.run(date(2026, 11, 20)).notices
-        assert any(
-            "older nightbook did not keep the earlier settings" in one.message for one in notices
-        )
+        assert any("nightbook did not save the earlier settings" in one.message for one in notices)

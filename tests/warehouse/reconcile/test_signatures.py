@@ -39,7 +39,7 @@ def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
     ):
         service.sign(root, role="reviewer", who="ada", now=NOW)
     service.sign(root, role="preparer", who=" Ada", now=NOW, entered_by="ada")
-    with pytest.raises(NotReconciled, match="the approver must differ from the preparer"):
+    with pytest.raises(NotReconciled, match="the approver must be a different person"):
         service.sign(root, role="approver", who="ada", now=NOW)
     service.sign(root, role="approver", who="margaret", now=NOW, entered_by="ops")
     rows = views.ops_rows(desk.folder)["signoffs"]
@@ -168,11 +168,11 @@ def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
     """With roles, who may not approve can neither close a month nor run a closed day again."""
     run_by(desk, "ada")
     inputs = CloseInputs(month="2026-11", who="grace", now=NOW, program_version="0.0.0")
-    with pytest.raises(NotClosed, match="grace does not have the role approver"):
+    with pytest.raises(NotClosed, match="grace does not have the approver role"):
         close(desk.layout.database, desk.folder.root, inputs)
     assert not (desk.folder.root / "packs").exists()
     close(desk.layout.database, desk.folder.root, replace(inputs, who="Margaret"))
-    with pytest.raises(NotReconciled, match="was not restated: grace does not have the role"):
+    with pytest.raises(NotReconciled, match="not restated: grace does not have the approver role"):
         run_by(desk, "grace", as_of=DAY, why="the custodian corrected its file")
     assert list(desk.folder.restatements) == []
     run_by(desk, "margaret", as_of=DAY, why="the custodian corrected its file")

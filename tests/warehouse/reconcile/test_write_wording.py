@@ -119,7 +119,10 @@ def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> No
     book: Any = openpyxl.load_workbook(books(desk)[-1], data_only=True)
     causes = {one["cause"] for one in desk.breaks()}
     assert not [cause for cause in causes if "=" in cause or "[" in cause or "toml" in cause]
-    assert any(cause.endswith("one account under two names? See sheet Mapping") for cause in causes)
+    assert any(
+        cause.endswith("one account under two names? See the Mapping sheet Mapping")
+        for cause in causes
+    )
     assert "Different unit: the ledger is 1,000 times the book" in causes
     (line,) = _lines(book)
     assert line == 'recon.toml, under [alias.account]: "Vault" = "cold-1"'
@@ -291,7 +294,7 @@ def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:
     made.publish(now, f"{DAYS[1]}T021500Z")
     made.put(ledger(before), "ledger_2026-11-20.csv")
     done = made.run()
-    words = "these are the balances of 2026-11-19, not of 2026-11-20: 10 of 10 positions"
+    words = "these are the balances for 2026-11-19, not for 2026-11-20: 10 of 10 positions"
     assert done.notices[0].message.startswith(words)
     assert done.notices[0].severity == "high"
     shown = [text for place, text in texts(done.files[0]) if place.startswith("Summary!A")]

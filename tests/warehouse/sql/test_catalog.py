@@ -226,7 +226,7 @@ for days in sys.argv[3:]:
         "'2026-01-01', '2026-11-20'",
         "'2026-11-17', null",
     )
-    same = "have the same book, of 2026-11-17, so nothing can be compared; see ops.gaps"
+    same = "have the same book, from 2026-11-17, so nothing can be compared; see ops.gaps"
     answer = subprocess.run(
         [python, "-c", script, gap.database, macro, *days],
         capture_output=True,
@@ -237,7 +237,7 @@ for days in sys.argv[3:]:
         "1",
         "1",
         f"Invalid Input Error: 2026-11-17 and 2026-11-19 {same}",
-        "Invalid Input Error: 9999-01-01 is in the future; the newest book is of 2026-11-20",
+        "Invalid Input Error: 9999-01-01 is in the future; the newest book is from 2026-11-20",
         "Invalid Input Error: no book on or before 2026-01-01: see ops.snapshots and ops.gaps",
         "Invalid Input Error: no book on or before NULL: see ops.snapshots and ops.gaps",
     ]

@@ -124,7 +124,7 @@ def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> 
     summary = desk.run()
     assert {break_["names"]["asset"] for break_ in desk.breaks()} == {"SOL", "USDC"}
     (line,) = [notice for notice in summary.notices if "no ledger covers" in notice.message]
-    assert "12 positions of the book" in line.message
+    assert "12 positions in the book" in line.message
 
 
 def coinbase(amount: str) -> str:

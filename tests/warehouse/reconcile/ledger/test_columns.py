@@ -97,7 +97,7 @@ def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: 
 def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> None:
     """Whoever answers that it holds no dates has every row read."""
     path = write(HEAD + "BTC;a;1;Q3\nETH;a;2;Q4\n")
-    with pytest.raises(Ambiguous, match=r"'date' seems to have the date .* like 'Q3'") as asked:
+    with pytest.raises(Ambiguous, match=r"'date' column seems to contain .* like 'Q3'") as asked:
         read(path)
     assert 'as_of = ""' in str(asked.value)
     shape = fingerprint(HEAD.strip().split(";"))

@@ -255,7 +255,7 @@ def test_case_38_lock_files_are_no_ledgers() -> None:
 
 def test_case_39_a_doubtful_date_is_a_question(write: Write, read: Read) -> None:
     """01/02/2026 asks which is the month; 13/02/2026 in the same column settles it."""
-    with pytest.raises(Ambiguous, match="day or with the month") as asked:
+    with pytest.raises(Ambiguous, match="the day or the month") as asked:
         read(write("asset;amount;date\nBTC;1;01/02/2026\n"))
     print_ = asked.value.line.split('"')[1]
     config = Config(shapes={print_: Shape(dates="month first")})

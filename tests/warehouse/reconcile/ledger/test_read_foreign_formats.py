@@ -55,11 +55,11 @@ FAR = '<Cell ss:Index="16384"><Data ss:Type="Number">1</Data></Cell>'
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("half.fods", "libreoffice.fods", "is not a complete spreadsheet .its XML ends or breaks"),
+        ("half.fods", "libreoffice.fods", "is not a complete spreadsheet .its XML is malformed"),
         (
             "half.xml",
             "libreoffice-2003.xml",
-            "is not a complete spreadsheet .its XML ends or breaks",
+            "is not a complete spreadsheet .its XML is malformed",
         ),
         ("bomb.xls", flat("").replace("<Workbook", f"{BOMB}<Workbook", 1), "is XML, but not a"),
         ("far.xml", flat(f'<Row ss:Index="1048576">{FAR}</Row>'), "spans more cells than"),

@@ -192,7 +192,7 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
     (desk.folder.inbox / "ledger.zip").write_bytes(b"PK")
     ran = desk.run()
     assert ran.exit_code == 3
-    assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.message
+    assert "no file in the inbox could be read as the ledger for 2026-11-20" in ran.message
 
 
 @pytest.mark.torture
@@ -250,7 +250,7 @@ def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
     told = summary(ran.files[0])
     assert "Forgiven of BTC" in told
     assert "0.0008 of 22 (3.64e-5 of it)" in told
-    assert "3.64e-5 of each of 1 asset, as a mean" in told
+    assert "3.64e-5 of each of 1 asset, on average" in told
 
 
 def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) -> None:
@@ -261,7 +261,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 2)
     assert ran.notices[0].message.startswith(
-        "tolerance would forgive too much in total: 2 positions of BTC"
+        "tolerance would forgive too much in total: 2 positions in BTC"
     )
     desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
     assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
@@ -287,7 +287,7 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         ('asset = ["BTC", "BTCC"]', "'BTCC', which the book does not have; perhaps 'BTC'"),
         ('venue = "v3"', "covers the venue 'v3', which the book does not have"),
         ('account = "Konto"', "covers the account 'Konto', which the book does not have"),
-        ('portfolio = "portfolio"', "title of a column, and the portfolio of this name is 'p1'"),
+        ('portfolio = "portfolio"', "column title, and the portfolio with this name is 'p1'"),
     ],
 )
 def test_a_file_cannot_cover_what_the_book_does_not_have(
@@ -445,7 +445,7 @@ def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
     (break_,) = second.breaks
     assert (break_.key, break_.change) == (("p1", "SOL", "main"), "new")
     (resolved,) = second.resolved
-    assert (resolved.key[-1], resolved.closed_because.split(",")[0]) == ("(all)", "it matches now")
+    assert (resolved.key[-1], resolved.closed_because.split(",")[0]) == ("(all)", "it now matches")
 
 
 def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files: Desk) -> None:

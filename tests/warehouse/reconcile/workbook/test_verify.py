@@ -203,7 +203,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
                 lambda book: book["All positions"].append(
                     [c.value for c in book["All positions"][2]]
                 ),
-                " is there 2 times, but the run wrote it 1 time",
+                " appears 2 times, but the run wrote it 1 time",
             ),
         ],
         6,
@@ -408,7 +408,7 @@ def forged_copy(book: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (doubled, "is there 2 times, but the run wrote it 1 time"),
+        (doubled, "appears 2 times, but the run wrote it 1 time"),
         (moved_away, "is missing"),
         (moved_up, "above the header"),
         (forged_copy, "was not written by the run"),
@@ -426,7 +426,7 @@ def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
     """A person may copy a sheet; `verify` says that the run did not write the copy."""
     found = changed(settled, lambda book: book.copy_worksheet(book["Breaks"]))
     assert found.differences == ()
-    assert found.uncompared == ("the sheet 'Breaks Copy' was not written by the run",)
+    assert found.uncompared == ("the 'Breaks Copy' sheet was not written by the run",)
 
 
 def test_a_long_table_is_compared_over_all_its_sheets(

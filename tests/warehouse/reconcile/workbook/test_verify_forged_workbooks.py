@@ -169,7 +169,7 @@ def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
     book.save(edited)
     found = service.verify(desk.folder.root, edited)
     assert found.differences == ()
-    assert found.uncompared == ("the sheet 'My notes' was not written by the run",)
+    assert found.uncompared == ("the 'My notes' sheet was not written by the run",)
 
 
 @pytest.mark.torture
