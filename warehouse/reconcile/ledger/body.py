@@ -255,8 +255,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
         raise Ambiguous(
             f"{location}: the {' and '.join(map(repr, titles))} column is blank in some rows that "
             "have an amount, and names are never repeated. It seems to name only the first row of "
-            "each "
-            "group.",
+            "each group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
         )

@@ -218,8 +218,7 @@ class Record:
             connection.close()
             raise NotReconciled(
                 f"{self.database} was written by a newer version of nightbook (version {version}, "
-                "but this "
-                f"one reads format {VERSION}). Nothing was changed. Use the newer version."
+                f"but this one reads format {VERSION}). Nothing was changed. Use the newer version."
             )
         return int(version)
 
