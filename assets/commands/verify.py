@@ -67,7 +67,7 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
 
 
 def _unreadable(layout: Layout) -> Iterator[Damage]:
-    """Yield the published file as a problem if DuckDB 1.2 and 1.3 cannot read it."""
+    """Yield a problem if DuckDB 1.2 and 1.3 cannot read the published file."""
     if layout.database.exists() and not opens_in_older_clients(layout.database):
         remedy = (
             "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "

@@ -215,7 +215,7 @@ def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return an alert which says that two machines decided on the same night."""
+    """Return an alert that two machines made decisions about the same night."""
     layout = nightbook.layout
     decision = snapshots.find(layout, snapshot_id).decision
     return Alert(

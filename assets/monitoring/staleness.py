@@ -111,7 +111,7 @@ def _names(nights: Sequence[FirmNight]) -> str:
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
     """Return the dates after the newest book whose nights should be published by now."""
-    # Include today once its last tick, the longest pull and an hour for publishing are over.
+    # Include today only after its last tick, plus the longest pull and one hour for publishing.
     local = now.astimezone(settings.timezone)
     last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= last_run + timedelta(seconds=settings.deadline) + GRACE

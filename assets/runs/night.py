@@ -79,7 +79,7 @@ def _run_with_record(
         deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
         # Store the alerts now, because these runs are closed and no later run would find them.
         store_events(nightbook, deaths)
-        # If the record fails during the run, the job runs again without it.
+        # If recording fails during the run, the job is rerun without a record.
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:

@@ -45,7 +45,9 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """One account as received. `texts` has its amounts, and `amounts` has their JSON elements."""
+    """One account as received. `texts` has its amount strings, and `amounts` has their JSON
+    elements.
+    """
 
     venue_id: str
     name: str

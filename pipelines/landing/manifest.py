@@ -17,7 +17,7 @@ from pipelines.landing.notices import ResponseNotice
 # portfolio that has disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
-# The purposes of requests.
+# Request purposes.
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 

@@ -128,7 +128,7 @@ def _require_intact(file: LocalFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShelvingResult:
-    """The shelved nights, and the problems with other nights."""
+    """The nights that were shelved, and the reasons why others were not."""
 
     shelved: tuple[str, ...]
     problems: tuple[str, ...]

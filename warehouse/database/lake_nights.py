@@ -158,7 +158,9 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Make schema history show exactly these lake books. The caller must check their files."""
+    """Update the `history` schema to cover exactly these lake books. The caller must check their
+    files.
+    """
     # Rebuild only the lists for years in which a file changed, and build no paths for other years,
     # because a publish must not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""

@@ -64,7 +64,9 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the highest number of digits before the decimal point, up to 15, by amount column."""
+    """Return each amount column's highest number of digits before the decimal point (at most
+    15).
+    """
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"

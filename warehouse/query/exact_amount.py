@@ -166,7 +166,7 @@ _AMOUNT = re.compile(AMOUNT_PATTERN)
 
 
 def is_amount(text: str) -> bool:
-    """Return whether a string is an amount, as the API sends it or as a sum returns it."""
+    """Return whether a string is an amount in the format of the API or of a sum."""
     return _AMOUNT.fullmatch(text) is not None
 
 

@@ -71,7 +71,7 @@ def write_digests(
 
 
 def read_digests(folder: Path) -> Digests | None:
-    """Return the digests in a folder, or None if the file is missing or damaged."""
+    """Load a folder's digest file. Return None if the file is missing or damaged."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, *_DAMAGE_ERRORS):
         path = (folder / DIGESTS).resolve()  # `current` is a link, which a publish replaces
         return _read(path, edition(path))

@@ -181,7 +181,7 @@ def judge_completeness(member: Member) -> Hint | None:
 
 
 def judge_position(member: Member) -> Hint | None:
-    """Judge members about pages and counts. Return None for all others."""
+    """Check a JSON member that has a page number or a count. Return None for any other member."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
         return COMPLETE if is_negative(value) else MORE

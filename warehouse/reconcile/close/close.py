@@ -33,7 +33,7 @@ from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, wit
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
-_NAMED = 5  # maximum number of workbooks that a message names
+_NAMED = 5  # maximum number of workbooks to list in a message
 
 
 def packs(record: Record) -> Path:

@@ -34,7 +34,7 @@ _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
 def is_pack(file: Path) -> bool:
-    """Return whether a file name ends like a pack's. Workbooks have a different ending."""
+    """Return whether a file name has a pack's suffix. Workbooks have a different suffix."""
     return file.suffix.lower() == ".zip"
 
 

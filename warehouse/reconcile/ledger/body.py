@@ -369,7 +369,7 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
 
 
 _MOST = 0.5  # accept a spelling only if more than this fraction of the unknown names share it
-_MOST_PARTS = 8  # search only this many words in a string for names
+_MOST_PARTS = 8  # maximum number of words of a string in which to look for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 

@@ -370,7 +370,7 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# By column title: the words in rows to keep, and the words in rows to skip.
+# Maps a column title to the words that mark rows to keep, and the words that mark rows to skip.
 _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 

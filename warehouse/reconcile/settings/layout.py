@@ -212,7 +212,9 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Combine two word lists by title. Leave out words that have moved to the other setting."""
+    """Merge two lists of words by column title. Leave out words that are now in the opposite
+    setting.
+    """
     return {
         title: tuple(
             dict.fromkeys(

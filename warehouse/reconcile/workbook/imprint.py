@@ -33,7 +33,7 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 # The titles that identify the table of all positions.
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
-_MOST_BYTES = 1 << 30  # limit for the size of an unpacked imprint
+_MOST_BYTES = 1 << 30  # maximum size of an unpacked imprint
 _LEVEL = 3  # level 3 takes a fifth of level 9's time, and its output is 10 % larger
 _HEADER_ROWS = 60  # more rows than people ever add above a header
 _BATCH = 16_384
@@ -67,7 +67,7 @@ class Cell(str):
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove the same characters from a column of strings as `Cell` does."""
+    """Remove the characters that `Cell` removes from a column of strings."""
     for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             column = pc.replace_substring_regex(column, pattern, text)

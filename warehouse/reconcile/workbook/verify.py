@@ -81,7 +81,7 @@ _SUMMARY = "Summary"
 # The sheets that contain a table, and how many leading columns identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
 _HEADER = 1  # the index of the title row, which is the same on all of these sheets
-_OTHER_TITLES = {  # column titles in the first version of the workbook's wording
+_OTHER_TITLES = {  # original column titles, before the workbook was reworded
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",

@@ -111,7 +111,7 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line is longer than a field may be, give or take one block.
+    """Return whether a line exceeds the maximum field length, to within one block.
 
     This is checked before splitting into cells, because a 300 MB line once gave a list of 150
     million cells.

@@ -188,7 +188,7 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
     except UNREADABLE as error:
         raise refusal(
             path,
-            "is not a complete spreadsheet. It may have been copied only partly",
+            "is not a complete spreadsheet. The copy may be incomplete",
             "Copy it again",
         ) from error
 
@@ -290,7 +290,7 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
     except UNREADABLE as error:
         raise refusal(
             archive,
-            "is not a complete archive. It may have been copied only partly",
+            "is not a complete archive. The copy may be incomplete",
             "Copy it again",
         ) from error
     if len(infos) > _MOST_MEMBERS:

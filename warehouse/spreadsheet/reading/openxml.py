@@ -135,7 +135,7 @@ class _Expression:
         return self._position == len(self._tokens)
 
     def _next(self, *signs: str) -> str:
-        """Return the next token if it is one of these signs, otherwise an empty string."""
+        """Return the next token if it is in `signs`, otherwise an empty string."""
         if not self.is_done and self._tokens[self._position][1] in signs:
             self._position += 1
             return self._tokens[self._position - 1][1]
@@ -282,7 +282,8 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     paths = sheet_paths(names)
     if not paths:
         return {}
-    # With this setting, programs add up rounded numbers, so sums differ from their stored inputs.
+    # With this setting, programs add up rounded numbers, so a total may differ from the stored
+    # values.
     is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
     scaled = _scaled_styles(names)
     by_sheet = {}

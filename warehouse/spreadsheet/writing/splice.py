@@ -1,4 +1,4 @@
-"""Workbooks with long tables, whose rows are inserted into a file that XlsxWriter wrote.
+"""Workbooks with long tables. XlsxWriter writes the file, and the rows are inserted afterwards.
 
 In the file that XlsxWriter writes, every long table has a header and model rows, which hold the
 cell styles. The real rows replace the model rows. The same input always produces the same bytes.
