@@ -45,9 +45,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """One account as received. `texts` has its amount strings, and `amounts` has their JSON
-    elements.
-    """
+    """An account as received: `texts` has its amounts, `amounts` their JSON elements."""
 
     venue_id: str
     name: str

@@ -158,9 +158,7 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Update the `history` schema to cover exactly these lake books. The caller must check their
-    files.
-    """
+    """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
     # Rebuild only the lists for years in which a file changed, and build no paths for other years,
     # because a publish must not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""

@@ -110,9 +110,7 @@ class Layout:
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
-        """Return the folder of an unaccepted snapshot. Its name has a dot, so query engines skip
-        it.
-        """
+        """Return the folder of an unaccepted snapshot: a dot folder, which query engines skip."""
         return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:

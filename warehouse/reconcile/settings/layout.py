@@ -212,9 +212,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Merge two lists of words by column title. Leave out words that are now in the opposite
-    setting.
-    """
+    """Merge two word lists by column title, without words now in the opposite setting."""
     return {
         title: tuple(
             dict.fromkeys(
