@@ -30,7 +30,7 @@ PORTFOLIOS, VENUES, ACCOUNTS = (
 ASSETS = ("BTC", "ETH", "SOL", "USDC", "EUR", "DOT", "ADA", "SHIB")
 NOT_BOOKED, TRANSFER, NOTHING = "not booked yet", "transfer", "no cause"
 Key = tuple[str, str, str, str]
-# What a suggestion's first words say, as the causes of this simulation are called.
+# The simulated cause for words in a suggestion.
 SAID = {
     "A day behind": NOT_BOOKED,
     "Wrong sign": "sign",
@@ -39,9 +39,12 @@ SAID = {
     "Two digits": "transposed",
     "Rounded to": "rounded",
     "Nets to zero": TRANSFER,
-    "Account under": "account renamed",
-    "Asset under": "asset alias",
-    "Venue under": "venue renamed",
+    "one account under two names": "account renamed",
+    "under a different account": "account renamed",
+    "one asset under two names": "asset alias",
+    "under a different asset": "asset alias",
+    "one venue under two names": "venue renamed",
+    "under a different venue": "venue renamed",
     "Difference unchanged": "static",
     "Accruing": "accruing",
 }
@@ -258,7 +261,7 @@ def nights(desk: Desk, count: int, seed: int = 3) -> Iterator[tuple[str, str]]:
             truth = month.truth(found, number) if found else NOTHING
             yield (
                 truth,
-                next((to for words, to in SAID.items() if one["cause"].startswith(words)), NOTHING),
+                next((to for words, to in SAID.items() if words in one["cause"]), NOTHING),
             )
 
 
