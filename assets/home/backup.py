@@ -336,7 +336,7 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
             yield file
     except NotWhole as error:
         raise NotRestored(
-            f"{source} is not a complete nightbook backup: {error}. Nothing was restored. Use "
+            f"{source} is not a complete backup of a home: {error}. Nothing was restored. Use "
             "an older backup, or a new copy of this one."
         ) from None
     except OSError as error:

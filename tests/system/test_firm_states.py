@@ -554,7 +554,7 @@ def test_a_firm_toml_beside_the_home_is_pointed_out(
     for words in (["run"], ["status"], ["query", "select 1"], ["doctor"]):
         assert main(words, Nightbook(dict)) == 2
         said = "".join(capsys.readouterr())
-        assert "firm.toml belongs in the home of the firm" in said
+        assert "firm.toml belongs in the firm's home" in said
         assert "If this folder is that home: " in said
         assert "--home . run" in said
 
