@@ -75,7 +75,7 @@ UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/
         tests/pipelines/edge tests/pipelines/sandbox tests/pipelines/landing tests/pipelines/test_settings.py \
         tests/pipelines/records/test_tolerant_reader_hostile.py tests/pipelines/flatten/test_reference.py tests/warehouse/query
 
-check: setup ## check lint and types, and run the unit tests (under a minute)
+check: setup ## check lint and types, and run the unit tests (one to two minutes)
 	@$(MAKE) --no-print-directory --jobs 2 lint unit
 
 unit: setup
