@@ -118,7 +118,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether a judged snapshot's files have left staging and were not restaged."""
+    """Return whether a judged snapshot's files were moved out of staging and not restaged."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False

@@ -1,4 +1,4 @@
-"""Isolation of untrusted work: one function call in a child process that has limits.
+"""Isolation for untrusted work: each function call runs in a child process with limits.
 
 SQL and spreadsheets come from strangers, who can make the libraries exceed their own limits. A
 `repeat()` in DuckDB ignores interrupts, a cell in the last corner of a sheet makes a reader

@@ -27,8 +27,8 @@ from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-# A new version of the warehouse starts as a copy of the last version. With temporary files, it
-# needs at most 1.3 times the space (measured).
+# A new version of the warehouse starts as a copy of the last version. Including temporary files, it
+# needs at most 1.3 times the space of the last version (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (

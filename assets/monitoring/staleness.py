@@ -20,8 +20,8 @@ from warehouse.storage.firm import is_firm
 
 # A run has an hour to publish after its deadline. The alert for a late night uses the same period.
 GRACE = timedelta(hours=1)
-# No total includes a removed organisation. The note mentions the removal for a month, and `status`
-# always does.
+# Totals exclude removed organisations. The note mentions a removal for a month, and `status` keeps
+# showing it.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)

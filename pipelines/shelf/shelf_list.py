@@ -151,7 +151,7 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 
 
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night is judged and in the lake, or was pruned and then decided on."""
+    """Return whether a night is judged and in the lake, or got a decision after it was pruned."""
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
     # A pruned night stays unchanged on the shelf, except for later decisions.

@@ -87,8 +87,8 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
             try:
                 connection.execute(sql)
             except duckdb.PermissionException:
-                # The query may need a night in the lake. `copy` and `explain analyze copy` could
-                # overwrite readable files, so only a `select` gets access to them.
+                # The query may need files in the lake. Only a `select` gets access to them, because
+                # `copy` and `explain analyze copy` could overwrite any file that they can reach.
                 if statement_type is not duckdb.StatementType.SELECT:
                     raise
                 connection.close()

@@ -761,7 +761,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """One row that could not be read, with the reason. `names` are the names that could be read."""
+    """A row that could not be read, and the reason. `names` contains the readable names."""
 
     names: tuple[str, ...]
     raw: str

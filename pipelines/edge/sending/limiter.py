@@ -42,7 +42,7 @@ SLOWDOWN = 0.7
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
 # Requests per second. Even if the server throttles every request, we send two per minute.
 MIN_RATE = 1 / 30
-# Requests per second. Above this rate, requests are not paced.
+# Requests per second. If the limit is higher, requests are not paced.
 UNLIMITED_RATE = 500.0
 # Seconds to wait if a throttled response does not say how long. Doubles until the next success.
 FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0

@@ -74,7 +74,7 @@ def open_catalog(
 
 
 def _property(name: str) -> str:
-    """Convert a variable's name to a pyiceberg property. Return "" for other variables."""
+    """Convert a variable's name to a pyiceberg property. Return "" if it has none."""
     is_its_own = name.startswith(OF_PYICEBERG)
     key = name.removeprefix(OF_PYICEBERG).lower()
     return key.replace("__", ".").replace("_", "-") if is_its_own else ""

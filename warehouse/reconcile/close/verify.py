@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # the first wording whose packs show all signatures in their workbooks
+_SHOWS_SIGNATURES = 4  # since this wording, the workbooks in a pack show all signatures
 # `zipfile` raises RuntimeError if a file has a password.
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}

@@ -307,7 +307,9 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
     """Return whether all values in a column are sides, such as debit or short."""
     values = [value for value in column.values if value]
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
-        return False  # In a column without other sides, a dash means a blank cell.
+        return (
+            False  # If a column has no words for debit or credit, a dash alone means a blank cell.
+        )
     sides = {head.words.side_of(value) for value in values}
     return bool(sides) and "" not in sides and sides != {"positive"}
 

@@ -405,8 +405,7 @@ def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None
     the settings is missing.
     """
     # The header is the first row that names both an asset and an amount, in known words or in words
-    # from the settings. Titles, blank lines and addresses above the header name at most one of the
-    # two.
+    # from the settings. The rows above it, such as titles and addresses, never contain both.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):

@@ -24,7 +24,7 @@ from warehouse.reconcile.terms import display_asset
 
 _DUST = Decimal(
     "0.000001"
-)  # rounding may always lose up to this amount, which is tiny for any asset
+)  # rounding differences up to this amount are always allowed, because it is tiny for any asset
 # with fewer keys than this, only the limit for each asset applies, not the limit over all assets
 _FEWEST = 3
 

@@ -104,7 +104,7 @@ def _is_kept(precision: Precision, amount: Decimal) -> bool:
 
 
 def most_digits(precision: Precision) -> int:
-    """Return the number of significant digits that a precision keeps, if it counts digits."""
+    """Return a precision's number of significant digits, or None if it is not stated in digits."""
     is_calculated = precision.kept is Kept.DOUBLES or precision.way is Way.CALCULATED
     return _DOUBLE_DIGITS if is_calculated else precision.number
 

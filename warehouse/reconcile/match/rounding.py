@@ -77,8 +77,8 @@ def find_rounding(
             continue
         place = ledger.sources[number].place_name
         cause = (
-            f"Rounding: {place} keeps {precision.notation}. The Summary sheet has the setting for "
-            "it"
+            f"Rounding: {place} keeps {precision.notation}. The Summary sheet shows the setting "
+            "for this"
         )
         causes |= {difference.no: cause for difference in rounded}
         totals = rules.totals or compare.totals_of_book(connection)

@@ -147,7 +147,9 @@ class SheetWriter:
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the next row's decimal places. `measure` must have set column `first` before."""
+        """Set the next row's decimal places. Call `measure` first, because it sets column
+        `first`.
+        """
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)

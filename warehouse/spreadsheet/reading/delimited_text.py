@@ -27,7 +27,9 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """The rows of a string, as one array of lines with line endings. A blank row has no cells."""
+    """The rows of a delimited text. All lines are in one array. A blank line is a row without
+    cells.
+    """
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines

@@ -121,7 +121,7 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """A calculator for one formula with numbers, cells, `SUM`, and the operators + - * and /."""
+    """Evaluator of a formula with numbers, cells, `SUM`, and the operators +, -, * and /."""
 
     def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet

@@ -68,8 +68,8 @@ def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 
 def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
     # A column has the same name in all tables, so a table that contains another table's key columns
-    # refers to it. Among other columns, this holds only for IDs, because `type` may describe a
-    # venue or an instrument.
+    # refers to that table. Columns that are not keys count only if they are IDs, because `type` may
+    # describe a venue or an instrument.
     own = {*table.key, *(name for name in table.names if name.endswith("_id"))}
     return [
         other

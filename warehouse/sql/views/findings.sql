@@ -5,7 +5,7 @@
 -- ops.listings. The finding round_count means that a list has exactly 100, 200, 250, 500 or 1000
 -- records (or a similar round number), so the API may have truncated the list. The finding
 -- account_repeated means that a position lists the same account more than once. If the amounts of
--- these accounts are equal, the severity is high, because the same money may count twice.
+-- these accounts are equal, the severity is high, because the same money may be counted twice.
 --
 -- snapshot_date: Business date of the book.
 -- severity: high, medium or low. Sort by severity_rank, because this column is text.
