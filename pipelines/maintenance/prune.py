@@ -246,7 +246,8 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
     """Map each kept night to the night from which its instruments were carried over."""
-    # A source night also stays, so the source of its own carried instruments must stay too.
+    # A source night stays too. If it carried instruments from an earlier night, that night also
+    # stays.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():

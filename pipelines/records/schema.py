@@ -157,7 +157,7 @@ def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
     return inner if field.json_type is JsonType.OBJECT else pa.list_(inner)
 
 
-# The balance kinds (2.5) are the fields of the model, and each of their fields is an amount.
+# Each field of the model is a balance kind (2.5), and each field of a balance kind is an amount.
 _KINDS = shape_of(models.Balance).fields
 BALANCE_KINDS = frozenset(_KINDS)
 MONEY = {field.shape.name for field in _KINDS.values() if field.shape is not None}

@@ -131,7 +131,7 @@ class KnownNames:
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension with the most names among these strings, or an empty string.
+        """Return the dimension whose names match the most of these strings, or an empty string.
 
         At least two of the strings must be names in the dimension.
         """

@@ -126,7 +126,7 @@ class DueFaults:
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """Return the caller, without portfolio access if a fault removes it."""
+        """Return the caller. If a fault removes portfolio access, the caller has none."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller

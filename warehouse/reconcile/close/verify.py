@@ -80,8 +80,8 @@ def _compare(
     _compare_workbooks(record, month, facts, check)
     _compare_signatures(record, month, check)
     _compare_inputs(record, month, manifest, check)
-    # Render a page only if it was written with this wording. The first page must also have been
-    # written by this program version.
+    # Render a page again only if today's wording is the page's wording. For the first page, the
+    # program version must be the same too.
     pages = {}
     if facts.wording == WORDING:
         pages[pack.TRAIL] = pack.trail_table(record, month)

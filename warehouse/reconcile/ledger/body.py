@@ -88,7 +88,7 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The names that rows inherit from rows above them, by field, and which rows are labels.
+    """The label rows, and the names that other rows inherit from the rows above, by field.
 
     The arrays have one item for each row below the header. A row that does not inherit a name has
     an empty string.

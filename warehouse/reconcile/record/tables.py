@@ -253,8 +253,7 @@ def _add_parts(
         row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
-# The tables in a pack, each with the order of its rows. If only the rows for certain days are
-# exported, a condition selects them.
+# The tables in a pack, each with its sort order. The condition limits an export to certain days.
 _OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
 _EXPORTED = {
     "runs": "where day between ?1 and ?2 order by no",

@@ -90,7 +90,7 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-_LEAST_DIGITS = 6  # people would not notice an error in a shorter amount
+_LEAST_DIGITS = 6  # minimum number of digits, because people overlook an error in a shorter amount
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
