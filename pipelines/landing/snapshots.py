@@ -123,9 +123,7 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state that a later pull saw. A rebuild must use the same state as that
-        pull.
-        """
+        """Return the state that a later pull saw, which a rebuild must use too."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE

@@ -147,9 +147,7 @@ class SheetWriter:
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the next row's decimal places. Call `measure` first, because it sets column
-        `first`.
-        """
+        """Set the next row's decimal places. Call `measure` first, which sets column `first`."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)

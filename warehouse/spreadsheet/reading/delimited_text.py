@@ -27,9 +27,7 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """The rows of a delimited text. All lines are in one array. A blank line is a row without
-    cells.
-    """
+    """The rows of a delimited text, as an array of lines. A blank line is a row without cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
