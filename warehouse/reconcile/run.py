@@ -298,7 +298,7 @@ def _evidence(
             "run": f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
             "SHA-256 of the result": outcome.digest,
             "made by": f"nightbook {program_version}",
-            "database made by": f"nightbook {source.build['program_version']}",
+            "book written by": f"nightbook {source.build['program_version']}",
             "book": source.snapshot_id,
             "reading started": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
             "reading ended": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",

@@ -107,10 +107,10 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
     check = elsewhere(summary.pack, tmp_path / "other")
     assert (check.is_whole, check.uncompared, check.sha256) == (True, [], summary.closing.sha256)
     assert check.compared[1:] == [
-        "3 results with the digest of their 6 positions",
+        "3 results with the SHA-256 of 6 positions",
         "3 workbooks with every cell that nightbook wrote",
         "2 signatures with the signed result",
-        "2 ledgers and 1 recon.toml by digest",
+        "2 ledgers and 1 recon.toml by SHA-256",
         "audit_trail.csv and index.html",
     ]
 

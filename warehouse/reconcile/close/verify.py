@@ -134,7 +134,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
                 f"{result.day}: {count} positions, but the result has {result.position_count}"
             )
     check.compared.append(
-        f"{count_of(compared, 'result')} with the digest of their {count_of(keys, 'position')}"
+        f"{count_of(compared, 'result')} with the SHA-256 of {count_of(keys, 'position')}"
     )
 
 
@@ -208,5 +208,5 @@ def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check:
     ]
     settings = len(found) - len(manifest.ledgers)
     check.compared.append(
-        f"{count_of(len(manifest.ledgers), 'ledger')} and {settings} recon.toml by digest"
+        f"{count_of(len(manifest.ledgers), 'ledger')} and {settings} recon.toml by SHA-256"
     )

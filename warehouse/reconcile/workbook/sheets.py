@@ -155,12 +155,12 @@ _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP_COLUMN = (Heading("Help", 110),)
 _HELP = """
 The book contains the positions that nightbook read from the API on a night. The ledger is your \
-file. Difference is ledger minus book.
+file. Difference is ledger minus book. The file recon.toml contains your settings.
 Result is the first of these results that applies to a position: Rejected (the amount in the \
-ledger could not be read), Unmapped (a name in the ledger is not in the book), Portfolio not \
-delivered (the API did not send the portfolio), Not in ledger, Not in book, Matched, Matched \
-(zero) (one side is missing, the other is zero), Ledger precision (equal after rounding to the \
-ledger's digits), Within tolerance, Amount differs.
+ledger could not be read), Unmapped (the book has no portfolio, asset or venue with the name in \
+the ledger), Portfolio not delivered (the API did not send the portfolio), Not in ledger, Not in \
+book, Matched, Matched (zero) (one side is missing, the other is zero), Ledger precision (equal \
+after rounding to the ledger's digits), Within tolerance, Amount differs.
 Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
 book, Amount differs.
 Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
