@@ -120,8 +120,7 @@ def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> No
     causes = {one["cause"] for one in desk.breaks()}
     assert not [cause for cause in causes if "=" in cause or "[" in cause or "toml" in cause]
     assert any(
-        cause.endswith("one account under two names? See the Mapping sheet Mapping")
-        for cause in causes
+        cause.endswith("one account under two names? See the Mapping sheet") for cause in causes
     )
     assert "Different unit: the ledger is 1,000 times the book" in causes
     (line,) = _lines(book)

@@ -413,7 +413,7 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ('negative_word = "Short"', "needs the setting `sign`"),
+        ('negative_word = "Short"', "needs the `sign` setting"),
         ('unit_column = "Unit"\nunit_words = { k = "0" }', "'k' is 0, expected a factor above 0"),
         ('unit_column = "Unit"\nunit_words = { k = 1000 }', "expected a string"),
         ('keep_rows = { S = ["a"] }\nskip_rows = { S = ["a"] }', "has 'a' of 'S' under both"),

@@ -169,7 +169,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
                 put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"),
                 "Tie-out, asset / ETH / ETH: Asset was 'ETH' and is now 'XYZ'",
             ),
-            (headed("Tie-out", "Asset", "Coin"), "Tie-out: the column 'Asset' is missing"),
+            (headed("Tie-out", "Asset", "Coin"), "Tie-out: the 'Asset' column is missing"),
             (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
             (
                 put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"),

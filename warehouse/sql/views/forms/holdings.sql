@@ -1,7 +1,7 @@
 -- Balances by a key, as free, locked and other amounts: one row for each row of a query.
 --
--- Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the column
--- ..._text contains the sum.
+-- Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the
+-- ..._text column contains the sum.
 --
 -- free: Sum of the free amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
