@@ -210,10 +210,10 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     """Build the sheet with evidence for the figures: versions, control totals and responses."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
-        ("Kind", "The row's kind: run, rows, total or response."),
+        ("Kind", "The row's kind: run, rows, total or body (an API response)."),
         ("Of", "The name of a setting, table, asset or request."),
         ("Custom", "For a total: whether the asset is custom."),
-        ("Value", "The value. For a response: the SHA-256 of its bytes."),
+        ("Value", "The value. For a body: the SHA-256 of the response's bytes."),
         (_PLACES[0], "The exact count or sum over the API's responses (JSON)."),
         ("Ties", "yes if all places that show the figure agree to the last digit."),
         (_PLACES[1], "The count or sum over the stored Parquet files (the lake)."),
@@ -290,7 +290,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
         request = f"{row['source']}: " if source.is_firm else ""
         request += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
         value = row["sha256"] or f"no body: {row['error']}"
-        yield {"Kind": "response", "Of": request, "Value": value}
+        yield {"Kind": "body", "Of": request, "Value": value}
 
 
 def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
