@@ -88,8 +88,8 @@ def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
     for day in days:
         newest: int | None = None
         for day_no, path in enumerate(_numbered_files(day), 1):
-            result = with_present_ages(_read(path, Run))
-            newest = tables.insert_run(connection, result, no=None, day_no=day_no, prior=prior)
+            result = structs.replace(with_present_ages(_read(path, Run)), no=day_no)
+            newest = tables.insert_run(connection, result, no=None, prior=prior)
             _carry(connection, newest, _read(path, _Occurrences).episodes)
         prior = newest or prior
 

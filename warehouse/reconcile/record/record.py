@@ -297,7 +297,7 @@ class Record:
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
 
     def add_result(self, result: Run) -> Run:
-        """Store a run's result and return it.
+        """Store a run's result and return it with its number in the day.
 
         If the day's latest result has the same run ID, the new result replaces it, because it is
         the same result computed a second time.
@@ -306,15 +306,15 @@ class Record:
         with self.transaction() as connection:
             last = next(iter(tables.select(connection, newest, result.day)), None)
             is_same = last is not None and last["run_id"] == result.run_id
+            result = replace(result, no=(last["day_no"] if last else 0) + (not is_same))
             tables.insert_run(
                 connection,
                 result,
                 no=last["no"] if last and is_same else None,
-                day_no=(last["day_no"] if last else 0) + (not is_same),
                 prior=_prior_run(connection, result.day),
             )
             self._cache.clear()
-            return self.result(result.day) or result
+            return result
 
     def lessons(self) -> dict[str, dict[str, str]]:
         """Return the lessons learned about ledger columns, by header fingerprint."""

@@ -46,7 +46,9 @@ _RENAMED = {
     "notices": {"words": "message", "where": "location"},
     "ties": {"of": "name"},
 }
-_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # the columns that contain JSON
+# These fields are stored as JSON.
+_JSON_FIELDS = {"fields", "day_settings", "names", "skipped", "covers"}
+_JSON_ENCODER = json.JSONEncoder(sort_keys=True)
 # These fields are always read together, so they are stored as one JSON value.
 _SHOWN = ("counts", "coverage", "workbook", "evidence")
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
@@ -58,12 +60,12 @@ _CHAIN = (
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
-    """Insert rows into a table. All rows must have the same columns."""
+    """Insert rows into a table. All rows must have the same columns, in the same order."""
     rows = iter(rows)
     first = next(rows, None)
     if first is not None:
-        values = (map(_to_sqlite, row.values()) for row in chain([first], rows))
-        connection.executemany(_insertion("insert", table, first), map(tuple, values))
+        values = (_row_to_sqlite(row) for row in chain([first], rows))
+        connection.executemany(_insertion("insert", table, first), values)
 
 
 def _insertion(verb: str, table: str, row: Row) -> str:
@@ -74,57 +76,70 @@ def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> lis
     """Return all rows from a query at once, so that the read lock is released."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
-    return [dict(zip(names, map(_from_sqlite, row), strict=True)) for row in cursor.fetchall()]
+    return [dict(zip(names, _from_sqlite(row), strict=True)) for row in cursor.fetchall()]
+
+
+def _row_to_sqlite(row: Row) -> list[Any]:
+    # Few values need `_to_sqlite`. This check saves a fifth of the time for 100,000 breaks.
+    return [
+        value
+        if value is None or type(value) is int or (type(value) is str and value.isascii())
+        else _to_sqlite(value)
+        for value in row.values()
+    ]
 
 
 def _to_sqlite(value: object) -> Any:
     """Convert a value for SQLite: dates become ISO 8601 text, and collections become JSON."""
+    if value is None or isinstance(value, int):
+        return value
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             return value.encode("utf-8", "surrogatepass")
         return value
-    if value is None or isinstance(value, int):
-        return value
     return value.isoformat() if isinstance(value, date) else to_json(value)
 
 
-def _from_sqlite(value: Any) -> Any:
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+def _from_sqlite(row: tuple[Any, ...]) -> Iterable[Any]:
+    if bytes not in map(type, row):
+        return row
+    return (item.decode("utf-8", "surrogatepass") if type(item) is bytes else item for item in row)
 
 
 def to_json(value: object) -> str:
     """Encode a value as ASCII JSON."""
-    return json.dumps(msgspec.to_builtins(value), sort_keys=True)
+    return _JSON_ENCODER.encode(msgspec.to_builtins(value))
 
 
 def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
     """Convert a record to a row, with its fields keyed by column name."""
-    columns = _RENAMED.get(table, {})
-    values = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
-    return {
-        columns.get(name, name): value for name, value in values.items() if name not in left_out
-    }
+    row = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
+    for name in left_out:
+        row.pop(name, None)
+    for name, column in _RENAMED.get(table, {}).items():
+        if name in row:
+            row[column] = row.pop(name)
+    return row
 
 
 def _fields(row: Row, table: str) -> Row:
     """Convert a row to a record's fields. Columns without a field are ignored later."""
-    names = {column: name for name, column in _RENAMED.get(table, {}).items()}
-    return {
-        names.get(column, column): msgspec.json.decode(value)
-        if column in _JSON and value
-        else value
-        for column, value in row.items()
-    }
+    fields = row.copy()
+    for name, column in _RENAMED.get(table, {}).items():
+        fields[name] = fields.pop(column)
+    for name in fields.keys() & _JSON_FIELDS:
+        fields[name] = msgspec.json.decode(fields[name]) if fields[name] else fields[name]
+    return fields
 
 
 def insert_run(
-    connection: sqlite3.Connection, run: Run, *, no: int | None, day_no: int, prior: int | None
+    connection: sqlite3.Connection, run: Run, *, no: int | None, prior: int | None
 ) -> int:
-    """Store a run and return its number. If `no` is given, replace the run with this number."""
+    """Store a run and return its key. If a key `no` is given, replace the run with this key."""
     left_out = ("no", *_SHOWN, *_BREAKS_BY_STATE.values(), *_PARTS_OF_RUN.values())
-    row = _row(run, "runs", left_out) | {"no": no, "day_no": day_no, "prior": prior}
+    row = _row(run, "runs", left_out) | {"no": no, "day_no": run.no, "prior": prior}
     row["settings_sha256"] = run.settings_digest
     row["shown"] = {name: getattr(run, name) for name in _SHOWN}
     # Replacing a run also deletes its old rows in other tables ("on delete cascade").
@@ -142,14 +157,18 @@ def insert_run(
 def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
     for place, break_ in enumerate(breaks):
         key = dict(zip(break_.fields, break_.key, strict=True))
-        row = {"run_no": no, "place": place, "state": state} | _row(break_, "breaks", ("key",))
-        yield row | {name: key.get(name) for name in FIELDS}
+        row = _row(break_, "breaks", ("key",))
+        row.update(run_no=no, place=place, state=state)
+        for name in FIELDS:
+            row[name] = key.get(name)
+        yield row
 
 
 def break_fields(row: Row) -> Row:
     """Convert a row to a break's fields."""
-    key = [row[name] for name in FIELDS if row[name] is not None]
-    return _fields(row, "breaks") | {"key": key}
+    fields = _fields(row, "breaks")
+    fields["key"] = [row[name] for name in FIELDS if row[name] is not None]
+    return fields
 
 
 def read_run(connection: sqlite3.Connection, row: Row) -> Run:
