@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from decimal import Decimal
 from functools import cache, partial, reduce
 from itertools import chain, combinations_with_replacement, pairwise, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,25 +46,18 @@ from warehouse.spreadsheet.reading.printed_tables import is_page_number, without
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    import pandas as pd
-
 Texts = npt.NDArray[np.object_]  # an array with one string per row
+# Rows as columns of objects. A data frame would do the same, but the import of pandas takes as long
+# as reading a small ledger.
+Table = dict[str, Texts]
 _SEVERAL = 2
 # search only this many rows for a layout, because a million rows take a second (measured)
 _LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
 
 
-def _pandas() -> ModuleType:
-    """Import pandas only when it is needed, which saves 0.16 s on nights without a ledger."""
-    return importlib.import_module("pandas")
-
-
-def _array(values: Iterable[str]) -> Texts:
-    return np.array([*values], dtype=object)
+def _array(values: Iterable[object]) -> Texts:
+    return np.fromiter(values, object)
 
 
 def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
@@ -123,13 +115,15 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> Ro
     groups = [*_groups(labels, shape.groups or ())]
     names = {name: _array(group.get(name, "") for group in groups) for name in FIELDS}
     is_new = np.zeros(len(rows), bool)
+    places = np.arange(len(rows))
     for column, name in _filled_fields(head):
-        texts = _pandas().Series([text_at(cells, column) for cells in rows], dtype=object)
-        texts = texts.where(is_row & (texts != ""))
+        texts = _texts(rows, column)
+        is_named = is_row & (texts != "")
+        named = np.maximum.accumulate(np.where(is_named, places, -1))
         # A new name in a column further left stops this column from being filled down.
-        filled = texts.groupby(np.cumsum(is_new)).ffill().fillna("").to_numpy()
-        names[name] = np.where(filled != "", filled, names[name])
-        is_new |= texts.notna().to_numpy()
+        stopped = np.maximum.accumulate(np.where(is_new, places, 0))
+        names[name] = np.where(named >= stopped, texts[named], names[name])
+        is_new |= is_named
     return RowLabels({name: np.where(is_row, names[name], "") for name in names}, is_label)
 
 
@@ -270,10 +264,10 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     )
     for block, _ in merged_blocks(grid, head, column):
         is_row[block] = False
-    names = _pandas().Series([text_at(row, column) for row in rows], dtype=object)[is_row]
+    names = _texts(rows, column)[is_row]
     named = names[names != ""]
-    is_repeated = (named == named.shift()).any()
-    starts_named = len(named) > 0 and names.iloc[0] != ""
+    is_repeated = (named[1:] == named[:-1]).any()
+    starts_named = len(named) > 0 and names[0] != ""
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
@@ -642,20 +636,22 @@ def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Se
     return others
 
 
-def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
+def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> Table:
     """Return rows as a table with `number`, `line`, `cells`, and one column of names per field.
 
     `number` counts from 0, and `line` is the row number that programs show.
     """
     cells = [reading.grid.rows[row] for row in numbers]
     columns = {
-        "number": numbers,
-        "line": list(map(reading.grid.line, numbers)),
-        "cells": _pandas().Series(cells, dtype=object),
+        "number": _array(numbers),
+        "line": _array(map(reading.grid.line, numbers)),
+        "cells": _array(cells),
     }
-    names = {name: _names_of(reading, layer, numbers, cells, name) for name in FIELDS}
-    table: pd.DataFrame = _pandas().DataFrame(columns | names, dtype=object)
-    return table
+    return columns | {name: _names_of(reading, layer, numbers, cells, name) for name in FIELDS}
+
+
+def _keep(rows: Table, is_kept: npt.NDArray[np.bool_]) -> Table:
+    return {name: column[is_kept] for name, column in rows.items()}
 
 
 def _names_of(
@@ -678,49 +674,48 @@ def _names_of(
     return np.where(above != "", above, names)
 
 
-def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
+def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows) -> None:
     """Use, skip or reject each of these rows, depending on the first reason that applies."""
     read = partial(reading.amounts.read_all, layer)
-    rows["amount"] = read(rows["cells"], repeat(""))
+    rows["amount"] = _array(read(rows["cells"], repeat("")))
     rows["reason"] = _first_reasons(rows, _skip_reasons(reading, rows))
     found.skipped.update(rows["reason"][rows["reason"] != ""])
     if len(reading.head.layers) == 1:
-        found.totals += _total_lines(reading, rows[rows["reason"] == "total line"])
-    rows = rows[rows["reason"] == ""].copy()
-    if (
-        reading.head.unit is not None
-    ):  # The unit column may contain the asset's own name, which means a factor of 1.
-        rows["amount"] = read(rows["cells"], rows["asset"])
+        found.totals += _total_lines(reading, _keep(rows, rows["reason"] == "total line"))
+    rows = _keep(rows, rows["reason"] == "")
+    if reading.head.unit is not None:
+        # The unit column may contain the asset's own name, which means a factor of 1.
+        rows["amount"] = _array(read(rows["cells"], rows["asset"]))
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
     # In a sheet with a column for each venue, most cells are blank, because a venue has only some
     # of the assets.
     may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
-        rows.loc[is_blank, "reason"] += _BLANK_UNSURE
+        rows["reason"] = np.where(is_blank, BLANK + _BLANK_UNSURE, rows["reason"])
     elif may_be_blank:
         found.skipped.update(repeat("blank amount", is_blank.sum()))
-        rows = rows[~is_blank]
+        rows = _keep(rows, ~is_blank)
     is_used = rows["reason"] == ""
     found.rejected += [
         RejectedRow(
-            tuple(row[name] for name in FIELDS),
-            _raw(reading, layer, row),
-            row["reason"],
+            tuple(rows[name][index] for name in FIELDS),
+            _raw(reading, layer, rows, index),
+            rows["reason"][index],
             reading.number,
-            row["line"],
+            rows["line"][index],
         )
-        for row in rows[~is_used].to_dict("records")
+        for index in np.flatnonzero(~is_used).tolist()
     ]
-    _use_rows(reading, layer, rows[is_used], found)
+    _use_rows(reading, layer, _keep(rows, is_used), found)
 
 
-def _first_reasons(rows: pd.DataFrame, reasons: Iterable[Texts]) -> Texts:
+def _first_reasons(rows: Table, reasons: Iterable[Texts]) -> Texts:
     """Return each row's first reason that is not an empty string."""
     return reduce(
         lambda first, reason: np.where(first == "", reason, first),
         reasons,
-        np.full(len(rows), "", object),
+        np.full(len(rows["cells"]), "", object),
     )
 
 
@@ -729,12 +724,12 @@ def _if(conditions: Iterable[bool], reason: str) -> Texts:
     return np.where(np.fromiter(conditions, bool), reason, "")
 
 
-def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
+def _skip_reasons(reading: SheetReading, rows: Table) -> Iterator[Texts]:
     """Yield arrays of reasons to skip rows. Each array covers all rows."""
     head, cells, assets = reading.head, rows["cells"], rows["asset"]
     yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
     if reading.labels.is_label is not None:
-        is_label = reading.labels.is_label[np.array(rows["number"], int) - head.body]
+        is_label = reading.labels.is_label[rows["number"].astype(int) - head.body]
         yield _if(is_label, "group name")
     yield _if(map(partial(_repeats_header, head), cells), "header repeated")
     is_sum = partial(is_total, head, reading.context.known, is_name=reading.body.has_name)
@@ -744,9 +739,10 @@ def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
     )
     is_heading = partial(_is_page_heading, reading.headings)
     yield _if(map(is_heading, cells, rows["amount"], assets), "page header")
-    is_named = assets.map(cache(lambda name: name != "" and not is_date(name)))
+    is_name = map(cache(lambda name: name != "" and not is_date(name)), assets)
+    is_named = np.fromiter(is_name, bool) & ("asset" in head.columns)
     has_amount = map(partial(_has_amount_cell, reading), rows["number"], cells)
-    is_note = ~np.fromiter(has_amount, bool) & ~(is_named.astype(bool) & ("asset" in head.columns))
+    is_note = ~np.fromiter(has_amount, bool) & ~is_named
     yield _if(is_note, "title or note")
     if reading.day is not None:
         days = (reading.days[row] for row in rows["number"])
@@ -807,7 +803,7 @@ def _row_words(
         )
 
 
-def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator[Texts]:
+def _faults(reading: SheetReading, layer: Layer, rows: Table) -> Iterator[Texts]:
     """Yield arrays of reasons to reject rows. Each array covers all rows."""
     head, grid, cells = reading.head, reading.grid, rows["cells"]
     columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
@@ -841,7 +837,7 @@ def _reason_of_error(name: str, error: str) -> str:
     return f"the {name} is an error cell: {error}"[:200]
 
 
-def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]:
+def _total_lines(reading: SheetReading, rows: Table) -> Iterator[SumLine]:
     """Yield the total lines whose amount can be read."""
     total_name = reading.head.words.total_name
     for line, cells, amount in zip(rows["line"], rows["cells"], rows["amount"], strict=True):
@@ -852,29 +848,29 @@ def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]
             yield SumLine(line=line, text=text, group=group, amount=amount)
 
 
-def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
-    """Return the unparsed content of the cells that make up an amount."""
-    cells, errors = row["cells"], reading.grid.errors
+def _raw(reading: SheetReading, layer: Layer, rows: Table, index: int) -> str:
+    """Return the unparsed content of the cells that make up a row's amount."""
+    number, cells, errors = rows["number"][index], rows["cells"][index], reading.grid.errors
     places = [term.column for term in layer.terms if len(cells) > term.column]
-    return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
+    return " | ".join(errors.get((number, at), as_text(cells[at])) for at in places)
 
 
-def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
+def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows) -> None:
     """Add used rows. An amount in a different unit is converted and reported in a notice."""
-    amounts: list[Amount] = rows["amount"].to_list()
+    amounts: list[Amount] = rows["amount"].tolist()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
         if not amount.unit or fold(amount.unit) == fold(asset):
             continue
-        row = rows.iloc[index]
         factor = reading.head.words.factor_of(amount.unit)
         used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
         message = f"the amount is in {amount.unit}, but its row's asset is {asset}; it was {used}"
-        location = f"{reading.location}:{row['line']}"
-        reading.notices.append(Notice("medium", message, location, _raw(reading, layer, row)))
+        location = f"{reading.location}:{rows['line'][index]}"
+        raw = _raw(reading, layer, rows, index)
+        reading.notices.append(Notice("medium", message, location, raw))
         if factor:
             amounts[index] = add_up([amount], Decimal(factor))
-    columns = {name: rows[name].to_list() for name in (*FIELDS, "line")}
+    columns: dict[str, Any] = {name: rows[name].tolist() for name in (*FIELDS, "line")}
     parts = ("decimals", "is_number", "unit")
     columns |= {part: [getattr(amount, part) for amount in amounts] for part in parts}
     columns["amount"] = [amount.text for amount in amounts]
-    found.use({**columns, "file": [reading.number] * len(rows)})
+    found.use({**columns, "file": [reading.number] * len(amounts)})
