@@ -21,8 +21,8 @@ from warehouse.reconcile.model import FilePart, Ledger, LedgerSource, Unused
 from warehouse.reconcile.terms import (
     Ambiguous,
     NotReconciled,
-    choices_of,
     display_asset,
+    how_to_answer,
     letters,
     reading_files,
 )
@@ -212,10 +212,7 @@ def preview_lines(seen: Preview) -> Iterator[str]:
     yield from (f"Note: {line}" for line in seen.notices)
     if seen.question:
         yield f"Question: {seen.question}"
-        if choices_of(seen.answer):
-            yield "Remove the # from one of these lines, and add the line to recon.toml:"
-        else:
-            yield "Add these lines to recon.toml. Correct them first if they are wrong:"
+        yield how_to_answer(seen.answer)
         yield from (f"    {line}" for line in seen.answer.splitlines())
 
 

@@ -85,10 +85,9 @@ class Ambiguous(Exception):
     exit_code = 3
 
     def __init__(self, message: str, line: str) -> None:
-        add = "Choose a line, remove the # before it, and add" if choices_of(line) else "Add"
         super().__init__(
             f"{message} Nothing was guessed and nothing was reconciled. "
-            f"{add} to recon.toml:\n{line}"
+            f"{how_to_answer(line)}\n{line}"
         )
         self.message, self.line = message, line
 
@@ -101,6 +100,16 @@ def choices(table: str, *lines: str) -> str:
 def choices_of(text: str) -> list[str]:
     """Return the choices among a question's lines."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
+
+
+def how_to_answer(lines: str) -> str:
+    """Return the instruction that comes before a question's lines."""
+    add = "Add these lines to recon.toml"
+    if choices_of(lines):
+        add += ", but remove the # only from the right one"
+    if "[ledger." in lines:
+        add += ". They apply to every ledger with this header row"
+    return f"{add}:"
 
 
 def take_choice(text: str, number: int) -> str:

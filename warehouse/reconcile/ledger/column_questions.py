@@ -157,11 +157,12 @@ def question_of_columns(
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
         message += " is less detailed and does not find amounts that moved from one to another."
-    fields = " or ".join(f'{field} = "..."' for field in (*missing, "amount"))
+    fields = ", ".join(f'{field} = "..."' for field in (*missing, "amount"))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
-        f"lines if they are wrong. Name a column in {fields}, in sign, in unit_column, or in "
-        f"keep_rows and skip_rows. List a column under {UNUSED} if it does not change anything.",
+        f"lines if they are wrong. The settings for a column are: {fields}; sign, if it says which "
+        "amounts are negative; unit_column, if it contains units; keep_rows and skip_rows, if it "
+        f"says which rows count; and {UNUSED}, if it does not change anything.",
         "\n".join([head.table, *lines]),
     )
 
