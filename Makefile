@@ -70,12 +70,12 @@ coverage: setup sides .side/coverage/ready ## run the tests and show which lines
 	@PYTHONPATH="$$(echo .side/coverage/lib/python*/site-packages)" $(BIN)/python -m coverage combine --quiet
 	@PYTHONPATH="$$(echo .side/coverage/lib/python*/site-packages)" $(BIN)/python -m coverage report
 
-# Tests that need no night: style, client, sandbox, landing folder and warehouse queries.
+# Tests that need no published book, because building one takes seconds.
 UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/test_completeness.py \
         tests/pipelines/edge tests/pipelines/sandbox tests/pipelines/landing tests/pipelines/test_settings.py \
-        tests/pipelines/records/test_tolerant_reader_hostile.py tests/pipelines/flatten/test_reference.py tests/warehouse/query
+        tests/pipelines/records/test_tolerant_reader_hostile.py tests/pipelines/flatten/test_reference.py
 
-check: setup ## check lint and types, and run the unit tests (one to two minutes)
+check: setup ## check lint and types, and run the unit tests (about a minute)
 	@$(MAKE) --no-print-directory --jobs 2 lint unit
 
 unit: setup
