@@ -167,7 +167,7 @@ def _reminder(
     ]
     if not due or (REMINDER in sent_causes and not _is_a_day_old(sent_causes[REMINDER], now)):
         return ()
-    things = "1 thing still waits" if len(due) == 1 else f"{len(due)} things still wait"
+    things = "1 alert still waiting" if len(due) == 1 else f"{len(due)} alerts still waiting"
     lines = [f"{alert.title}: {alert.command}" for alert in due]
     return (
         Alert(

@@ -148,7 +148,7 @@ def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
         names = [snapshot.snapshot_id for snapshot in held]
         yield Alert(
             cause=f"held:{names[-1]}",
-            title=f"{count_of(len(held), 'snapshot')} of {day} held, but a newer one is its book",
+            title=f"{count_of(len(held), 'snapshot')} of {day} held, but the date has a newer book",
             words=f"The book of {day} is still {books[day].snapshot_id}. You may reject these "
             f"snapshots: {', '.join(names[-MAX_SHOWN:])}{left_out(names, MAX_SHOWN)}.",
             see=str(held[-1].folder),
@@ -164,7 +164,7 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
         book = f"The book of that date is still {books[earlier[-1]].snapshot_id}."
     lines = (
         f"Snapshot {snapshot.snapshot_id} is waiting for your decision. {book}",
-        "The command below only shows the changes that accepting it would make.",
+        "The command below only shows the changes that accepting the snapshot would make.",
         "Then accept or reject it. If you may have lost access to data, give a reason: --why '...'",
         *(snapshot.decision.reasons if snapshot.decision else ()),
     )
@@ -432,7 +432,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield an alert for lists with a round record count, which may be one page of several."""
+    """Yield an alert for lists with a round number of records, which may be one page of several."""
     for venue, records, lists in _rows(layout, _ROUND_COUNTS):
         yield Alert(
             cause=f"round:{venue or ''}:{records}",

@@ -65,7 +65,7 @@ def test_attempts_that_a_newer_book_replaced_are_one_message(
     assert take(home.keeper, THIRD, 5) == ACCEPTED
     home.look()
     [title] = receiver.titles
-    assert title == f"3 snapshots of {THIRD} held, but a newer one is its book"
+    assert title == f"3 snapshots of {THIRD} held, but the date has a newer book"
 
 
 def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -> None:

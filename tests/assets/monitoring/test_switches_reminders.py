@@ -117,7 +117,7 @@ def test_a_held_night_is_told_until_it_is_decided(
         here.look()
         here.look()
         reminders = [title for title in receiver.titles if "waits" in title]
-        assert reminders == ["1 thing still waits for you"]
+        assert reminders == ["1 alert still waiting for you"]
         said = keeper("status")
         assert said.code == 3
         assert f"the night of {THIRD} is held" in said.out
@@ -139,7 +139,7 @@ def test_a_reminder_says_what_to_type_and_is_quiet(
     assert f"accept {snapshot_id}" in words
     kinds = dict(zip((title for title, _ in receiver.alerts), receiver.kinds, strict=True))
     assert kinds[f"nightbook: the night of {THIRD} is held"] == "warning"
-    assert kinds["nightbook: 1 thing still waits for you"] == "info"
+    assert kinds["nightbook: 1 alert still waiting for you"] == "info"
 
 
 def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
