@@ -41,7 +41,8 @@ class RunEnding:
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Pull, check and publish a night. Return 3 if the night is held."""
-    # This call raises one error that lists every wrong setting. Only tonight needs API settings.
+    # This call raises one error that lists every wrong setting. The API settings are needed only to
+    # pull tonight's book.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     if hint := misplaced_firm(nightbook.layout):

@@ -21,7 +21,7 @@ from pipelines.settings import InvalidSettings
 from warehouse.query.formats import printable_lines
 
 BUSY = "status"
-"""The command to suggest if the only problem is that another run is taking the night."""
+"""The command to suggest if the only problem is that another run is pulling the night."""
 _SETTINGS_ERRORS = (
     *(AccessDenied, TimestampRefused, InvalidCredential, AuthenticationFailed, InvalidOrigin),
     *(UnexpectedRedirect, InvalidSettings),

@@ -18,7 +18,7 @@ MAX_WIDTH = 100
 
 
 class TerminalProgress:
-    """Prints progress lines. In a terminal, the last line may be a bar, which is then replaced."""
+    """Prints progress lines. In a terminal, the next output replaces the progress bar."""
 
     # Use this class in a `with` statement, which removes the last bar before other output follows.
 
@@ -112,7 +112,7 @@ class SafeStream:
             self._out.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a string, unless an error has occurred before."""
+        """Write a string, unless the stream has already failed."""
         if self.error is None:
             try:
                 self._out.write(self._spell(text))
@@ -121,7 +121,7 @@ class SafeStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the output, unless an error has occurred before."""
+        """Flush the output, unless the stream has already failed."""
         if self.error is None:
             try:
                 self._out.flush()

@@ -88,7 +88,7 @@ def _asset_of(check: Check) -> dg.AssetKey:
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Yield each table's control totals: the number of totals, and the number that differ."""
+    """Yield each table's number of control totals, and how many of them differ."""
     totals = run(
         database,
         "select table_name, count(*), "

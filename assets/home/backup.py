@@ -167,7 +167,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 
 def _open_record(layout: Layout) -> None:
-    """Open the reconciliation record, which migrates an old format and rolls back a journal.
+    """Open the reconciliation record, to migrate an old format and roll back an unfinished change.
 
     A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """

@@ -92,7 +92,8 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        # On the first use, Dagster creates the file. Keep a connection open from the second use on.
+        # Keep a connection open only from the second use on, because Dagster creates the file on
+        # the first.
         elif key not in connections:
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
@@ -111,7 +112,7 @@ def shared_engines() -> Iterator[None]:
 
 
 PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
-"""Tag with a run's process lock file, hidden in the UI. Older runs have the second tag."""
+"""Tag with the name of a run's lock file, hidden in the UI. Older runs have the second tag."""
 DAEMON_LOCK = "daemon.lock"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
@@ -156,7 +157,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """Hold a lock file and yield its name, which tags the runs in this process."""
+    """Hold a lock on a file and yield the file's name, used to tag this process's runs."""
     # A process ID would not work, because the system reuses IDs and each container has its own.
     folder = layout.dagster / "alive"
     make_directory(folder)
@@ -178,7 +179,7 @@ def close_dead_runs(
     """Mark dead runs as failed and return them, because Dagster would show them as running."""
     # A run from the command line is tagged with its process's lock file. If the lock is free, the
     # process has ended. A run from the daemon has no such tag, and is dead if no daemon is running.
-    # In that case, the caller sets `launched`.
+    # The caller sets `launched` if no daemon is running.
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))

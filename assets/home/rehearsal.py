@@ -43,7 +43,7 @@ class Change:
 
 @contextlib.contextmanager
 def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nightbook]:
-    """Yield a copy of the home, or an empty home, that is deleted afterwards."""
+    """Yield a temporary copy of the home, or an empty temporary home."""
     with tempfile.TemporaryDirectory(prefix="nightbook-dry-run-") as scratch:
         home = Path(scratch) / "home"
         if not is_empty:
