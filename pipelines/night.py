@@ -118,7 +118,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether a judged snapshot's files were moved out of staging and not restaged."""
+    """Return whether an earlier run began to move a judged snapshot's files out of staging."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -158,7 +158,7 @@ def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
 
 
 def left_over(manifests: LakeManifests) -> list[Path]:
-    """Return the folders of landed snapshots that are not sealed and judged yet."""
+    """Return the folders of landed snapshots that still need to be sealed or judged."""
     sealed = lake_manifest.sealed_ids(manifests.layout)
     return [
         snapshot.folder

@@ -45,7 +45,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """An account as received: `texts` has its amounts, `amounts` their JSON elements."""
+    """An account as received: its amounts as strings (`texts`) and as JSON elements (`amounts`)."""
 
     venue_id: str
     name: str

@@ -77,7 +77,7 @@ def top_level(records: pa.StructArray, shape: RecordShape) -> Level:
 
 
 def inner_level(above: Level, name: str) -> Level:
-    """Flatten the records in a list field, with the index of each record's parent."""
+    """Flatten a list field into its records, and keep the index of each record's parent."""
     field = above.shape.fields[name]
     if field.shape is None:
         raise TypeError(f"{field.source} is not a list of records")

@@ -163,7 +163,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return a record's content from the tolerant reader, regardless of key order."""
+    """Return a record as canonical JSON, so that its key order does not matter."""
     return text_of(_members(value), canonical=True)
 
 

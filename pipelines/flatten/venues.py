@@ -30,7 +30,7 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# Besides the ID, the instrument fields that both a venue and an instrument list contain (2.7).
+# The fields, besides the ID, that both embedded and listed instruments contain (2.7).
 TYPE, NAME = "type", "displayName"
 # Embedded instruments by venue, with these two fields. A venue without an embedded list has no
 # entry.
@@ -148,7 +148,7 @@ def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Eleme
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 
-# If a venue's instrument list is empty, use its last known rows for this long.
+# If a venue's instrument list is suddenly empty, keep its last known instruments for this long.
 BELIEVED_AFTER = timedelta(days=7)
 
 
@@ -213,7 +213,7 @@ VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
 def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
-    """Return the rules for reading venues. The instruments they embed are added to `embedded`."""
+    """Return the rules for reading venues. Reading adds each venue's instruments to `embedded`."""
     fill = partial(_fill_venues, snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 

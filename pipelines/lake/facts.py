@@ -1,4 +1,4 @@
-"""Facts about accepted nights, and the slices of a book in which nearly all assets moved."""
+"""Facts about accepted nights, and parts of a book (a venue, say) whose assets nearly all moved."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice of a book in which nearly all assets moved in the same direction.
+    """A venue, portfolio or balance kind in which nearly all assets moved in the same direction.
 
     `change` is `GONE`, `FELL` or `ROSE`, `assets` is the number of assets in the slice, and `moved`
     is the number of assets that moved.
@@ -135,7 +135,7 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """Yield the reasons from the latest judgement that has any."""
+    """Yield a night's reasons, taken from its latest decision that has any."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
@@ -219,7 +219,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios that are in only one of two books, and the slices of portfolios in both books.
+    """The portfolios in only one of two books, and the slices that moved among all others.
 
     `missing` has the portfolios that held money in the earlier book and are gone. `new` has the
     portfolios that are not in the earlier book.
@@ -266,7 +266,7 @@ class Facts:
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
         """Return the facts that are stored in a manifest."""
-        # Older manifests lack some facts. Do not convert large facts, because we read years of
+        # Older manifests lack some facts. Convert only small facts, because we read years of
         # manifests.
         known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
@@ -275,7 +275,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return the facts about the book after subtracting a part of it."""
+        """Return these facts without a share of the book."""
         subtrahends = {asset: exact(text) for asset, text in share.totals.items()}
         zero = Decimal(0)
         totals = {
@@ -295,7 +295,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """A group of rejects that carry money and have the same path and defect.
+    """A group of rejected values with the same path and defect, which may contain amounts.
 
     `reason` is the defect's key, and `message` describes the first reject. It is empty in older
     manifests. `count` is the number of rejects, `share` is their share of the list, and `first` is
@@ -312,7 +312,7 @@ class RejectGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Other findings about a night.
+    """Findings about a night that are not in `Facts`, such as rejects and failed venues.
 
     `venues` is the number of venues whose instruments were requested. `date_doubts` has the reasons
     why the night's date is uncertain. `notices` has findings from the pull that look like paging

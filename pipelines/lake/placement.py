@@ -1,4 +1,4 @@
-"""The judgement of staged nights, and the placement of their files in the lake.
+"""Judging staged nights, and placing their files in the lake.
 
 An accepted night becomes the book of its date. The files of books are in
 `lake/<table>/snapshot_date=.../`, one for each date, so that any engine can read the folders. The

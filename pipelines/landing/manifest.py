@@ -13,8 +13,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.notices import ResponseNotice
 
-# First the possible results of the recheck at the end of a pull, then the possible results for a
-# portfolio that has disappeared from the list.
+# The results of the recheck at the end of a pull, and the results of requesting a portfolio that
+# has disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 # Request purposes.

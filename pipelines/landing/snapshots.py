@@ -123,13 +123,13 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state that a later pull saw, which a rebuild must use too."""
+        """Return the state at the time of a later pull, so that a rebuild uses the same state."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
-        """Return the decisions made until `moment`, plus all decisions of the guards."""
+        """Return all decisions by the guards, and the decisions by people up to `moment`."""
         return [
             decision
             for decision in self.decisions
@@ -137,9 +137,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether the guards held the night for a reason that lessons cannot cover."""
-        # A person may have accepted such a night by mistake. So it must not set any limits, and
-        # later nights are also compared with a night before it.
+        """Return whether the guards held the night for a reason that cannot become a lesson."""
+        # A person may have accepted such a night by mistake. So the guards derive no limits from
+        # it, and also compare later nights with an older night.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)

@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All nights, the nights to keep, the nights that are never deleted, and the month ends."""
+    """A home's nights: which to keep, which never to delete, and which are month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -214,8 +214,8 @@ def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: i
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Search again after each deletion. A night whose instruments were carried over can only be
-    # deleted after the night that uses them.
+    # Search again after each deletion, because a night whose instruments were carried over can be
+    # deleted only after the night that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
@@ -245,7 +245,7 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Map each kept night to the night from which its instruments were carried over."""
+    """Map each kept night to the night that its carried-over instruments came from."""
     # A source night stays too. If it carried instruments from an earlier night, that night also
     # stays.
     needed: dict[str, str] = {}
@@ -360,7 +360,7 @@ def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, lis
 
 
 def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Mark nights as pruned on the shelf, with a new generation of each night's manifest.
+    """Mark nights as pruned on the shelf by writing a new generation of each night's manifest.
 
     Return the nights for which this succeeded, and the problems with other nights.
     """
@@ -374,7 +374,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # If there is no manifest, a killed run left these objects.
+            marked.append(snapshot)  # Without a manifest (killed run), there is nothing to mark.
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems

@@ -120,7 +120,7 @@ def upgraded_from(layout: Layout) -> str | None:
 
 
 def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
-    """Record the version and contract from which a night was upgraded."""
+    """Record the version and contract that a night had before its upgrade."""
     content = {
         CONTRACT: outdated.contract,
         "program_version": load_manifest(outdated.folder).program_version,

@@ -27,7 +27,7 @@ TYPES = ("spot", "future")
 
 
 class Pull:
-    """A pull of one snapshot.
+    """The steps that pull one snapshot: read all lists, recheck them, and land the responses.
 
     `requests` counts requests and responses. `known` returns the previous book's portfolios, and
     whether each had money. Missing portfolios are requested by ID. `pause` waits for some seconds
@@ -77,7 +77,8 @@ class Pull:
         venues = session.next_request("venues", list_venues(instruments=True))
         session.send([portfolios, venues], required=True)
         read = self._monotonic()
-        # From here on, use the server's clock, even to choose the previous book.
+        # If this machine's clock is wrong, use the server's clock from here on, even to choose the
+        # previous book.
         if session.told is not None and session.told.is_beyond_tolerance:
             self._pulling.correct(session.told.ahead)
         self._instruments(sorted(session.embedded))

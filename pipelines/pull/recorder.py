@@ -37,7 +37,7 @@ from pipelines.records.fast_reader import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
-# Seconds to wait before the second read that confirms that portfolios are missing from a list.
+# Seconds to wait before rereading a list, to confirm that portfolios are missing.
 CONFIRM_AFTER = 10.0
 # The maximum number of portfolios to request by ID.
 MOST_ASKED = 10
@@ -68,8 +68,7 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Read the ID with the same function as everywhere else, because a record may contain two
-        # IDs.
+        # Always read IDs with `id_of`, so that a record with two IDs has the same ID everywhere.
         if (identity := id_of(raw)) is not None:
             yield identity, mark
 
@@ -157,7 +156,7 @@ class Recorder:
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        # Numbers of requests that were timed by this machine's clock.
+        # Numbers of the requests with uncorrected timestamps from this machine's clock.
         self._machine_times: set[int] = set()
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
@@ -240,7 +239,7 @@ class Recorder:
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
     ) -> None:
-        """Remove an operation's responses for these venues from the book, except request `but`."""
+        """Mark an operation's responses for these venues as replaced, except for request `but`."""
         chosen = set(venues)
         self.answers = [
             replace(answer, purpose=REPLACED)

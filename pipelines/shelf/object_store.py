@@ -34,7 +34,7 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-# number of SHA-256 digits in a key, which is enough to distinguish all versions of a night's table
+# SHA-256 digits in a key, enough to distinguish all versions of a night's table
 DIGEST_DIGITS = 16
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
@@ -152,7 +152,7 @@ def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
 
 
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key for the notes about flattening one part of a night."""
+    """Return the key for the JSON file about one part of a night: portfolios or venues."""
     return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
 
 
@@ -190,7 +190,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object's content, and the tag that is needed to replace the object conditionally."""
+    """An object's content, and the tag that a conditional replacement needs."""
 
     content: bytes
     tag: str
@@ -379,7 +379,7 @@ class UnsafeStoreError(Exception):
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Check that the store refuses to create an object twice, or to replace it with an old tag.
+    """Check that the store refuses to create an object twice, or to replace one if its tag changed.
 
     Raises `UnsafeStoreError`.
     """

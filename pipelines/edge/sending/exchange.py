@@ -188,7 +188,8 @@ class Sender:
         # httpx normalises some paths, but the path that is sent must be the signed path (5.2.3).
         if request.url.raw_path != target:
             raise InvalidId(call.path, "would be changed by URL normalisation")
-        # Sign while holding the slot, just before sending, so no signature ages in a queue (§5.3).
+        # Sign just before sending, because a signature would expire while a request is queued
+        # (§5.3).
         (correction, signing_offset), sent = self.clock.offsets(), self.clock.machine_time()
         request.headers.update(self.credentials.headers("GET", call.path, sent + signing_offset))
         response = self.http.send(request, stream=True)

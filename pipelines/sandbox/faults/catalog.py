@@ -62,8 +62,8 @@ SCOPES: Mapping[str, str] = {
     "mib=N": "the size in MiB, for faults that have one",
 }
 """The parts of a scope, each with an example and its meaning. A missing part matches everything."""
-# If the scope names a venue or portfolio, these faults affect requests for it. Other faults change
-# the object itself.
+# If the scope names a venue or portfolio, these faults affect requests for it. All other faults
+# change the venue or portfolio itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
@@ -122,7 +122,7 @@ class DueFaults:
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the date for which to serve the world, which a fault may change."""
+        """Return the date to simulate. The fault `next-day` moves it to the next day."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
@@ -139,7 +139,7 @@ class DueFaults:
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """Return a response's records as changed by the faults, which do not change the world."""
+        """Return a response's records as changed by the faults. The world does not change."""
         due = [fault for fault in self.due if fault.name in RECORD_FAULTS]
         if due:
             records = copy.deepcopy(records)

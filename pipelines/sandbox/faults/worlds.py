@@ -59,7 +59,7 @@ class Fault:
 
 
 class Rehearsal:
-    """The active faults, and the number of requests that each fault has matched."""
+    """The active faults, and how many requests each fault has matched."""
 
     def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
         self._faults = tuple(faults)
