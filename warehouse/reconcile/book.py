@@ -151,7 +151,7 @@ class KnownNames:
 
 
 def _name_order(name: str) -> tuple[bool, str]:
-    """Return a name's sort key, which sorts names that people use before IDs."""
+    """Return a name's sort key, so that readable names come before IDs."""
     return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
 
 
@@ -190,7 +190,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and its other spellings in cells that cannot contain the name itself."""
+    """Yield a name, and how it is spelled in cells that cannot contain the name itself."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -269,9 +269,9 @@ class Names:
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
-        # First try names that look the same and common other names (XBT), then names that differ by
-        # few characters. The second search compares with every name, so all suggestions of a run
-        # share one budget.
+        # First try common alternatives (XBT) and names that look the same, then names that differ
+        # by a few characters. The second search is slow because it checks every name, so one budget
+        # limits it for the whole run.
         bare = skeleton(name)
         common = _OTHER_NAMES.get(bare, bare)
         if common in self._skeletons:

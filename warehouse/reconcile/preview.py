@@ -67,7 +67,7 @@ class TabPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """All that a run would read in a file. `answer` contains the lines that settle `question`."""
+    """Everything a run would read in a file. `answer` has recon.toml lines to settle `question`."""
 
     tabs: tuple[TabPreview, ...]
     unused: tuple[Unused, ...] = ()

@@ -45,7 +45,7 @@ from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
 # Format 1 named each ledger only by its SHA-256. Formats 1 and 2 stored the state as JSON files,
-# with the names that homes used at that time.
+# under the file names that homes used then.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
@@ -329,7 +329,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break that was accepted in the month, as of the last day in `days`, and the decision."""
+    """A break accepted during the month, in its state on the last of `days`, with the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -419,7 +419,7 @@ def _ledger_lines(
 
 
 def _settings(month: Month) -> Mapping[str, str]:
-    """Map each of the month's recon.toml digests to a description of the days that used it."""
+    """Map the digest of each recon.toml to a description of the days on which it was used."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)

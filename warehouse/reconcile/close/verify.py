@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # since this wording, the workbooks in a pack show all signatures
+_SHOWS_SIGNATURES = 4  # since this wording version, the workbooks in a pack show all signatures
 # `zipfile` raises RuntimeError if a file has a password.
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
@@ -191,7 +191,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that a result read each ledger and recon.toml in a pack under the same name."""
+    """Check that a run read each ledger and recon.toml in the pack under the name used there."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}

@@ -40,7 +40,7 @@ _SHORTEST_UNIT = (
     3  # minimum length of a unit in capitals, because shorter words may be a person's initials
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
-_MANY_DECIMALS = 12  # an asset with at least this many decimals has a tiny smallest unit
+_MANY_DECIMALS = 12  # with so many decimals, a long amount must be in the smallest unit
 # Search for these fields' names in file and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
@@ -48,7 +48,7 @@ _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
-    """Raise `Ambiguous` if the export or file name implies a dimension that no column states."""
+    """Raise `Ambiguous` if only the export format or file name suggests what a file covers."""
     location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
@@ -141,8 +141,7 @@ def question_of_columns(
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The amount column may contain the row total, so it does not belong to a single name. A
-        # field's title may also be a name.
+        # Search all titles, because even the title of an amount or field column may be such a name.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
@@ -261,7 +260,7 @@ def _words_of(column: UnknownColumn) -> list[str]:
 
 
 def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
-    """Return the values in a column that exclude their rows from the amounts."""
+    """Return the values in a column that mark rows to skip."""
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
         return [word for word in words if head.words.is_void(word)]
@@ -341,7 +340,7 @@ def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
     if not pairs or not all(_INTEGER.fullmatch(text) for pair in pairs for text in pair if text):
         return []
     amounts = [(int(decimals or 0), len(amount.strip("-"))) for decimals, amount in pairs]
-    # Nobody has a trillion coins of an asset with this many decimals.
+    # Nobody has that many coins, so amounts this long must be in the asset's smallest unit.
     is_native = any(n >= _MANY_DECIMALS and digits > n - 6 for n, digits in amounts)
     lines = [setting("unit_column", column.title), _unit_words(_factors_of_decimals(column.counts))]
     return lines if is_native else [f"{CHOICE}{lines[0]}"]
@@ -363,7 +362,7 @@ def _is_power(text: str) -> bool:
 
 
 def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
-    """Return the assets for each value in a column, if another column states the asset."""
+    """Map each value in a column to the assets in the same rows, if there is an asset column."""
     assets: dict[str, set[str]] = {}
     index = body.head.columns.get("asset")
     for word, asset in body.pairs(column, index) if index is not None else ():
@@ -376,7 +375,7 @@ _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
 def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
-    """Yield the settings for rows to keep or skip, including words that recon.toml already has."""
+    """Yield the settings for rows to keep or skip, with the words that recon.toml already lists."""
     settled = {"keep_rows": head.shape.keep_rows, "skip_rows": head.shape.skip_rows}
     for number, (name, before) in enumerate(settled.items()):
         words = {title: list(known) for title, known in before.items()}

@@ -42,15 +42,15 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 def telling_cells(cells: pa.Array) -> list[str]:
     """Return the few cells that show how a column's amounts are written, in the same order."""
-    # One plain cell of each kind is enough. There are three kinds: cells that both conventions can
-    # read, cells that need a decimal point, and cells that need a decimal comma.
+    # Return every cell that is not a plain amount, but only one plain cell of each kind: valid in
+    # both conventions, only with a decimal point, or only with a decimal comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # No amount has a comma, so a comma pattern would find only whole numbers.
+            continue  # Without commas, the comma pattern would match only whole numbers.
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
@@ -96,7 +96,7 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
 
 
 def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
-    """Yield likely notes at the end of a sheet: strings alone in their row that are not names."""
+    """Yield likely notes at the end of a sheet: rows with a single string that is not a name."""
     for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
         texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
         if len(texts) == 1 and not body.known.dimension_of(texts[0]):
@@ -145,9 +145,8 @@ def rules_of(
 
     Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
     """
-    # If an amount is valid in only one convention, the whole column uses that convention. Points
-    # and commas are not counted, because a column that contains only `1.234` may use either
-    # convention.
+    # One amount that is valid in only one convention decides for the whole column. Do not just look
+    # for points and commas, because a column of amounts like `1.234` may use either convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(grid, head)
@@ -216,7 +215,7 @@ def _is_letter(mark: str) -> bool:
 
 
 def _ask_for_negative_word(cells: Sequence[object], head: Header, location: str) -> None:
-    """Raise `Ambiguous` if amounts have CR or DR next to them."""
+    """Raise `Ambiguous` if amounts are marked CR or DR."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
@@ -388,8 +387,8 @@ def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
 
 _STATED, _MADE = "stated", "made"
 
-# The words before a date show whether it is the day of the amounts or the day on which the report
-# was created.
+# Words before a date show whether the amounts are from that day, or whether the report was only
+# created on that day.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
     r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
@@ -436,7 +435,7 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
 
 
 def _kind_of_words(words: str) -> str:
-    """Classify the words before a date by the last known word, which is closest to the date."""
+    """Classify the words before a date by the known word that is closest to the date."""
     kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
     return kinds[-1] if kinds else ""
 
@@ -447,7 +446,7 @@ def day_of(source: LedgerSource) -> date | None:
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the ledgers for other days that recon.toml does not allow for this day."""
+    """Return the other days' ledgers that recon.toml does not allow for this day."""
     return [
         source
         for source in ledger.sources
@@ -456,12 +455,12 @@ def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource
 
 
 def used_late(config: Config, day: date) -> frozenset[str]:
-    """Return the names of ledgers for other days that recon.toml allows for a day."""
+    """Return the names of the other days' ledgers that recon.toml allows for this day."""
     return config.late.get(day.isoformat(), frozenset())
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
-    """Build the question whether to use ledgers for other days."""
+    """Build the question that asks whether to use other days' ledgers."""
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(

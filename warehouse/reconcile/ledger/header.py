@@ -39,7 +39,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     """
     if wanted is None:
         # A second-choice title counts only if no column has a first-choice title. Ignore the title
-        # of a column that the settings use for a different field, or for the amounts of one name.
+        # of a column that the settings already use for something else.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         settled_titles = {
@@ -101,7 +101,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One of the amounts in every row, with the names and the day from its column titles."""
+    """One amount per row: its columns, and the names and the day that their titles contain."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
 
 
 def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
-    """Return the columns whose titles are names of the field in `columns_are`."""
+    """Return the columns whose titles are names (for example of venues), as `columns_are` says."""
     shape, titles, words = candidate.shape, candidate.titles, candidate.words
     if shape.label_columns:
         wanted = {fold(title) for title in shape.label_columns}
@@ -185,7 +185,7 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     The result is empty if another column's title names the amount. Raises `Ambiguous` if the dates
     may begin with either the day or the month.
     """
-    # The dates may be in the row above, each of them above the columns for its day.
+    # The dates may be in the row above, where each date is above the first column for its day.
     several = len(_plain_amounts(candidate)) > 1
     above = candidate.dates_above() if several else {}
     dated = {}
@@ -224,7 +224,7 @@ def _plain_amounts(candidate: Candidate) -> list[int]:
 def _columns_of_amounts(
     candidate: Candidate, titles: Mapping[int, tuple[str, DateCell | None]]
 ) -> dict[int, DateCell]:
-    """Return the date in each amount column's title. `titles` are split at the date."""
+    """Map each amount column to its title's date. `titles` contains each title's text and date."""
     dated = {
         index: (stem, written)
         for index, (stem, written) in titles.items()
@@ -248,7 +248,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the layer for the book's day, the last day before it, or else the latest day."""
+    """Return the amount for the book's day, the last day before it, or else the latest day."""
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:
@@ -391,7 +391,7 @@ class Header:
 
     @property
     def is_plain(self) -> bool:
-        """Whether each layer has one column, and no other column changes its meaning."""
+        """Whether each amount has one column, and no other column changes its meaning."""
         is_said = self.sign is not None or self.unit is not None or self.rows
         return not is_said and all(
             len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
@@ -423,7 +423,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A setting for a file name counts only if this row contains its column title.
+    # A column from the settings counts only if this row contains its title.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

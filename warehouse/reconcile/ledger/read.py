@@ -169,7 +169,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Collect questions, so that a person gets the questions about all files at once."""
+    """Collect the questions about all files, so that a person gets them together."""
     try:
         yield
     except Ambiguous as question:
@@ -179,7 +179,7 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
 def _start_reading(
     file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
 ) -> SheetReading:
-    """Find a sheet's level, its conventions, and its unused parts."""
+    """Find a sheet's level of detail, its conventions, and its unused parts."""
     name = file.path.name
     title = f"{name} {grid.sheet}".strip()
     location = f"{name}!{grid.sheet}" if grid.sheet else name

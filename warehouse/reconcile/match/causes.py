@@ -33,7 +33,7 @@ _FEWEST_BEHIND = (
 _FEWEST_DIGITS = (
     3  # minimum number of significant digits, because short numbers may match by chance
 )
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # the powers of ten between common units
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # units differ by 10 to one of these powers
 _TWO = 2
 
 
@@ -57,12 +57,12 @@ class Case:
 
     @property
     def ledger(self) -> Decimal:
-        """The ledger's amount, or zero if the ledger does not have the key."""
+        """The ledger's amount, or zero if the key is not in the ledger."""
         return self.pair.amounts[0]
 
     @property
     def snapshot(self) -> Decimal:
-        """The snapshot's amount, or zero if the snapshot does not have the key."""
+        """The snapshot's amount, or zero if the key is not in the snapshot."""
         return self.pair.amounts[1]
 
     @property
@@ -185,8 +185,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # The remaining differences may be real errors. In a file for the right day, only a few
-        # differing amounts are from the previous book.
+        # Require two thirds, because the other differences may be real errors. A few amounts from
+        # the previous book are normal even in a file for the right day.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances for {day_before(source)}, not for {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
@@ -196,7 +196,7 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
 
 
 def _cause_of_one(case: Case) -> str:
-    """Return the first cause that a single break suggests, or an empty string."""
+    """Return the first cause that explains the break on its own, or an empty string."""
     if case.is_day_behind:
         return "A day behind: the ledger has the amount from the previous day's book"
     if case.pair.result is not Result.DIFFERS:

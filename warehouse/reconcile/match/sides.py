@@ -30,8 +30,8 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# A reference contains no account names, and venue names only for its own day. So search the books
-# for all other names.
+# A `Reference` contains no account names, and only its own day's venue names. So search the books
+# for the others.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
@@ -65,7 +65,7 @@ class Scope:
         )
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return an SQL condition for rows that one of these files covers. None means any file."""
+        """Return an SQL condition for rows that any of these files covers. None means all files."""
         if files is None and self.is_whole:
             return "true"
         chosen = (
@@ -117,7 +117,7 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Resolve a name in this book, or in an earlier book that had the name."""
+    """Resolve a name in this book, or else in an earlier book that contains it."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
@@ -200,14 +200,14 @@ def _rows_outside(
 
 
 def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> None:
-    """Create `book_side`: the rows of `covered_rows`, each at the level of its ledger."""
+    """Create `book_side`: `covered_rows`, added up to each ledger's level of detail."""
     rows = book_at_levels("select * from covered_rows", ledger, scope)
     kind = "view" if ledger.levels == [ledger.fields] else "table"
     connection.execute(f"create temp {kind} book_side as {rows}")
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
-    """Return an SQL query for a book's rows, each at the level of the file that contains its key.
+    """Return an SQL query that adds up book rows to the level of detail of the file with their key.
 
     A row that is not in any file stays at the finest level.
     """
@@ -232,7 +232,7 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
 
 
 def _has_key(ledger: Ledger, level: Sequence[str], scope: Scope) -> str:
-    """Return an SQL condition for book rows whose key is in a file that covers them at a level."""
+    """Return an SQL condition for book rows whose key is in a file with this level of detail."""
     fields = ledger.fields
     files = {n for n, source in enumerate(ledger.sources) if (source.fields or fields) == level}
     same = " and ".join(
@@ -245,7 +245,7 @@ def _has_key(ledger: Ledger, level: Sequence[str], scope: Scope) -> str:
 
 
 def level_notices(ledger: Ledger) -> list[Notice]:
-    """Return a notice if the files have different levels."""
+    """Return a notice if the files have different levels of detail."""
     if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
     message = "the files have different levels, and each is compared at its own level. Coarser "
@@ -389,7 +389,7 @@ def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
 
 
 def _id_of(written: str, match: Resolution | None) -> str:
-    """Return the ID for a name, or the name with a mark if the book does not have it."""
+    """Return the ID for a name. If the book does not contain the name, mark it as unmapped."""
     if match is None:
         return written
     return match.id if match.id is not None else UNMAPPED + fold(written)
@@ -443,8 +443,9 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 
     `outside` is the SQL condition for rows that are not compared.
     """
-    # Few keys have several rows. Counting the hashes of a million keys takes a third as long as
-    # grouping the keys (measured). If two keys share a hash, both are grouped, which is harmless.
+    # Only a few keys have several rows. To find them, count the keys' hashes, which takes a third
+    # as long as grouping a million keys (measured). If two keys share a hash, both are grouped,
+    # which is harmless.
     keys = columns((*fields, "is_unmapped"))
     rows = f"(select * from ledger_named where ({outside}) is not true)"
     connection.execute(

@@ -51,7 +51,7 @@ class EditConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStates:
-    """The three states needed to merge a workbook that is read back.
+    """The three states needed to merge people's edits from a workbook.
 
     `shown` is the state in the workbook. `base` is the same state, and `current` is the present
     state, but both lack the engine's entries about the day of the run.
@@ -206,8 +206,9 @@ def _merge_field(
                 return None
             return EditConflict(line, invalid_status=value)
         value = chosen
-    # The workbook may show a status that the engine reset to Open. If a person restores the
-    # earlier text, this is a new entry. Otherwise, text that is already current is not new.
+    # The cell is unchanged if it contains the shown text, or if the same edit was made before. But
+    # if the engine had reset the status to Open (then `base` differs from `shown`), restoring the
+    # earlier status is a new entry.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:
@@ -288,7 +289,7 @@ def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
 
 
 def history(record: Record, day: date) -> History:
-    """Return the result before a run, and people's decisions.
+    """Return the inputs of a day's run: the previous result and people's decisions.
 
     A run for the latest day may reopen any break. A run for an earlier day only repeats its earlier
     entries.
@@ -305,7 +306,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries about a run's day. They replace earlier entries about that day."""
+    """Store the engine's entries about a run's day. They replace its earlier ones for that day."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [

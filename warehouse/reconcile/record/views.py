@@ -122,7 +122,7 @@ def ops_rows(record: Record) -> Rows:
 
 
 def _with_dates(row: Row) -> Row:
-    """Return a copy of a row in which date and time strings are parsed."""
+    """Return a copy of a row with its date and time strings parsed."""
     dates = {name: date.fromisoformat(row[name]) for name in _DATES if name in row}
     return row | dates | {name: datetime.fromisoformat(row[name]) for name in _TIMES if name in row}
 

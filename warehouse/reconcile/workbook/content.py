@@ -21,8 +21,8 @@ POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
 
-# Increase this number if a title or text in workbooks or packs changes. An older workbook is
-# compared by its own version's titles, and an older pack's pages are not rendered.
+# Increase this number if a title or text in workbooks or packs changes. Older workbooks are
+# compared using the titles of their own version, and the pages of older packs are not rendered.
 WORDING = 5
 HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
 
@@ -45,7 +45,7 @@ class OverTime:
 
 
 def left_out(counts: Mapping[str, int], listed: int) -> tuple[Result, ...]:
-    """Return the results to leave out so that the workbook lists at most `listed` positions."""
+    """Return the results whose positions to leave out, to list at most `listed` positions."""
     keys, results = sum(counts.values()), []
     for result in (Result.MATCHED, Result.PRECISION):
         if keys > listed:

@@ -43,7 +43,7 @@ _FORMULA = re.compile(
 )
 
 # Spreadsheet programs do not preserve spaces, or characters that XML cannot contain (written as
-# _xHHHH_). Python and Arrow interpret both patterns in the same way.
+# _xHHHH_). Python and Arrow must interpret both patterns below in the same way.
 _ESCAPED = re.compile("(?:_x005[Ff])+_")
 _UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
 
@@ -67,7 +67,7 @@ class Cell(str):
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove the characters that `Cell` removes from a column of strings."""
+    """Reduce a column of strings to the characters that programs preserve, as `Cell` does."""
     for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             column = pc.replace_substring_regex(column, pattern, text)
@@ -117,7 +117,8 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
     return None
 
 
-# The attributes that a workbook shows. The digest includes their names as well as their values.
+# The attributes of `run` and `content` that a workbook shows. The digest in `identity` includes
+# their names as well as their values.
 _OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
 _OF_CONTENT = "aliases rolled signatures void names listed over_time"
 
@@ -191,7 +192,7 @@ def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
 
 
 def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
-    """Yield the name and the sheet for each sheet of the table of all positions.
+    """Yield each sheet that contains the table of all positions, with the sheet's name.
 
     Raises `CalamineError` if a sheet cannot be read.
     """

@@ -194,7 +194,8 @@ A signature is valid for this result only. It is void as soon as an amount chang
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
     breaks, fields = content.run.breaks, content.run.fields
-    # Every workbook has the same columns. Name columns that this level does not use are hidden.
+    # Every workbook has the same columns. If this level does not use a name, such as the venue, the
+    # columns for that name are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
@@ -299,7 +300,7 @@ def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_lists(draft: Draft, content: WorkbookContent) -> None:
-    """Write the hidden sheet that holds the drop-down choices and identifies the run."""
+    """Write the hidden sheet with the drop-down choices and the ID of the run."""
     worksheet = draft.book.add_worksheet(LISTS)
     rows = [
         ("run_id", content.run.run_id, ""),
@@ -379,7 +380,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
-    """Write the files that are known exports, and all names that differ between ledger and book."""
+    """List the files in known export formats, and the names that differ between ledger and book."""
     rows: list[Sequence[object]] = [
         ("file", source.place_name, source.profile, "its columns", source.used, "")
         for source in content.run.sources

@@ -198,7 +198,7 @@ def _across(sheet: SheetWriter, words: str, shape: Any) -> None:
 
 
 def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write the files with their levels, the forgiven amounts, and all unused files."""
+    """Write the files with their levels, the differences within tolerance, and the unused files."""
     sheet.heads(("File", "Level", "", "Rows", "", ""))
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)

@@ -315,7 +315,7 @@ class _ComparedColumns:
         ]
 
     def without_numbers(self, row: Row) -> Row:
-        """Return a copy of a row in which number cells are blank."""
+        """Return a copy of a row with blank number cells."""
         return tuple(
             "" if column in self.digits and _NUMBER.fullmatch(cell) else cell
             for column, cell in enumerate(row)
@@ -536,7 +536,7 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
-    """Return a copy's rows. Show formulas that the run did not write instead of their results."""
+    """Return a copy's rows. Formulas that the run did not write appear as text, not as results."""
     # People sort rows, so accept a formula in any cell, and ignore the cell names in the formula.
     # Use the result that was stored by the program that saved the copy. If there is none, use our
     # own result, but only if the formula is still in the same cell.
@@ -557,7 +557,7 @@ def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
 
 
 def _without_people(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return a copy of a sheet's rows in which the cells that people fill in are blank."""
+    """Return a copy of a sheet's rows, with the cells that people fill in left blank."""
     blanked = [list(row) for row in rows]
     header = find_header(blanked, BREAK_MARKS)
     titles = header.titles if header else []
@@ -698,7 +698,7 @@ def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedA
 
 
 def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
-    """Return the number cells for both amounts, and whether they equal the exact amounts."""
+    """Return the number cells for both amounts, and the label that says how exact they are."""
     cells = [[number(text or "") for text in side] for side in sides]
     digits = [max(kind for _, kind in pair) for pair in zip(*cells, strict=True)]
     numbers = [

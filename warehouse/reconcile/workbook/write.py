@@ -70,9 +70,7 @@ _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "bre
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
 _CELL_BYTES = 130
-_PAPER_ROWS = (
-    40  # maximum number of positions to print, because breaks are printed on their own sheet
-)
+_PAPER_ROWS = 40  # print no more positions than this, because breaks have their own printed sheet
 _FIRST_POSITIONS = 4  # number of the first position sheet
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
