@@ -25,7 +25,7 @@ def exact(text: str) -> Decimal:
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
     """Add up values exactly."""
-    # sum() would round to the 28 digits of the thread's context.
+    # sum() would round to 28 digits, the precision of the thread's decimal context.
     total = Decimal(0)
     for value in values:
         total = EXACT.add(total, value)

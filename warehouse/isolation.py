@@ -87,7 +87,7 @@ def _limit_process(limits: ChildLimits) -> None:
 
 
 def _at_most(limit: int, value: int) -> int:
-    """Return `value`, or the system's maximum if `value` is larger and could not be set."""
+    """Return `value`, or the highest value that the system allows if that is lower."""
     _, allowed = resource.getrlimit(limit)
     return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
 

@@ -128,7 +128,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # only files with a native window have this view and the unions
+            control_totals(),  # this view and the unions are only in some files (see `lake_nights`)
             union_all(["years"] * 3),
         ]
     )

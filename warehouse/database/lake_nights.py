@@ -86,7 +86,7 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the name of the table or view for the rows stored in a windowed database."""
+    """Return the qualified name under which a windowed database stores a table's newest rows."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
@@ -101,7 +101,7 @@ def divide(connection: DuckDBPyConnection) -> None:
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
     )
-    # Each publish stores one row per night here, not one path per file.
+    # This view builds the file paths, so that a publish stores one row per night, not one per file.
     connection.execute(
         f"create view internal.{_FILES} as select snapshot_date, table_name, concat(lake, '/', "
         "table_name, '/snapshot_date=', snapshot_date, '/', snapshot_id, '.parquet') as file "
@@ -159,8 +159,8 @@ def move_window(
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
     """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
-    # Rebuild only the lists for years in which a file changed, and build no paths for other years,
-    # because a publish must not slow down as the history grows.
+    # Only for years with a changed file, build the paths and rebuild the lists, so that a publish
+    # does not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
     shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())
     wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}

@@ -77,7 +77,7 @@ def _insert(view: SqlFile, source: str) -> str:
 
 
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:
-    """Yield the unchanged dates whose previous book changed."""
+    """Yield the dates whose previous book changed, but whose own book did not."""
     ordered, others = sorted(days), set(changed)
     after = {next((day for day in ordered if day > other), None) for other in others}
     yield from sorted(day for day in after if day is not None and day not in others)

@@ -14,15 +14,15 @@ from warehouse.contract.model import Kind, quote_identifier
 from warehouse.sql.catalog import MATERIALIZED, views
 from warehouse.sql.header import SqlFile
 
-# The compression method for columns with many rows. If it is set, DuckDB does not try other
-# methods, which would double the time.
+# The compression method for columns with many rows. If it is not set, DuckDB tries several methods,
+# which doubles the time.
 _COMPRESSIONS = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# A marker that is stored instead of a total that equals the total to its left. This saves two
-# thirds of the bytes (measured).
+# A marker that is stored if a total equals the total in the previous column. This saves two thirds
+# of the bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
@@ -45,7 +45,7 @@ def materialized_as(name: str) -> str:
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return a view's amount columns. Each of them has a second column with the exact text."""
+    """Return a view's amount columns. A second column for each contains the exact text."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 

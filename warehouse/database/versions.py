@@ -79,7 +79,7 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
                 copied := _copy_range(source.fileno(), target.fileno(), remaining)
             ):
                 remaining -= copied
-        if remaining:  # The kernel cannot copy the file, at least not between these file systems.
+        if remaining:  # The kernel could not copy the whole file, so copy it in Python.
             shutil.copyfile(layout.database, file)
     return digests
 
@@ -221,7 +221,7 @@ def older(layout: Layout) -> list[Path]:
 
 
 def newest_whole(layout: Layout) -> Path | None:
-    """Return the newest undamaged database, starting with the published one."""
+    """Return the published database or, if it is damaged, the newest undamaged version."""
     # This hashes all blocks, so use it only for a build from scratch.
     versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for folder in (layout.database.resolve().parent, *versions):

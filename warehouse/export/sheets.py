@@ -69,7 +69,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # width of the decimal point and of the decimal places in the number format
+_DECIMALS = 11  # width of the decimal point and the decimal places in the number format
 _DIGITS = SheetColumn(
     "digits",
     "Digits",

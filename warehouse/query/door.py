@@ -342,7 +342,7 @@ class ReadOnlyBook:
         for row in self._descriptions:
             if row["table_name"] in words and row["comment"]:
                 comments[row["column_name"]].add(row["comment"])
-        # Omit a column that has different meanings in two of the tables.
+        # Omit columns whose meaning differs between the tables.
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
 
 

@@ -29,7 +29,7 @@ PITCH = 19.0
 FULL_CHANGE = 100.0
 LARGEST_DRAWN = Decimal("1e300")
 AGES = {"0-1 days": "second", "2-4 days": "main", "5-29 days": "warn", "30+ days": "bad"}
-# SVG positions text by its baseline. Text looks centred if the baseline is this far below the
+# SVG positions text by its baseline. To look centred, text needs its baseline this far below the
 # middle.
 _BASELINE = 0.35 * FONT_SIZE
 _BAR = 11.0

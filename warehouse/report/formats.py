@@ -77,7 +77,7 @@ def light(value: str) -> Markup:
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """Format an exact amount in groups of three digits. If it is copied, the gaps disappear."""
+    """Format an exact amount in groups of three digits. The gaps are not copied with the amount."""
     if value is None:
         return MISSING
     match = _AMOUNT.fullmatch(str(value))
@@ -93,7 +93,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 
 def amount(value: object, *, signed: bool = False) -> Markup:
-    """Format a rounded amount, aligned at its decimal point, that expands to the exact amount."""
+    """Format a rounded amount, aligned at its decimal point. It expands to the exact amount."""
     exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
         return exact
@@ -157,13 +157,13 @@ def _round(value: Decimal) -> str:
     if not _SMALLEST <= size < _LARGEST:
         return f"{value:.2e}".replace("e+", "e")
     places = 2 if size >= 1 else 4
-    # Show fewer decimal places if the amount is still exact.
+    # Show fewer decimal places if the amount stays exact.
     exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
     return f"{value:.{min(places, -int(exponent))}f}"
 
 
 def _group(text: str, first: int = 0) -> Markup:
-    """Split digits into groups of three. The first has `first` digits, or the remainder."""
+    """Split digits into groups of three. The first group has `first` digits, or the remainder."""
     # Each group is an element with a margin. A space or comma would be copied with the number.
     first = first or len(text) % 3 or 3
     groups = [text[start : start + 3] for start in range(first, len(text), 3)]

@@ -61,7 +61,7 @@ _SET_ASIDE = (
     "create view internal.set_aside as select source, snapshot_date, portfolio_id "
     "from ops.shared_portfolios where source <> counted_for"
 )
-# All other macros query one organisation's nights, so only that organisation's warehouse has them.
+# All other macros query a single organisation's nights, so they are not in the firm's book.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
     "select coalesce(book_date, error('no book on or before ' "
@@ -219,7 +219,7 @@ def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
 
 
 def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return the SQL to append to a query to add recomputed rows for the `shared` sources.
+    """Return SQL that, appended to a query, adds recomputed rows for the `shared` sources.
 
     The stored rows of these sources include portfolios that count for other sources.
     """
@@ -243,7 +243,7 @@ def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) 
 
 
 def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
-    """Yield the statements that create a view of the previous book of each source."""
+    """Yield the statements that create a view of each source's previous book."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "

@@ -16,9 +16,9 @@ from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
 from warehouse.query.connect import records
 
-# A portfolio counts for the source whose last known book lists it, even if that source cannot be
-# read now. In that case the portfolio is missing together with its source, and no sum counts it
-# twice.
+# If several sources list a portfolio, it counts for its owner in firm.toml, or else for the first
+# source by name. A source that cannot be read now is represented by its last known book, so that
+# the portfolio does not move to another source and no sum counts it twice.
 _SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (
@@ -137,13 +137,13 @@ def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str
 
 
 def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources that have a portfolio counted for a different source, on any date."""
+    """Return the sources with a portfolio that counted for a different source on any date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return sources with a portfolio counted for a different source in the last two books."""
+    """Return sources with a portfolio that counted for a different one in the last two books."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

@@ -111,7 +111,7 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line exceeds the maximum field length, to within one block.
+    """Return whether a line exceeds the maximum field length. The result is exact to one block.
 
     This is checked before splitting into cells, because a 300 MB line once gave a list of 150
     million cells.
@@ -135,7 +135,8 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
     """
     size = len(text) if text.isascii() else len(text.encode())
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    # Arrow drops a byte order mark at the start of any block of lines.
+    # Arrow drops a byte order mark at the start of a block, so leave such strings to the csv
+    # module.
     if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
         return None
     if "\r" in text and text.count("\r") != text.count("\r\n"):

@@ -45,7 +45,7 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 class FileKind(Enum):
-    """A file format, recognized by its first bytes. A rejected format's value is the reason."""
+    """A file format, recognized by its first bytes. If it is rejected, its value is the reason."""
 
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
     SPREADSHEET_ML = "an Excel 2003 XML spreadsheet"
@@ -98,7 +98,7 @@ def kind_of(content: bytes) -> FileKind:
 
 
 class Named(Protocol):
-    """A file that has a name to use in messages."""
+    """A file with a name for messages."""
 
     @property
     def name(self) -> str:

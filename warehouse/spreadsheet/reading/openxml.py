@@ -121,7 +121,7 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """Evaluator of a formula with numbers, cells, `SUM`, and the operators +, -, * and /."""
+    """An evaluator for formulas with numbers, cells, `SUM`, and the operators +, -, * and /."""
 
     def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet
@@ -235,7 +235,7 @@ def letters_of(column: int) -> str:
 
 
 def name_of(location: Location) -> str:
-    """Return the name of a cell, for example `D12`."""
+    """Return a cell's name, for example `D12`."""
     return f"{letters_of(location[1])}{location[0] + 1}"
 
 
@@ -282,8 +282,7 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     paths = sheet_paths(names)
     if not paths:
         return {}
-    # With this setting, programs add up rounded numbers, so a total may differ from the stored
-    # values.
+    # With this setting, programs add up rounded numbers, so even a correct total may look stale.
     is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
     scaled = _scaled_styles(names)
     by_sheet = {}

@@ -1,1 +1,1 @@
-"""Writers for workbooks in which text never becomes a formula."""
+"""Workbook writers that never let text become a formula."""

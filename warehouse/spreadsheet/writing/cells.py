@@ -17,12 +17,12 @@ LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
-PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping, and keeps its spaces
+PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # strings that need no escaping
 _PLAIN = re.compile(PLAIN)
 # Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If part
 # of a string already looks like an escape, spreadsheets would decode it, so its first underscore is
-# escaped too. The final underscore may also come from a character that is escaped itself, because
-# every escape begins with an underscore.
+# escaped too. A string like `_x0041` followed by such a character counts too, because the
+# character's own escape adds the final underscore.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
 _LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
 _NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
@@ -33,7 +33,7 @@ _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]
 _DECIMALS, _WHOLE_DIGITS = (
     18,
     15,
-)  # number of decimal places and of whole digits per amount in the difference formula
+)  # the decimal places and the integer digits that the difference formula supports
 
 
 class Digits(IntEnum):

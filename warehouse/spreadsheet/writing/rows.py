@@ -35,7 +35,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _ROW_NUMBER = "number of the row"
-BATCH = 1024  # rows per batch, which is about a megabyte of XML
+BATCH = 1024  # rows per batch (about a megabyte of XML)
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _FUNCTION_NUMBERS = itertools.count(1)
 LINE, HIGHEST = 15, 405  # heights of one line and of the tallest row, in points
@@ -44,7 +44,7 @@ RowsXml = bytes | memoryview  # one or more rows
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """One sheet's style numbers by column letter, read from its model rows.
+    """One sheet's style numbers by column letter, read from sample rows that XlsxWriter wrote.
 
     `hostile` is for texts that would become formulas if a person typed them. `amounts` has one
     entry for each number of decimals, starting with two.
