@@ -56,7 +56,7 @@ def sources_of(firm: Firm, shard: int | None) -> tuple[Source, ...]:
 
 
 def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
-    """Find organisations whose home cannot be used or has lost nights, with the reason."""
+    """Find organisations whose home is unusable or has lost nights, and return the reasons."""
     known: KnownSources | None = KnownSources({}, {})
     if layout.database.exists():
         try:
@@ -89,7 +89,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
 
 
 def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
-    """Return a reason to suspect that an empty home has lost its nights, or an empty string."""
+    """Return why an empty home may have lost its nights, or an empty string."""
     if known is None:
         return "the firm's book, which would show earlier nights, cannot be read"
     if left := known.left_since(source.name, names):

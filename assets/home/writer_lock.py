@@ -55,8 +55,8 @@ class RunLock:
     """A run's writer lock, held from the first step that writes to the end of the run."""
 
     # The lock is held between the steps too, so that no other command can block a half-finished
-    # night. If steps run in separate processes (no shipped configuration does this), each step
-    # acquires and releases the lock.
+    # night. If steps run in separate processes, which is not the case in our configurations, each
+    # step acquires and releases the lock.
     _living: ClassVar[set["RunLock"]] = set()
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class RunLock:
 
     @classmethod
     def release_all(cls) -> None:
-        """Release the locks of interrupted runs that Dagster has not ended yet."""
+        """Release the locks of runs that were interrupted but not yet ended by Dagster."""
         for living in list(cls._living):
             living.release()
 
@@ -156,7 +156,7 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home exists if the command needs it, and has the right owner if it writes.
+    """Check that the home meets the command's needs: that it exists, and has the right owner.
 
     Raises the errors of `require_home` and `require_owner`.
     """

@@ -77,7 +77,7 @@ def _run_with_record(
             records.record_stored_events(layout, instance)
         name = stack.enter_context(alive(layout))
         deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-        # Store the alerts now, because these runs are closed and no later run would find them.
+        # Store the alerts now. The dead runs are closed, so no later run would find them.
         store_events(nightbook, deaths)
         # If recording fails during the run, the job is rerun without a record.
         try:
