@@ -38,7 +38,8 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# A name without our prefix counts as a misspelled setting above this similarity (difflib ratio).
+# A name without our prefix counts as a misspelled setting if it is at least this similar to one
+# (difflib ratio).
 MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod if a service's name begins with "nightbook-".
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
@@ -91,7 +92,7 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return our variables from the process, and from `directory/.env` if not set by the process.
+    """Return our variables from the process, or from `directory/.env` if the process lacks them.
 
     An empty process variable counts as unset. Raises `InvalidSettings` if `.env` is unreadable.
     """
@@ -120,7 +121,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error for each unknown name, because ignoring the name would hide a typo."""
+    """Yield an error for each unknown name, because it may be a typo."""
     for name in sorted(variables.keys() - set(NAMES)):
         if _is_foreign(name):
             continue
@@ -129,7 +130,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
-    """Read the settings from variables. With `api`, the API settings are required.
+    """Read the settings from variables. If `api` is set, the API settings are required.
 
     An empty variable counts as unset. Raises `InvalidSettings` with all errors at once.
     """
@@ -219,7 +220,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
     if sign := misleading_sign(home_path(home)):
         complaints.append(
             f"{name} cannot be used if NIGHTBOOK_HOME contains {sign}, which has a special meaning "
-            "for DuckDB in the paths of older nights. Choose a plainer path, or set it to all."
+            "for DuckDB in the paths of older nights. Choose a plainer path, or use the value all."
         )
     return int(_number(variables, complaints, name, 100_000))
 

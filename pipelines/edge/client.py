@@ -42,7 +42,7 @@ _HEADERS = {
     "user-agent": "nightbook",
 }
 # While a call waits for its next attempt, another call may start. This is the maximum number of
-# such extra calls, and it is enough to find out whether one venue or the whole service is failing.
+# extra calls. It is large enough to find out whether one venue or the whole service is failing.
 MAX_REPLACEMENTS = BREAKER_THRESHOLD
 _Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
@@ -175,7 +175,7 @@ class EdgeClient:
                     call := next(remaining, None)
                 ) is not None:
                     started += (
-                        1  # Count the call before `submit`, because Ctrl-C can arrive at any time.
+                        1  # Count the call before `submit`, so that Ctrl-C still closes the client.
                     )
                     pool.submit(run, call)
                 if not started:
@@ -189,7 +189,8 @@ class EdgeClient:
                 yield call, result
         finally:
             if started:
-                # Without this, the pool would wait up to half a minute if the service hangs.
+                # Interrupt the running requests. Otherwise, the pool would wait up to half a minute
+                # if the service hangs.
                 self.close()
             pool.shutdown(wait=True, cancel_futures=True)
             _close_bodies(finished)

@@ -173,8 +173,8 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # Read only the manifests of the newest nights, back to the latest night that is not suspect.
-    # The limits depend on all nights, but only on their moves, which are cached.
+    # Read only the manifests of the two newest nights and of the latest night that is not suspect.
+    # The other nights are only needed for the limits, and their cached moves are enough for that.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -201,18 +201,18 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return a night's moves compared with the most similar earlier book."""
+    """Return how far each measure has moved since the most similar earlier book."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return the slices that have moved since each book in `compared`, by snapshot ID."""
+    """Return the parts of the book that moved since each book in `compared`, by snapshot ID."""
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        # If the file is missing, the book was pruned after this night was first judged.
+        # The file is missing if the book was pruned after this night was first judged.
         if before is not None:
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base

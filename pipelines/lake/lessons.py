@@ -67,7 +67,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Return the largest share of a book that lessons accept as harmless, by reason key."""
+    """Return, by reason key, the largest share of a book that lessons accept as harmless."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
@@ -92,8 +92,8 @@ def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tupl
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
     """Accept held nights if lessons taught in the meantime now cover all of their reasons."""
-    # If the data changes on Saturday, a person then needs to decide only once on Monday, not once
-    # for each night.
+    # If the data changes on Saturday, a person can then decide once on Monday instead of once for
+    # each night.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:

@@ -37,8 +37,8 @@ _DAY = len("YYYY-MM-DD")
 _TICK = 2_000_000_000
 
 
-# Exclude these objects from garbage collection, because they have no reference cycles. With years
-# of nights, the collection took as long as reading the objects.
+# Exclude briefs from garbage collection, because they have no reference cycles. With years of
+# nights, collecting them took as long as reading them.
 class Brief(msgspec.Struct, frozen=True, gc=False):
     """A night's cached data: contract, drops, `ops.snapshots` row, and versions of both manifests.
 
@@ -93,8 +93,8 @@ class Briefs:
             if brief is None or brief.files != files:
                 brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
                 self._is_changed = True
-            # Check the files once per command. If the night is not sealed yet, check every time,
-            # because it may be sealed later.
+            # Check a night's files only once per command. If the night is not sealed yet, check
+            # them every time, because it may be sealed in the meantime.
             if brief.contract is not None:
                 self._seen.add(name)
         return brief

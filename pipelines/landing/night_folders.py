@@ -40,7 +40,7 @@ def nights(layout: Layout) -> Iterator[Path]:
 
 
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Yield each snapshot ID with its date folder's name. Both are strings, to save time."""
+    """Yield each snapshot ID and the name of its date folder, as strings because that is faster."""
     landing = layout.landing
     for name in map(date.isoformat, dates(layout)):
         for snapshot_id in ids_in(f"{landing}/{name}"):
@@ -69,7 +69,7 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
 
 
 def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
-    """Return a landed snapshot's folder, or None if this quick search does not find it."""
+    """Find a landed snapshot's folder with a quick search. Return None if it is not found."""
     # The business date is the start date in some time zone, so it is at most one day away from the
     # date in the ID. This avoids listing years of folders.
     if (started := _time_of(snapshot_id, ID)) is not None:

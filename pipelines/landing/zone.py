@@ -112,9 +112,7 @@ class PendingSnapshot:
     def abandon(self) -> None:
         """Discard the night, which leaves a gap. Does nothing if `finish` has already run."""
         shutil.rmtree(self._aside, ignore_errors=True)
-        with contextlib.suppress(
-            OSError
-        ):  # The folder is not empty if the date has other snapshots.
+        with contextlib.suppress(OSError):  # The date folder stays if it contains other snapshots.
             self._aside.parent.rmdir()
 
 
@@ -180,7 +178,7 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Convert read errors to `DamagedFile`, except for missing permission."""
+    """Convert read errors to `DamagedFile`, except permission errors."""
     try:
         yield
     except PermissionError:

@@ -35,7 +35,7 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-# The label for an object that a newer version wrote, and the advice for shelved objects.
+# The label for objects written by a newer version, and the advice for objects on the shelf.
 NEWER = "written by a newer version of nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
 REMEDY = "restore this object under the same key, from an older version in the store or a backup"
@@ -173,7 +173,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file that contains its checksum is unchanged, including white space."""
+    """Return whether a file with a checksum inside is unchanged, down to its white space."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
@@ -222,7 +222,7 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
     """
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
-    # Use the manifest's list of tables, because an older contract had different tables.
+    # Use the list of tables in the manifest, because older contracts had different tables.
     for role, name, digest in night_manifest.entries(sealed):
         places = night_manifest.places(layout, role, name, day, snapshot_id)
         stored = [place for place in places if place.exists()] or [places[0]]
@@ -328,7 +328,7 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Yield the first earlier generation that is missing or does not match its successor."""
+    """Find the latest earlier generation that is missing or does not match its successor."""
     while night.previous is not None:
         key = manifest_key(night.snapshot_id, night.generation - 1)
         if store.head(key) is None:

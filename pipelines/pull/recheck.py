@@ -24,7 +24,7 @@ from pipelines.pull.recorder import CONFIRM_AFTER, PlannedRequest, Recorder
 
 
 class Recheck:
-    """A comparison between the end and the beginning of a pull.
+    """A comparison of the lists at the end and at the beginning of a pull.
 
     `instruments` reads some venues' instruments. `known` maps the previous book's portfolios to
     whether each had money. `since` returns the seconds since the first lists were read, and `left`

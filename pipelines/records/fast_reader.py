@@ -41,8 +41,8 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     # Arrow rejects unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
     # Arrow wrongly accepts null in lists. So if the schema has lists and the bytes contain "null",
-    # check the records with msgspec too. The search is cheap, and a record that contains "null"
-    # only in a name passes the check.
+    # check the records with msgspec too. The search is cheap. If "null" only occurs in a name, the
+    # check finds nothing wrong.
     if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, tolerant=False))
@@ -75,7 +75,7 @@ def _has_lists(shape: RecordShape) -> bool:
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
-    """Return whether each record starts with a brace. `body` contains one record per line."""
+    """Return whether each record starts with a brace. `body` has one record per line."""
     sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
     return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
 
@@ -146,8 +146,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
     If there is a column `parent`, it contains ascending parent numbers, and each record is compared
     only with records that have the same parent.
     """
-    # Most parents have few positions and accounts, so compare each column with a shifted copy of
-    # itself. A group-by over all records is slower, so use it only if a parent has many records.
+    # Most parents have few records, so compare each column with a shifted copy of itself. A
+    # group-by over all records is slower, and only needed if a parent has many records.
     if _max_records_per_parent(columns.get("parent")) <= FEW:
         parents, *others = columns.values()
         twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)
@@ -223,7 +223,7 @@ _PLAIN, _VENUE = msgspec.json.Decoder(_PlainVenue), msgspec.json.Decoder(_Embedd
 
 
 def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
-    """Return the IDs of the instruments that a venue embeds, or None if it does not list them."""
+    """Return the IDs of a venue's embedded instruments, or None if the venue has no such list."""
     # Nearly every venue is parsed once. Only a venue with a broken instrument is parsed twice.
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         plain = _PLAIN.decode(venue).instruments
@@ -282,8 +282,8 @@ def _settle(
         for element_ in copies
     )
     first, repeats = texts[0], texts[1:]
-    # Equal content counts as one record, regardless of the order of keys and lists. Compare the
-    # documented parts, which is slower, only if the content differs.
+    # Equal content counts as one record, regardless of the order of keys and lists. If the content
+    # differs, compare the documented parts, which is slower.
     differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:

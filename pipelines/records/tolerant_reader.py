@@ -36,7 +36,8 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# The table and column of each amount or timestamp, as listed in ops.inexact, by the field's source.
+# Maps the source of each amount or timestamp field to its table and column, as listed in
+# ops.inexact.
 Columns = dict[str, tuple[str, str]]
 # A row for an undocumented amount: bucket, state and amount.
 Row = dict[str, str]
@@ -109,12 +110,12 @@ def _may_have_money(value: list[Any]) -> bool:
 
 
 def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or may be meant as one."""
+    """Return whether a string is an amount or looks like one."""
     return amounts.parse(text) is not None or _may_be_amount(text)
 
 
 def _quote_if_ambiguous(name: str) -> str:
-    """Return a name as part of a state. Quote it if it is empty or contains a dot or a quote."""
+    """Return a name for use in a state. Quote it if it is empty or contains a dot or a quote."""
     return text_of(name) if not name or "." in name or '"' in name else name
 
 
@@ -161,7 +162,7 @@ class JsonPath:
 
 @dataclass(frozen=True, slots=True)
 class TolerantReader:
-    """Reads the records of one response, and adds issues to `notes`."""
+    """A reader for the records of one response, which adds issues to `notes`."""
 
     request_no: int
     notes: Notes
@@ -186,7 +187,7 @@ class TolerantReader:
     def record(
         self, value: Any, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
-        """Return the usable parts of a record. Raises `UnusableRecord` if it cannot have a row."""
+        """Return a record's usable parts. Raises `UnusableRecord` if they do not make a row."""
         if not isinstance(value, Members):
             raise self._broken(place, defects.NOT_AN_OBJECT, value, money=money)
         if value.repeated:

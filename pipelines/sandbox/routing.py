@@ -44,7 +44,7 @@ class Query:
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """Find the operation for a raw path, and the encoded ID in it. Raises RefusalError."""
+    """Find the operation for a raw path, and the encoded ID in the path. Raises RefusalError."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -146,7 +146,7 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the requested records. For a single portfolio or venue, the list has one record.
+    """Return the requested records. For a single portfolio or venue, this is a list of one record.
 
     Raises RefusalError if access is denied or the ID in the path is unknown.
     """
@@ -229,7 +229,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     accessible = {record["id"] for record in records}
     unknown = [wanted for wanted in ids if wanted not in accessible]
     if unknown and is_portfolio and len(ids) == 1:
-        return []  # rule 2 of section 4.1 requires this
+        return []  # required for a single unknown ID (section 4.1, rule 2)
     if unknown and choices.unknown_ids == "refuse":
         message = f"The list 'id' contains {shorten(unknown[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))

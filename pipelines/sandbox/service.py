@@ -36,7 +36,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Everything that a response depends on, except the request."""
+    """All data that a response depends on, except the request."""
 
     world: Calendar
     keys: Mapping[str, Caller]

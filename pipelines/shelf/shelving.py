@@ -231,7 +231,8 @@ class Shelver:
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> str | None:
         """Return the lake manifest if this home has rebuilt it since home and shelf last agreed."""
-        # If another machine has shelved a new lake since then, the next fetch will load it.
+        # If another machine has shelved a new lake since then, keep that one. The next fetch will
+        # load it.
         is_ours = known is None or known.generation == previous.generation
         path = self.layout.manifest(local.snapshot_id)
         if PRUNED in (local.state, previous.state) or not is_ours or not path.is_file():

@@ -35,7 +35,7 @@ _MAX_DECODED_MEMBER = 1 << 20  # maximum bytes per decoded member, which is any 
 _CHUNK = 1 << 20
 _MIN_WALKED = 1 << 24  # Bodies larger than this are walked step by step.
 _RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
-_MIN_SLICED = 4096  # slice records by position if they are larger than this on average
+_MIN_SLICED = 4096  # if the average record is larger, slice the records instead of scanning
 _COMMA = ord(",")
 # The bytes before the list, the bytes between the list and `meta`, and how many bytes at the end of
 # a body to search for `meta`.
@@ -151,8 +151,8 @@ def require_strict(records: Iterable[msgspec.Raw]) -> None:
 
 def find_record_defect(record: bytes | msgspec.Raw) -> str | None:
     """Return why a record is ambiguous (duplicate key, number out of range), or None."""
-    # This is exact but slow, because it builds objects. Use it only for small values, or for values
-    # that are decoded anyway.
+    # Decoding is exact but slow, because it builds objects. Use it only for small values, or for
+    # values that are decoded anyway.
     try:
         json.loads(
             bytes(record).decode(),
@@ -189,8 +189,8 @@ def _parse_float(text: str) -> float:
 
 def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
     """Read a body that contains just a list followed by `meta`. Return None for any other body."""
-    # All bytes around the two values are known, and each of the two is a valid JSON value. So there
-    # are no other members or duplicate keys.
+    # We compare all bytes around the two values, and check that each of them is a valid JSON value.
+    # So the body has no other members or duplicate keys.
     view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
@@ -202,7 +202,7 @@ def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
         _require_strict_member("meta", envelope.meta)
         _require_opening("meta", envelope.meta, b"{")
     except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # The general method then finds the same defect and describes it.
+        return None  # The general method finds the defect again and describes it.
     return envelope
 
 

@@ -181,7 +181,7 @@ def judge_completeness(member: Member) -> Hint | None:
 
 
 def judge_position(member: Member) -> Hint | None:
-    """Check a JSON member that has a page number or a count. Return None for any other member."""
+    """Judge a JSON member that contains a page number or a count. Return None for all others."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
         return COMPLETE if is_negative(value) else MORE
@@ -227,7 +227,8 @@ def _judge_page_count(number: int | None) -> Hint:
 
 def _judge_count(member: Member, number: int | None) -> Hint | None:
     words = member.words - _FILLERS
-    # In a list of portfolios, `venueCount` does not count the records.
+    # Ignore counts of other resources. In a list of portfolios, `venueCount` does not count the
+    # records.
     other_resources = (words & _RESOURCES) - {member.resource, member.resource.removesuffix("s")}
     if other_resources or not words or not words <= _COUNTED | _RESOURCES:
         return None
@@ -237,8 +238,8 @@ def _judge_count(member: Member, number: int | None) -> Hint | None:
     if number is None:
         return IN_PAGE
     # A count that differs from the number of records is the strongest hint. An equal count proves
-    # that the response is complete only if its name refers to all records (`total`), not to the
-    # returned ones (`rows`).
+    # that the response is complete if its name refers to all records (`total`). It proves nothing
+    # if the name refers to the returned records (`rows`).
     if number != count:
         return OTHER_COUNT
     return COMPLETE if words & _TOTAL else None

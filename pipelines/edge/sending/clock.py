@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
 
-# In milliseconds. A larger difference is treated as a wrong date, not as clock skew.
+# In milliseconds. If the difference is larger, the date is wrong, so the clock is not corrected.
 MAX_CORRECTION = 24 * 3_600_000
-# In milliseconds. After a correction, timestamps are at least this far behind the server's clock,
-# because a server may refuse timestamps from the future. (In one of 12 runs without this margin, 5
-# requests were refused.)
+# In milliseconds. After a correction, we sign with timestamps at least this far behind the server's
+# clock, because a server may refuse timestamps from the future. (In one of 12 runs without this
+# margin, 5 requests were refused.)
 SAFETY_MARGIN = 2_000
 # In milliseconds. If the skew differs from the last correction by more than this, the clock has
 # jumped.
@@ -124,8 +124,8 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     """Return how many seconds a response asks the client to wait (§8), or None.
 
     Reads `Retry-After` or, for status 429, the usual header for the time when the rate limit
-    resets. Dates are compared with the `Date` of the same response, because our clock may be off.
-    `received`, the corrected time in Unix milliseconds, replaces a missing `Date`.
+    resets. Dates are compared with the `Date` header of the same response, because our clock may be
+    off. `received`, the corrected time in Unix milliseconds, replaces a missing `Date`.
     """
     date = None if "age" in headers else parse_http_date(headers.get("date", ""))
     now = date or to_utc(received)

@@ -44,7 +44,8 @@ SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
 MIN_RATE = 1 / 30
 # Requests per second. If the limit is higher, requests are not paced.
 UNLIMITED_RATE = 500.0
-# Seconds to wait if a throttled response does not say how long. Doubles until the next success.
+# Seconds to wait if a throttled response does not say how long. The wait doubles each time until a
+# request succeeds.
 FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0
 
 
@@ -72,8 +73,8 @@ class Limiter:
     # key is sent only once. While requests fail in a row, failed requests and requests in progress
     # together never exceed `BREAKER_THRESHOLD`. So a service that is down receives
     # `BREAKER_THRESHOLD + MAX_PROBES` requests, and one more per minute if there is a deadline. A
-    # probe requests a resource that works on other nights, not one that just failed, so that we can
-    # still read the other venues if one is down.
+    # probe requests the list of venues instead of repeating a failed request. So if only one venue
+    # is down, the probe succeeds, and we can still read the other venues.
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class Limiter:
         self._waiting_paths: list[str] = []
         self._slots_in_use = self._slots_taken = 0
         self._retries_left = RETRY_BUDGET
-        # Circuit breaker. Slot numbers show whether a request was sent before or after an event.
+        # Fields of the circuit breaker. Slot numbers show whether a request was sent before or
+        # after an event.
         self._failures = self._probes = 0
         self.failed_probes = 0  # number of failed probes since the start
         self._failing_paths: set[str] = set()  # paths that have failed since the last success
@@ -100,8 +102,8 @@ class Limiter:
             None  # time (UTC) of the first failure since the last success
         )
         self._slots_at_failure = self._latest_good_slot = 0
-        # Pace. Requests are numbered as they are sent, because the response to a request sent
-        # before the last slowdown says nothing about the new pace.
+        # Fields for the pace. Requests are numbered as they are sent, so that we can ignore
+        # responses to requests sent before the last slowdown. They say nothing about the new pace.
         self._rate: float | None = None
         self._throttled_rate = 0.0
         self._paused_until = self._next_send_time = float("-inf")
@@ -244,7 +246,7 @@ class Limiter:
             self._changed.notify_all()
 
     def record_service_up(self, slot_number: int, path: str) -> None:
-        """Record a response from a working service, even if it refused the request."""
+        """Record that the service is up, because it responded, even if it refused the request."""
         with self._changed:
             self._latest_good_slot = max(self._latest_good_slot, slot_number)
             # The response to a request sent before the last failure does not show that the service

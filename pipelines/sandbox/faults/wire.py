@@ -97,7 +97,7 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
 
 
 def _sends(make: Callable[[WireReply], bytes]) -> Break:
-    """Return a fault that sends bytes made from the response, then closes the connection."""
+    """Create a fault that sends modified bytes of the response, then closes the connection."""
 
     async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
@@ -226,7 +226,8 @@ async def start_front(
     )
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A caller may disconnect at any time, and the server may stop in the middle of a fault.
+        # Ignore these errors, because a caller may disconnect at any time, and the server may stop
+        # in the middle of a fault.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             while (request := await read_request(reader)) is not None:
                 due = next(iter(rehearsal.due(request.path)), None)
