@@ -112,7 +112,7 @@ class RollForwardLine:
 
     @property
     def has_breaks(self) -> bool:
-        """Whether the asset has or had breaks."""
+        """Whether the asset has breaks now or had breaks in the previous run."""
         return any(text not in ("", "0") for text in self.breaks)
 
     @property
@@ -141,7 +141,7 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A ledger name that differs from the name in the book, and the ID found for it.
+    """A ledger name that differs from the name in the book, and the ID that was found for the name.
 
     `name` is the ID's display name, and `rows` is the number of rows. `how` is how the ID was
     found: `folded`, `alias`, `unknown`, or `suggested` if only the amounts suggest it.
@@ -305,7 +305,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """A status that a person or the engine set for a break, with the episode and difference."""
+    """A break's status, who set it and when, and the episode and difference that it covers."""
 
     status: str = OPEN
     episode: int = 1
@@ -317,7 +317,7 @@ class StatusDecision:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Every break's fields and status decision at one revision."""
+    """The fields and status decisions of all breaks at one revision."""
 
     revision: int
     breaks: Mapping[str, Mapping[str, str]]
@@ -333,7 +333,7 @@ class State:
 
 
 class FilePart(Enum):
-    """A kind of inbox part that a run may leave unused."""
+    """The parts of the inbox that a run may leave unused: a file, a tab, a column or a row."""
 
     FILE = "file"
     TAB = "tab"
@@ -501,12 +501,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> int:
-        """The number of open breaks from earlier nights that were not compared."""
+        """The number of earlier nights' open breaks that were not compared."""
         return sum(break_.is_open for break_ in self.not_compared)
 
     @property
     def extent(self) -> str:
-        """The number of compared positions, with the total if some were not compared."""
+        """The number of compared positions. If some were not compared, the total is added."""
         return describe_extent(self.position_count, self.uncovered or 0, self.pending)
 
     @property
@@ -540,7 +540,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """3 if a break is open, a row was rejected, or data was not delivered or read, else 0.
+        """The exit code: 3 if anything is open, rejected, undelivered or unread, otherwise 0.
 
         It is also 3 if no position was compared, or if an earlier open break was not compared.
         """
@@ -593,7 +593,7 @@ REASONS = ("root_cause", "comment")  # the fields that give the reason for an ac
 
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
-    """The name next to a role's label, and the comment next to the name."""
+    """The cells next to a role's label: first the name, then the comment."""
 
     role: str
     who: str
@@ -602,7 +602,7 @@ class SignatureCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookEdits:
-    """The edits in one of our workbooks, with the run and the revision that it shows.
+    """The edits in one of our workbooks, and the run and the revision that the workbook shows.
 
     `rows` maps break IDs to the yellow cells, by field. `written` is the name of the stored
     imprint. `wording` is the workbook's wording version, or 1 if the workbook does not contain it.
@@ -772,7 +772,7 @@ class RejectedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All ledger rows in one run. `fields` are the fields that at least one ledger has."""
+    """All ledger rows in a run. `fields` are the fields that occur in at least one ledger."""
 
     fields: tuple[str, ...]
     lines: LedgerRows
@@ -802,7 +802,7 @@ class Ledger:
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Yield the locations of rows that are in different files but have the same key."""
+    """Yield the locations of rows with the same key in different files."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table
@@ -828,13 +828,13 @@ def worst_first(items: Iterable[Severe]) -> list[Severe]:
 
 
 def totals(unused: Sequence[Unused]) -> str:
-    """Return the counts of unused parts, like `1 file, 2 columns`."""
+    """Return the number of unused parts by kind, like `1 file, 2 columns`."""
     numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
 def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
-    """Return the number of compared positions, with the total if some are uncovered.
+    """Return the number of compared positions, and the total if some positions are uncovered.
 
     `pending` counts the open breaks from earlier nights that could not be compared.
     """
@@ -863,7 +863,7 @@ def format_level(level: str) -> str:
 
 
 def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Return a line for each tab that was read: its name, level and row counts."""
+    """Return one line per tab that was read, with its name, level and row counts."""
     return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
 
 
@@ -874,7 +874,7 @@ def _rows(source: LedgerSource) -> str:
 
 
 def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Return rows with severity, location and reason. Parts with the same reason share a row."""
+    """Group unused parts by reason, and return each group's severity, location and reason."""
     groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
     for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
@@ -916,7 +916,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The entries that were added at one time, from a workbook or by the engine.
+    """Entries that were added together, from a workbook or by the engine.
 
     `read_for` is the day of the run that read the workbook. The engine's entries apply to
     `engine_day`, and withdraw the annotations that they replace.
@@ -937,7 +937,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signature on one result. In older signatures, `open_breaks` is None.
+    """A signature on a result. In older signatures, `open_breaks` is None.
 
     `entered_by` is the user who entered the signature, if that is a different person. `source` is
     the workbook that contained the signature, if any.
@@ -1011,7 +1011,7 @@ class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a month's pack. `through` is the last day that it closes.
+    """One version of a month's pack. `through` is the last closed day.
 
     `basis` is a digest of the content, so that the same content is not closed twice. `pack`,
     `sha256` and `size` are the file's name, digest and size in bytes.

@@ -91,7 +91,7 @@ def rehearse(
 
 
 def preview(database: Path, folder: Path, file: Path) -> Preview:
-    """Read a file as a run on the newest book would, without storing anything.
+    """Read a file in the same way as a run on the newest book, but do not store anything.
 
     Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
     have, and `NotExported` if there is no book.
@@ -193,7 +193,7 @@ def sign(
     now: datetime,
     entered_by: str = "",
 ) -> Signature:
-    """Sign the latest or a day's result. `entered_by` is the user who enters the signature.
+    """Sign a day's result or the latest one. `entered_by` is the user who enters the signature.
 
     Raises `NotReconciled` if there is no result, the person does not have the role, or the person
     has signed in another role.

@@ -58,7 +58,7 @@ BETWEEN_SOURCE = " / "
 
 
 def of_source(source: str, portfolio: str) -> str:
-    """Return the portfolio name for one of a firm's organisations."""
+    """Return a portfolio's name in a firm, which begins with the organisation."""
     return f"{source}{BETWEEN_SOURCE}{portfolio}"
 
 
@@ -98,7 +98,7 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return the choices among a question's lines."""
+    """Return those lines of a question that are choices."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 

@@ -152,8 +152,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
     with written_aside(path.with_suffix(".html")) as file:
         file.write(page)
-    # Store the closing last. Until then, the days stay open, and the next close rewrites the same
-    # version.
+    # Store the closing last. If the process is killed before this point, the days stay open, and
+    # the next close rewrites the same version.
     closing = Closing(
         month=month.name,
         version=facts.version,
@@ -241,7 +241,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
-    """Yield a message for each signature that its day's workbook cannot show."""
+    """Yield a message for each signature that the workbook for its day cannot show."""
     for day in month.days:
         workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
@@ -303,7 +303,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the month's unfinished and missing items, with the pack's wording."""
+    """Yield the month's unfinished and missing items, worded as in the pack."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",

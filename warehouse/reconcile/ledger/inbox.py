@@ -28,7 +28,8 @@ from warehouse.spreadsheet.reading.files import (
 )
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
-# Documents for human readers. Their amounts are also in other files.
+# Documents for human readers. If they are not read, the severity is only medium, because their
+# amounts are also in other files.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
 
@@ -98,7 +99,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
-    """Yield a file, or each file in an archive, together with an error or an empty string."""
+    """Yield a file, or each file in an archive, with an error message or an empty string."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):
         yield path, ""

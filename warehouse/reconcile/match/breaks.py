@@ -143,8 +143,8 @@ def previous_ids(
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
     # To compare keys at two levels, use the fields that both levels share. Two breaks are the same
-    # only if no other break on either side has the same values in these fields, and neither matches
-    # a break at a different level.
+    # if they match in these fields and no other break on either side, or at a different level,
+    # matches them.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -301,7 +301,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
 
 
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys of the previous run's breaks that can exist at this level."""
+    """Return the keys of those breaks in the previous run that can exist at this level."""
     before = pending_breaks(history.prior).values()
     return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 
@@ -377,8 +377,8 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book's amounts are added up at tonight's levels, but not limited to tonight's
-    # scope.
+    # Add up the previous book at tonight's levels. It need not be limited to tonight's scope,
+    # because the join keeps only tonight's breaks.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
@@ -402,7 +402,7 @@ def _assemble(
     history: History,
     config: Config,
 ) -> Iterator[Break]:
-    """Yield this run's breaks, each with its cause."""
+    """Yield this run's breaks, including their causes."""
     new = [case.id for case in cases.values() if case.earlier is None]
     occurrences = history.latest_occurrences(new)
     for case in cases.values():
@@ -460,7 +460,7 @@ def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
 
 
 def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
-    """Return a note if a key's venue is not trading."""
+    """Return a note about the key's venue if the venue is not trading."""
     status = reference.closed.get(key[fields.index("venue")]) if "venue" in fields else None
     return f"the venue is {status}" if status else ""
 

@@ -28,14 +28,14 @@ _DUST = Decimal(
 # with fewer keys than this, only the limit for each asset applies, not the limit over all assets
 _FEWEST = 3
 
-# SQL condition for differences that a setting forgives. It excludes differences that arise only
-# because a number cell keeps 15 digits.
+# An SQL condition for differences that a setting forgives. Differences that arise because a number
+# cell keeps only 15 digits are excluded.
 _IS_FORGIVEN = (
     f"(result = '{Result.TOLERANCE.value}' "
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
 )
 
-# A query for all unequal pairs, each with the first rule that applies to it.
+# A query that returns all unequal pairs and the first rule that applies to each of them.
 _JUDGED = """
 with unequal as (
     select pairs.*, ({pair_key}) in (select ({key}) from rejected_keys) as is_rejected,
@@ -144,7 +144,7 @@ class MatchRules:
 
 @dataclass(frozen=True, slots=True)
 class Forgiven:
-    """The sum of an asset's forgiven differences, ignoring signs.
+    """The sum of an asset's forgiven differences, all counted as positive.
 
     `total` is the book's total for the asset, and `largest` is the most that one key may differ. A
     tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
@@ -167,7 +167,7 @@ class Forgiven:
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
-        """Return whether the sum exceeds both the limit and the most that one key may differ."""
+        """Return whether the sum exceeds both the limit and the most allowed for a single key."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
@@ -274,7 +274,7 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
-    """Provide two SQL functions for arithmetic that is not exact in DECIMAL(38,18)."""
+    """Provide two SQL functions for arithmetic that DECIMAL(38,18) cannot do exactly."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
         """Return the difference that a rule allows, or an empty string if it allows none."""
@@ -300,8 +300,8 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
 
 def dust(allowed: Decimal) -> Decimal:
     """Return the part of an allowed difference that does not count towards a limit."""
-    # If a ledger keeps only whole numbers, rounding may lose half a Bitcoin. So only tiny amounts
-    # are exempt. All other amounts count towards the limit, even for a single key.
+    # Only tiny amounts are exempt from the limit, because rounding can also lose a lot: half a
+    # Bitcoin if a ledger keeps only whole numbers. All other amounts count, even for a single key.
     return min(allowed, _DUST)
 
 
@@ -388,7 +388,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
 def settlements(
     connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
 ) -> dict[Key, str]:
-    """Map the keys of these earlier breaks to the reason why each break is now forgiven."""
+    """Find the earlier breaks that are now forgiven, and map their keys to the reason."""
     compare.store_keys(connection, "keys_before", fields, keys)
     rows = connection.execute(
         f"select {columns(fields)}, result, rule from compared semi join keys_before "
@@ -415,8 +415,8 @@ def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) ->
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
     """Map pair numbers to the field within which their breaks add up to zero."""
-    # Try narrow groups first. A break that nets to zero within an account does not need a wider
-    # explanation, and must not be part of one.
+    # Try narrow groups first. If breaks add up to zero within an account, that explains them, so
+    # wider groups must not include them.
     placements: dict[int, str] = {}
     for depth in range(len(fields) - 1, fields.index("asset"), -1):
         groups: defaultdict[Key, list[Mismatch]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The join of the ledger and the book, with the result's counts, totals and digest.
+"""The join of the ledger with the book, and the counts, totals and digest of the result.
 
 Amounts on both sides are plain digits in one canonical form, so equal strings are equal amounts,
 however many digits they have.
@@ -40,7 +40,7 @@ def is_in(results: Sequence[Result]) -> str:
 
 IS_BREAK = is_in(BREAK_RESULTS)
 
-# Each total has three sums: all keys, breaks, and keys within tolerance or precision.
+# Each total consists of three sums: all keys, breaks, and keys within tolerance or precision.
 _PARTS = {"all": "true", "broken": IS_BREAK, "near": is_in(NEAR_RESULTS)}
 
 
@@ -54,7 +54,7 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
     # Number the rows after sorting, because a window function that sorts takes twice as long. Leave
-    # out the columns that only unequal pairs need, because sorting moves every column (both
+    # out columns that are only needed for unequal pairs, because sorting moves every column (both
     # measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
@@ -138,7 +138,8 @@ def _canonical_part(amount: str) -> str:
     return f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
 
 
-# Planning this expression takes 25 % of a small ledger's run, so each query has it only once.
+# DuckDB spends 25 % of a small ledger's run on planning this expression, so each query contains it
+# only once.
 _SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
 
 

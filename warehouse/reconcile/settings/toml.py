@@ -13,7 +13,7 @@ from warehouse.exact import exact
 _LARGEST = 200  # largest power of ten in an amount, the same as for amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
-_ANSWERED = ("ledger.", "file.", "settings")  # the kinds of tables that an answer may contain
+_ANSWERED = ("ledger.", "file.", "settings")  # the tables that a pasted answer may contain
 _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 
@@ -71,7 +71,7 @@ class TomlTable:
     place: str = ""
 
     def table(self, name: str) -> "TomlTable":
-        """Return a table within this one."""
+        """Return a nested table."""
         value = self.values.get(name, {})
         place = f"{self.place}.{name}" if self.place else name
         if not isinstance(value, dict):

@@ -39,7 +39,7 @@ class SignOffRow(NamedTuple):
 
 
 def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signature]:
-    """Return a result's signatures that its workbook does not show."""
+    """Return the signatures on a result that are missing from its workbook."""
     shown = {(row.role, fold(row.who)) for row in _rows(content)}
     return [
         signature
