@@ -72,8 +72,8 @@ def verify(
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
-        # Schema main shows each book while it is checked, so the same checks and views work for the
-        # newest night and for a reloaded night.
+        # While a book is checked, schema main shows that book. So the same checks and views work
+        # for the newest night and for a reloaded night.
         if book is not loaded[0]:
             load.save(connection)
         show_book(connection, book.snapshot_date, window)

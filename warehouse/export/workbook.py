@@ -75,7 +75,7 @@ def verify_sheets(
 
 
 def _escape_in_cell(text: str) -> str:
-    """Escape a string in the same way as a cell's XML does."""
+    """Escape a string as in a cell's XML."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 

@@ -64,7 +64,7 @@ def connect(
 
 def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
     """Block access to files, except to the nights' lake files if `with_lake` is set."""
-    # DuckDB shares open files within a process, so another reader may have locked it already.
+    # Connections to a file share settings, so another reader may have blocked access already.
     if not scalar(connection, "select current_setting('enable_external_access')"):
         return
     if with_lake and lake_files(connection):
@@ -75,7 +75,7 @@ def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
 
 
 def lake_files(connection: DuckDBPyConnection) -> list[str]:
-    """Return the files that an open warehouse reads from the lake."""
+    """Return the lake files that an open warehouse reads."""
     query = "select count(*) from information_schema.tables where table_name = 'lake_files'"
     if not scalar(connection, query):
         return []
@@ -94,7 +94,7 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
         max_temp_directory_size="0B",
         threads="2",
     )
-    # DuckDB shares open files within a process, so another reader may have locked it already.
+    # Connections to a file share settings, so another reader may have locked them already.
     if not scalar(connection, "select current_setting('lock_configuration')"):
         connection.execute("set global TimeZone = 'UTC'")
         connection.execute("set global lock_configuration = true")

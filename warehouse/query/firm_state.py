@@ -1,4 +1,4 @@
-"""The state of each source in a firm's book, and the portfolios that sources share.
+"""The state of each source in a firm's book, and the portfolios that several sources can see.
 
 This module is quick to import, because `nightbook query` shows the state with every result.
 """

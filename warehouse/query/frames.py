@@ -34,7 +34,7 @@ from warehouse.query.origins import Origin
 TEXT_SUFFIX = "_text"
 # Amounts of different assets or nights are never added together.
 SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
-# These columns contain identifiers, so their values are not amounts even if they look like numbers.
+# These columns contain IDs, which are not amounts even if they look like numbers.
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
@@ -52,7 +52,7 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedResult:
-    """A query result, with the DuckDB type and the origin of each column.
+    """A query result, and the DuckDB type and origin of each column.
 
     `has_gaps` returns whether the book contains amounts or sums that do not fit in a DECIMAL.
     """
@@ -64,7 +64,7 @@ class TypedResult:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series that ranks and sorts its amounts itself, because pandas cannot rank objects."""
+    """A series that ranks and sorts amounts itself, because pandas cannot rank objects."""
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -88,7 +88,7 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
 
 
 class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that can sort its amounts, and that warns if a spreadsheet rounds them."""
+    """A frame that can sort amounts, and warns if a spreadsheet rounds them."""
 
     @property
     def _constructor(self) -> type["AmountFrame"]:
@@ -256,7 +256,7 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
     text_name = f"{name}{TEXT_SUFFIX}"
     raise NotExact(
         f"{name} is NULL in {count_of(missing, 'row')}. This book has amounts that DECIMAL(38,18) "
-        f"cannot hold, so amounts may be missing. You can also read {text_name}, "
+        f"cannot hold, so amounts may be missing. Instead, read {text_name}, "
         f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`); or read "
         f"the amounts that {name} is calculated from, each with its text, and calculate in Python; "
         f"or add up with exact_sum(...{TEXT_SUFFIX})."

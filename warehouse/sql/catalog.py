@@ -20,8 +20,9 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
-# Views whose rows are stored for every night, because people query them across all nights. A
-# night's findings depend on its own book and on the previous one.
+# Views whose rows are stored for every night, because people query them across all nights. The
+# findings of a night must be recomputed if the previous book changes, because they compare the two
+# books.
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
@@ -75,7 +76,7 @@ def ops_views() -> tuple[SqlFile, ...]:
 
 @cache
 def firm_views() -> tuple[SqlFile, ...]:
-    """Return the views over all sources, which only a firm's book has."""
+    """Return the views over all sources, which exist only in a firm's book."""
     return _folder("firm")
 
 
@@ -103,7 +104,8 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 def _known_balances() -> str:
     """Return an SQL condition for documented buckets and states (2.5)."""
-    # Combine buckets with the same states into one comparison, because each amount is compared.
+    # Combine buckets with the same states into one comparison, because the condition runs on every
+    # amount.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)
@@ -267,7 +269,7 @@ def at_day_of_each(sql: str, sources: str) -> str:
 
 
 def reading(sql: str, replacements: Mapping[str, str]) -> str:
-    """Return a query that reads other queries in place of tables and views.
+    """Replace tables and views in a query by other queries.
 
     `replacements` has the query for each table or view.
     """

@@ -32,7 +32,7 @@ HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All paths in one home. The ids and dates in them are ours, never names from the API.
+    """All paths in a home. They contain our own IDs and dates, but never names from the API.
 
     `staged_in` is the folder for staged nights that are flattened outside the lake. Without it,
     they are staged in the lake.
@@ -88,7 +88,7 @@ class Layout:
 
     @property
     def briefs(self) -> Path:
-        """Summaries of all nights' manifests. They are rebuilt if they are lost."""
+        """The file with summaries of all nights' manifests. It is rebuilt if it is lost."""
         return self.home / ".briefs"
 
     @property
@@ -157,7 +157,7 @@ def private_files() -> Iterator[None]:
 
 @contextlib.contextmanager
 def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
-    """Open a file for an atomic write: it appears at `path` complete or not at all."""
+    """Open a file for an atomic write, so that it appears at `path` complete or not at all."""
     # The file is written under a temporary name and flushed before the rename. The folder is
     # flushed afterwards. A crash leaves either the complete old file or the complete new one.
     # Without the first fsync, the rename could reach the disk before the bytes.

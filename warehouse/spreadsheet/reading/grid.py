@@ -62,7 +62,7 @@ class Grid:
     likely_starts: tuple[int, ...] = ()
 
     def line(self, row: int) -> int:
-        """Convert a row index to the row number that a spreadsheet program or an editor shows."""
+        """Convert a row index to the row number shown in a spreadsheet program or an editor."""
         return self.lines[row] if self.lines else row + 1
 
 
@@ -247,7 +247,7 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Return a text file's delimiter, and whether it makes a ledger header recognizable."""
+    """Return a text file's delimiter, and whether a ledger header was recognized with it."""
     # Try each delimiter on the first rows. Choose the one with the highest score for recognized
     # fields. On a tie, choose the one with the widest row.
     head = text[:200_000]

@@ -39,8 +39,8 @@ def parse(file: IO[bytes], handler: Handler) -> None:
 
     Raises `NoSuchFormat` if the file is not complete XML or has a document type declaration.
     """
-    # Writers choose different prefixes. Local names are enough, because different elements with
-    # the same local name never have the same parent.
+    # Ignore the prefixes, because programs choose different ones. Local names are enough, because
+    # different elements with the same local name never have the same parent.
     local = _LocalNames()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -59,7 +59,7 @@ def parse(file: IO[bytes], handler: Handler) -> None:
 
 
 def _refuse_document_type(*_: object) -> None:
-    raise NoSuchFormat("it declares a document type, as web pages and hostile files do")
+    raise NoSuchFormat("it declares a document type, like a web page or a hostile file")
 
 
 class _LocalNames(dict[str, str]):
@@ -135,7 +135,7 @@ class SheetRows:
 
 
 def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the merged spans whose first cell is within the rows."""
+    """Return the merged spans that begin within the rows."""
     return tuple(
         span for span in spans if span[0][0] < len(rows) and span[0][1] < len(rows[span[0][0]])
     )
@@ -149,7 +149,7 @@ _TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{
 _ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
 _SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
 _HIDDEN = ("collapse", "filter")
-# Elements whose characters are part of a cell's text. All others are notes, pictures and so on.
+# Elements that contain a cell's text. All others are notes, pictures and so on.
 _TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
 _MOST_SPACES = 10_000
 _MOST_REPEATS = 2**31
@@ -294,7 +294,8 @@ def _value(cell: Mapping[str, str], text: str) -> object:
     """Convert a cell to a value according to its type. A cell without a type is read as text."""
     kind = cell.get("value-type", "")
     stored = cell.get("string-value", text) if kind == "string" else text
-    # Some programs give an error cell the type of its formula, with 0 or an empty string.
+    # Some programs store an error cell with the type of its formula, and with the value 0 or an
+    # empty string.
     is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
     if kind == "error" or is_error:
         return CellError(text or "error")

@@ -151,9 +151,9 @@ def must(code: object) -> None:
 
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
     """Write a string unchanged, even if it looks like an escape or like rich-text XML."""
-    # XlsxWriter escapes only the first of two overlapping escapes, so escape the string here. With
-    # constant memory, XlsxWriter copies a string between <r> and </r> into the file as XML. A
-    # character reference hides each underscore, because XlsxWriter would escape it once more.
+    # XlsxWriter escapes only the first of two overlapping escapes, so escape the string here. In
+    # constant-memory mode, XlsxWriter copies a string between <r> and </r> into the file as XML,
+    # but would escape its underscores once more. So write each underscore as a character reference.
     if looks_like_xml(text):
         escaped = safe_xml(text).replace("_", "&#95;")
         markup = f'<r><t xml:space="preserve">{escaped}</t></r>'
@@ -175,9 +175,9 @@ def long_table(
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # Row 2 has each column's style, row 3 has the styles for strings that look like formulas, and
-    # the other rows have the styles for amounts, by number of decimals. `splice` reads the style
-    # numbers and replaces these rows with the real ones.
+    # These model rows only hold styles. Row 2 has each column's style, row 3 the styles for strings
+    # that look like formulas, and the other rows the styles for amounts, by number of decimals.
+    # `splice` reads the style numbers and replaces the model rows with the real ones.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
             must(worksheet.write_blank(row, index, None, formats[column.kind]))
@@ -231,7 +231,7 @@ def _add_conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
 
 
 def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...], room: int = DECIMALS) -> None:
-    """Use scientific notation for numbers that are too small or too large for their format."""
+    """Use scientific notation for numbers that are too small or too large for the cell format."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
     tiny = f"=AND({number},{first}<>0,ABS({first})<1E-{min(room, 8)})"
