@@ -163,7 +163,7 @@ def _warnings(tell: EventCallback) -> Callable[[Event], None]:
 
 
 def _event_summary(event: Event) -> str:
-    """Summarize an event and what happens next. Leave out advice, except in the final error."""
+    """Summarize an event and the next step. Leave out advice, except in the final error."""
     happened = event.message.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}, so it is retried in {event.wait:.1f} s"

@@ -316,7 +316,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Return a record without undocumented fields, except in balances, where they may be money."""
+    """Drop undocumented fields from a record, but keep those in balances: they may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
