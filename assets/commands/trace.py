@@ -33,7 +33,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output, but JSON output is complete
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output only (JSON output is complete)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,9 +43,9 @@ def _first_dates(layout: Layout) -> list[date]:
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
     """Return daily partitions from the first landed night (or today if there is none) to today."""
-    # `end_offset` creates today's partition before the day ends, because a snapshot shows the
-    # current state. Dagster uses this machine's clock. Only the nights of a demo can be in the
-    # future.
+    # `end_offset` creates today's partition before the day ends, because today's snapshot belongs
+    # to today's date. By this machine's clock, which Dagster uses, only a demo's nights can be in
+    # the future.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days
@@ -194,7 +194,7 @@ def run_config(level: str) -> dict[str, Any]:
 
 
 class TerminalFormatter(logging.Formatter):
-    """Formats Dagster's log records for a person at a terminal."""
+    """A formatter that shows Dagster's log records to a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format the time and the message, escaping unprintable characters."""
@@ -202,7 +202,7 @@ class TerminalFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats Dagster's log records as JSON objects, one per line."""
+    """A formatter that writes Dagster's log records as JSON objects, one per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one line, without a line break at the end."""

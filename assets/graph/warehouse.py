@@ -31,7 +31,7 @@ from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
-# The control totals in `ops` are sums of a night's amounts.
+# A view that reads the control totals depends on the balances, because it shows their sums.
 READ_AS = {"control_totals": BALANCES.name}
 
 
@@ -356,7 +356,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# Owners and readers by asset group. Assets for finance have their own.
+# Owners and readers by asset group. For the assets in `FOR_FINANCE`, both are finance.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")
