@@ -117,7 +117,7 @@ def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
 def _but_one_asset(
     was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[int, int]:
-    """Return both counts without the asset whose number of accounts changed most."""
+    """Return both counts of accounts without the asset whose count changed most."""
     every = sorted(before.keys() | after.keys())
     if not before or len(every) < FEWEST_ASSETS:
         return was, now
@@ -397,7 +397,8 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Markers for the innermost list in a path, each with the table that stores the list's records.
+# Parts of a path that name a list, innermost list first, each with the table for the list's
+# records.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
@@ -424,7 +425,7 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return the share of a list that the rejects affect. Some rejected records have no row."""
+    """Return the number of rejects divided by the list's row count, but at most 1."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))

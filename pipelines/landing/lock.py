@@ -66,8 +66,8 @@ def _owner(layout: Layout) -> int | None:
         if os.path.lexists(path):
             return path.lstat().st_uid
     owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # If root owns the folder, the home's owner may be a different user, because a volume can be
-    # group-writable.
+    # A folder that root owns may be a volume that other users can write to. So root counts as the
+    # home's owner only if root runs this command.
     return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
 
 

@@ -46,7 +46,7 @@ class Choices:
     # Envelopes and encodings, sections 2, 2.9 and 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # the document's responses have integrations (§2.10)
+    integrations_without_include: bool = True  # whether integrations are included unasked (§2.10)
     instruments_without_include: bool = False  # whether venues list instruments unasked (§2.6)
     optional_as_null: bool = False  # send absent optional fields as null
     amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
@@ -56,7 +56,7 @@ class Choices:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
     page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
     max_ids: int | None = None  # reject longer `id` lists
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list also has known IDs
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # how to treat unknown IDs in a list
     empty_id: Literal["none", "all", "refuse"] = "none"  # how to treat an empty `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether UUIDs in paths and lists may be upper case

@@ -30,11 +30,11 @@ MAX_ATTEMPTS = 5
 MAX_MALFORMED = 2
 # How often an optional call may be throttled while other calls succeed.
 MAX_THROTTLES = 30
-# Seconds. Without a deadline, a call fails if the server asks for a longer wait.
+# In seconds. Without a deadline, a call fails if the server asks for a longer wait.
 MAX_REQUESTED_WAIT = 60.0
-# Seconds. The backoff doubles, starting at the first value, up to the second.
+# In seconds. The backoff starts at the first value and doubles up to the second.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# Seconds. Report longer waits for a probe, because nothing else happens in the meantime.
+# In seconds. Report longer waits for a probe, because nothing else happens in the meantime.
 REPORTED_WAIT = 15.0
 # The cheapest request that every night sends anyway (§4.3).
 PROBE = list_venues()

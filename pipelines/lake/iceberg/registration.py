@@ -27,7 +27,7 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
-BOOKS = (ACCEPTED, SUPERSEDED)  # a night has registered files only if it is or was a book
+BOOKS = (ACCEPTED, SUPERSEDED)  # only nights that are or were a book have registered files
 PROPERTY = "nightbook.snapshot_id"
 TAG = "night_"
 
@@ -87,7 +87,7 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return all nights for each date with nights missing or outdated in the gate table."""
+    """Return each date with a night missing or outdated in the gate table, with all its nights."""
     # Read only new manifests, because there are thousands of manifests after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
@@ -215,7 +215,7 @@ def set_tags(transaction: Any, tags: Iterable[str]) -> None:
     manage = ManageSnapshots(transaction)
     for tag in tags:
         manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
-    # The public `commit` would commit this table's transaction without the others.
+    # Use a private method, because the public `commit` would commit this table without the others.
     manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
 
 
