@@ -86,7 +86,7 @@ def for_large_tables() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """A run's inputs other than its data.
+    """A run's program version, time, user and callbacks.
 
     `by` is the user who runs it. `before_writing` is called inside the transaction, before anything
     else is stored.
@@ -162,7 +162,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
 def reading_context(
     record: Record, config: Config, reference: Reference, day: date
 ) -> ReadingContext:
-    """Return everything that is needed to read a day's ledgers."""
+    """Collect everything needed to read a day's ledgers."""
     return ReadingContext(
         config=config,
         day=day,
@@ -204,7 +204,7 @@ def _compare_ledger(
     config: Config,
     inputs: RunInputs,
 ) -> WorkbookContent:
-    """Compare the ledger with the book. Store lessons, ledgers and the engine's entries."""
+    """Compare the ledger with the book. Store the lessons, ledgers and nightbook's own entries."""
     connection, day = source.connection, source.day
     history = annotations.history(record, day)
     ledger = _at_stable_level(ledger, config, history.prior)
@@ -245,7 +245,7 @@ def _compare_ledger(
 
 
 def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return the content with the workbook's strings and identity added to its run."""
+    """Return a copy whose run also contains the workbook's strings and a digest of its cells."""
     shown = ShownTexts(
         names=_shown_names(content),
         left_out=tuple(result.value for result in content.left_out),
@@ -314,7 +314,7 @@ def _evidence(
 
 
 def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) -> OverTime:
-    """Return the month's audit trail, the open breaks on recent nights, and the roles."""
+    """Return the month's audit trail, the open breaks on recent nights, and the signing roles."""
     day = outcome.day
     breaks = (*outcome.breaks, *outcome.not_compared)
     unsolved = [break_ for break_ in breaks if break_.is_open]
@@ -365,9 +365,9 @@ def _run_of(
 
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
-    """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
-    # The ties contain the IDs from all keys, except keys for portfolios that are not in tonight's
-    # book.
+    """Map the workbook's IDs to their names, by field, omitting names that equal their ID."""
+    # The ties contain all IDs, except IDs that occur only in portfolios missing from tonight's
+    # book. Query those separately.
     shown = {(tie.level, tie.of) for tie in content.run.ties}
     for level in content.names.keys() & set(content.run.fields):
         rows = content.source.connection.execute(
@@ -422,7 +422,7 @@ def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Not
 
 
 def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
-    """Yield notices about the ledgers: another day, no usable row, or a position in two files."""
+    """Yield notices about ledgers that are for a different day, have no usable row, or overlap."""
     for file in ledger.sources:
         stated = conventions.day_of(file)
         if stated not in (None, source.day):

@@ -90,7 +90,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month's days, or its days so far, and the month's latest closing, if any."""
+    """The days in a month (so far), and the month's latest closing, if it has one."""
 
     name: str
     days: tuple[MonthDay, ...]
@@ -152,7 +152,7 @@ def books(database: Path, first: date, last: date) -> dict[date, str]:
 
 
 def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: date) -> Month:
-    """Return a complete month or, if it is not over, its days up to the last book or result.
+    """Return a month. If it is not over, include only the days up to the last book or result.
 
     Raises `NotReconciled` if no day has a result.
     """

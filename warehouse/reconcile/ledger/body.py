@@ -1,4 +1,4 @@
-"""Reading of a sheet's rows: names, labels and total lines, and which rows to skip or reject."""
+"""Functions that read a sheet's rows, and decide which rows to use, skip or reject."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
-    """Return the groups below a label, which replaces its own group and all inner ones."""
+    """Return the groups that apply below a label. It replaces its group and all inner groups."""
     # A label without a known dimension is one level deeper than the label in the row above. If the
     # row above is not a label, the label gets the deepest level.
     dimension = label.dimension
@@ -256,7 +256,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
 
 
 def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts, but no name twice in a row."""
+    """Return whether a column has blanks next to amounts, and no name equals the previous name."""
     rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -378,7 +378,7 @@ Rename = Callable[[str], str]
 
 
 def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
-    """Return, by field, the functions that remove the text around a sheet's names."""
+    """Return a function for each field that removes the text around the field's names."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
     marks = head.shape.footnotes
 
@@ -482,11 +482,11 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def plain_rows(
     cells: Cells, head: Header, layer: Layer, decimals: Decimals, is_read: Sequence[bool] | None
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the plain rows below the header: row numbers, and columns except `file` and `line`.
+    """Find the plain rows below the header. Return their row numbers and their columns.
 
     A row is plain if it has one cell for each title, its amount is written in plain digits, and no
     required name is blank or a word for a total. `is_read` says for each row whether its date is
-    wanted. None means that all rows are read.
+    wanted. None means that all rows are read. The columns `file` and `line` are not returned.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
     amount = columns[layer.terms[0].column]
@@ -583,7 +583,7 @@ class BodyRows:
     totals: list[SumLine] = dataclasses.field(default_factory=list)
 
     def use(self, columns: Mapping[str, Any]) -> None:
-        """Add used rows, given as the columns of `LINES`."""
+        """Add used rows, given as one array for each column in `LINES`."""
         self.lines.add_all(columns)
         self.used += len(columns["line"])
 
@@ -663,8 +663,8 @@ def _names_of(
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
     if column is not None and not names.any():
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
-        # If a sheet has merged cells, `numbers` contains all its rows, so a block can index
-        # `names`.
+        # A block's row numbers are indexes of `names`, because a sheet with merged cells is read in
+        # a single batch.
         for block, text in merged_blocks(reading.grid, head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
@@ -684,7 +684,8 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows
         found.totals += _total_lines(reading, _keep(rows, rows["reason"] == "total line"))
     rows = _keep(rows, rows["reason"] == "")
     if reading.head.unit is not None:
-        # The unit column may contain the asset's own name, which means a factor of 1.
+        # Read the amounts again, now with each row's asset. If the unit is the asset's own name,
+        # the factor is 1.
         rows["amount"] = _array(read(rows["cells"], rows["asset"]))
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
@@ -711,7 +712,7 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows
 
 
 def _first_reasons(rows: Table, reasons: Iterable[Texts]) -> Texts:
-    """Return each row's first reason that is not an empty string."""
+    """Return the first non-empty reason for each row."""
     return reduce(
         lambda first, reason: np.where(first == "", reason, first),
         reasons,
@@ -791,7 +792,7 @@ def _is_page_heading(
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield an array per column, with a reason for each row whose word is (or is not) listed."""
+    """Yield each column's reasons for the rows whose word is listed (or is not listed)."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}

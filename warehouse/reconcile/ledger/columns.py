@@ -1,4 +1,4 @@
-"""A ledger's unused columns and rows, each with the reason or with a question for a person.
+"""Functions that find a ledger's unused columns and rows, with the reason or a question to ask.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
 the amounts. A person must explain such a column in recon.toml.
@@ -47,7 +47,7 @@ _MOST_STARTS = (
     20_000  # do not search for total lines if the rows start with more distinct strings than this
 )
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
-_FEW = 0.1  # maximum fraction of keys whose rows all have other dates
+_FEW = 0.1  # ask if more than this fraction of the keys have no row for the book's day
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -94,7 +94,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return each common value's row count, the number of distinct values, and of rows."""
+        """Count each common value's rows, the distinct values, and all rows with an amount."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -159,7 +159,7 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return is_used  # Missing a total line may add a question, but never hides one.
+            return is_used  # An undetected total line may add a question, but never hides one.
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [
@@ -326,7 +326,8 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return True
     if any(body.known.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
-    # Date columns are counted later by day, because their times usually differ.
+    # Do not count the distinct values of a date column here, because their times usually differ.
+    # `_dates_matter` counts them by day.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
     checks = {"number": _numbers_matter, "date": _dates_matter}

@@ -156,11 +156,11 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field that a column's title names, or else the one in its lower row."""
+        """Return the field named by a column's full title, or else by its title in the last row."""
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
-        """Return the field that a title names if no other column names it better."""
+        """Return a column's second-choice field, used if no other column fits better, or ""."""
         return self.words.second_field_of(self.titles[column]) or self.words.second_field_of(
             self.lower[column]
         )

@@ -132,7 +132,8 @@ def _answer_of_pivot(
     """Return recon.toml lines for a pivot table, which has an amount column for each name."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
-    # List the columns if a name is also the title of a field, or if other columns contain numbers.
+    # List the amount columns if they are not obvious, because a name is also a field's title or
+    # because other columns contain numbers.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
         lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
@@ -277,7 +278,7 @@ def _several_tabs(
 
 
 def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
-    """Return a sheet's level.
+    """Return a sheet's level: the fields by which it is compared with the book.
 
     Raises `Ambiguous` if the sheet lacks a field of the level in recon.toml.
     """

@@ -40,7 +40,7 @@ _PART = re.compile(r"[^\W_]+")
 _LONG_PART = 4  # minimum length of a word, because a name may contain shorter words by chance
 _FEW_PARTS = 4
 
-# Lists of words by group and kind, like the kind `asset` in the group `field`.
+# Word lists by group and kind, for example the list for the kind `asset` in the group `field`.
 _Lists = dict[tuple[str, str], list[str]]
 
 
@@ -65,7 +65,7 @@ class Words:
         return "" if is_other else self._field(title, self.fields)
 
     def second_field_of(self, title: str) -> str:
-        """Return the field that a title may name if no other column is a better match, or ""."""
+        """Return a title's second-choice field, used if no other column fits better, or ""."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
         # A pivot table has titles like `Sum of Quantity`.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
@@ -134,7 +134,7 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the kind of a cell's longer words if exactly one of these kinds occurs, or ""."""
+        """Return the kind of a cell's longer words, or "" unless exactly one of `kinds` occurs."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""
@@ -331,7 +331,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
 
 
 def _words_of_two(lists: _Lists) -> Iterator[str]:
-    """Yield a complaint about each word that has two kinds in one group."""
+    """Yield a complaint about each word that is listed under two kinds in one group."""
     kinds: dict[tuple[str, str], str] = {}
     for (group, kind), words in lists.items():
         space = "field" if group == "second" else group

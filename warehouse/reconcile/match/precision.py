@@ -16,7 +16,7 @@ _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(
 
 
 def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
-    """Return the precisions set in recon.toml, by the file's number in the ledger."""
+    """Return each file's precision from recon.toml, by the file's number in the ledger."""
     by_file = {}
     for number, source in enumerate(ledger.sources):
         shape = config.of_file(source.name, source.sheet).shape
@@ -30,7 +30,7 @@ def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
 def rounding_loss(
     precisions: Sequence[Precision], amounts: Sequence[Decimal], snapshot: Decimal
 ) -> Decimal | None:
-    """Return the most that rounding can change the sum of a key's rows.
+    """Return the largest amount by which rounding can change the sum of a key's rows.
 
     `precisions` has one item for each amount. Return None if rounding does not explain the
     difference from the book's amount.
@@ -38,7 +38,7 @@ def rounding_loss(
     loss = exact_sum(map(largest_loss, precisions, amounts))
     if len(amounts) == 1:
         is_explained = is_left_of(precisions[0], amounts[0], snapshot)
-    else:  # Every row may have been rounded.
+    else:  # Every row may have been rounded, so allow the sum of all losses.
         difference = EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot))
         is_explained = all(map(_is_kept, precisions, amounts)) and difference <= loss
     return loss if is_explained else None
@@ -97,14 +97,14 @@ def _unit(precision: Precision, amount: Decimal) -> Decimal:
 
 def _is_kept(precision: Precision, amount: Decimal) -> bool:
     """Return whether an amount has no more digits than this precision keeps."""
-    # An amount with more digits was not rounded.
+    # An amount with more digits cannot be the result of this rounding.
     if precision.kept is Kept.DECIMALS:
         return not amount or decimals(amount) <= precision.number
     return digits(amount) <= most_digits(precision)
 
 
 def most_digits(precision: Precision) -> int:
-    """Return a precision's number of significant digits, or None if it is not stated in digits."""
+    """Return the maximum number of significant digits in an amount with this precision."""
     is_calculated = precision.kept is Kept.DOUBLES or precision.way is Way.CALCULATED
     return _DOUBLE_DIGITS if is_calculated else precision.number
 

@@ -1,4 +1,4 @@
-"""Detection of files with fewer digits than the book, based on all of a file's amounts.
+"""Functions that find the files whose amounts have fewer digits than the book's.
 
 The differences stay breaks until a person adds the proposed precision to recon.toml.
 """
@@ -45,7 +45,7 @@ _TRIED, _SAMPLE_SIZE = 2, 1000
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Files with rounded amounts: the causes by pair number, proposals, and proposed settings."""
+    """The files with rounded amounts: causes of differences, proposals, and their settings."""
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()
@@ -71,8 +71,9 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # At least two thirds must fit the rule, because the others may be real errors. Equal
-        # amounts with more digits than the rule keeps count as misfits.
+        # Propose the rule only if it fits at least two thirds of these amounts. Otherwise the
+        # differences may be real errors. An equal amount with more digits than the rule keeps does
+        # not fit.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
@@ -94,7 +95,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Group single-row differences by file, without files that have a precision in recon.toml."""
+    """Group single-row differences by file, except files whose precision is set in recon.toml."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:

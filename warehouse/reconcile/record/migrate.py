@@ -77,7 +77,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     days = _optional(root / "read.json", dict[str, str], {})
     rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
     tables.insert(connection, "ledgers_read", rows)
-    # Skip the engine's own entries, which have an empty digest.
+    # Skip empty digests. They belong to nightbook's own entries, which are not from a workbook.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
     tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 

@@ -240,8 +240,8 @@ class Record:
                 os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
                 with closing(_connect(aside, "rw")) as connection:
                     _create_tables(connection)
-                    # The runs in a pack refer to runs from the previous month, which are not in the
-                    # pack.
+                    # Do not check foreign keys, because runs in a pack refer to the previous
+                    # month's runs, which are not in the pack.
                     connection.execute("pragma foreign_keys = off")
                     connection.execute("begin immediate")
                     migrate.import_folder(self.root, connection)
@@ -291,13 +291,13 @@ class Record:
         ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Map break IDs to the last occurrence before a day, and to the first day ever."""
+        """Map break IDs to the last occurrence before a day, and to the day first seen."""
         with self.open_for_queries() as connection:
             prior = _prior_run(connection, before)
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
 
     def add_result(self, result: Run) -> Run:
-        """Store a run's result and return it with its number in the day.
+        """Store a run's result, and return it with its number among the day's results.
 
         If the day's latest result has the same run ID, the new result replaces it, because it is
         the same result computed a second time.
@@ -357,14 +357,14 @@ class Record:
             connection.executemany("insert or ignore into workbooks_seen values (?)", rows)
 
     def imprint(self, identity: str) -> bytes | None:
-        """Return the compressed imprint with this identity, or None if it is not stored."""
+        """Return a stored imprint (a workbook's compressed cells) by its identity, or None."""
         with self.open_for_queries() as connection:
             sql = "select content from imprints where identity = ?"
             row = connection.execute(sql, [identity]).fetchone()
         return row[0] if row else None
 
     def add_imprint(self, identity: str, content: bytes) -> None:
-        """Store a workbook's compressed imprint."""
+        """Store a workbook's imprint: its compressed cells, to compare copies with."""
         with self.transaction() as connection:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 

@@ -46,7 +46,7 @@ _WORDS = re.compile(r"(?:(-?[0-9]{1,2}) (decimal|digit)s?(?:, (cut off|calculate
 
 
 class Kept(Enum):
-    """The digits that are counted: decimals, or all significant digits."""
+    """The unit in which a precision is stated: decimals, significant digits, or doubles."""
 
     DECIMALS = "decimal"
     DIGITS = "digit"
@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The method for dropping digits. Calculated amounts may also be off by one unit."""
+    """The way a ledger drops digits. A calculated amount may also be off by one unit."""
 
     NEAREST = ""
     CUT_OFF = "cut off"

@@ -32,7 +32,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _MOST_WHOLE = 15  # maximum number of digits before the decimal point that fit in a column
-_LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
+_LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # in points
 # maximum number of characters to wrap, because more would not fit in the tallest row
 _MOST_CHARACTERS = 2000
 _MOST_LINES = 12  # number of lines in the tallest row
@@ -147,7 +147,7 @@ class SheetWriter:
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the next row's decimal places. Call `measure` first, which sets column `first`."""
+        """Set the next row's decimal places from its amounts. Call `measure` first."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
@@ -157,9 +157,9 @@ class SheetWriter:
         decimals = shown_decimals(text, room) if self._scale is None else self._scale
         whole, _, part = text.lstrip("-").partition(".")
         digits = (whole + part).strip("0")
-        # Tiny amounts (None) have their own number format. A conditional format would not work,
-        # because some programs apply only one per cell, and accepted breaks already need it for
-        # their colour.
+        # Tiny amounts have their own number format (`is_rounded` is None). A conditional format
+        # would not work, because some programs apply only one per cell, and accepted breaks already
+        # need it for their colour.
         is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
         if digits and not whole.strip("0") and not part[:decimals].strip("0"):
             is_rounded = None
