@@ -94,7 +94,7 @@ def save(connection: DuckDBPyConnection) -> None:
 def complete(connection: DuckDBPyConnection) -> None:
     """Commit the remaining rows, and write everything to the file, so that no log remains."""
     # DuckDB writes commits above this threshold directly to the file. Every build is larger than a
-    # kilobyte, so none is left in the log.
+    # kilobyte, so nothing is left in the log.
     connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")

@@ -103,7 +103,8 @@ class _WarehouseBuild:
         connection = load.open_copy(self.layout, file, memory, schema_version(), rows)
         is_full = self.contents.native_nights is None
         if connection is not None and is_windowed(connection) is is_full:
-            # The window was set or removed, so build from scratch, which makes the file smaller.
+            # The limit on stored books was set or removed. Build from scratch, which makes the file
+            # smaller.
             connection.close()
             return None
         return connection

@@ -64,7 +64,7 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the most digits before the decimal point in each amount column, at most 15."""
+    """Return each amount column's largest number of digits before the decimal point, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"

@@ -95,7 +95,7 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
 
 
 def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
-    """Return rows with the measure, the table or asset, the custom flag, and each place's total.
+    """Return the control totals as rows: measure, table or asset, custom flag, and each total.
 
     A place has no total if it lacks one of the figures that are added up.
     """
@@ -135,7 +135,7 @@ def _shared_totals() -> Iterator[str]:
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return the account totals for an asset. None marks a total that needs a string."""
+    """Return an asset's account totals, with None for a total too long for a number cell."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()

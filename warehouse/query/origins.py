@@ -178,7 +178,7 @@ class Origins:
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return one origin for all columns of a query without a syntax tree, from its SQL words."""
+    """Guess one origin for all columns from the words in the SQL, if there is no syntax tree."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
@@ -207,7 +207,7 @@ def _set_operands(node: Node) -> list[Node]:
 
 
 def _children(value: Any) -> Iterator[Node]:
-    """Yield the closest expressions below a node."""
+    """Yield the expressions directly below a node, including those in nested lists."""
     for child in value.values() if isinstance(value, Mapping) else value:
         if isinstance(child, Mapping) and "class" in child:
             yield child
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that are renamed by VALUES, a CTE or a subquery, or placeholders."""
+    """Return the columns that a node's aliases rename, or placeholders if they are unknown."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}

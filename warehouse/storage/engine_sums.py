@@ -95,7 +95,7 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 
 def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
-    if in_parts:  # All sums fit into 256 bits, so they need not be split into parts.
+    if in_parts:  # All sums fit in 256 bits, so the amounts need not be split.
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
     sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])

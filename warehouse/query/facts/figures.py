@@ -28,7 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: the SQL for its rows, their key within an asset, and the sums."""
+    """A view with published sums: the SQL for its rows, its key columns, and its sum columns."""
 
     name: str
     key: tuple[str, ...]
@@ -202,7 +202,7 @@ class NightPruned(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureSelection:
-    """The selection of figures. Portfolio and venue are ids or names, and None selects all."""
+    """The figures to select. Portfolio and venue are IDs or names. None selects everything."""
 
     portfolio: str
     asset: str

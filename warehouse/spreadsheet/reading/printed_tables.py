@@ -101,7 +101,7 @@ def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
         before = titles[-1] if titles and titles[-1][1] + 1 == start else None
         if before and recognised(
             [[line[before[0] : end]]]
-        ):  # `Account name`, for example, is a single title.
+        ):  # Two words can be a single title, like `Account name`.
             titles[-1] = before[0], end
         else:
             titles.append((start, end))
@@ -268,7 +268,7 @@ def _edge_of_amounts(
         last = before.split()[-1] if before.strip() else ""
         if not _FIRST_GROUP.fullmatch(last):
             continue
-        if not cell:  # The amount is to the left of the edge.
+        if not cell:  # The amount is to the left of the edge, so the edge may be wrong.
             return None
         if before[-2:].strip() and _GROUPS.fullmatch(cell):
             # `Desk   1 234.50` has the amount 1 234.50, but `Desk 1 234.50` is ambiguous.

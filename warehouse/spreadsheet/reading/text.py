@@ -128,7 +128,7 @@ _CODE_PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A file's words in one code page, their languages, and the words in no known language."""
+    """A file's words as decoded with one code page, their languages, and the unknown words."""
 
     codec: str
     words: tuple[str, ...]
@@ -172,7 +172,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 def _languages(word: str, codec: str) -> list[_Language]:
     """Return the code page's languages that may contain this word."""
-    plain = word.replace("ß", "")  # These code pages have no capital `ß`.
+    plain = word.replace("ß", "")  # Ignore `ß`, because it has no capital here.
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []
