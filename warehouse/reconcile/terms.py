@@ -106,7 +106,7 @@ def how_to_answer(lines: str) -> str:
     """Return the instruction that comes before a question's lines."""
     add = "Add these lines to recon.toml"
     if choices_of(lines):
-        add += ", but remove the # only from the right one"
+        add += ", but remove the # only from lines that are right"
     if "[ledger." in lines:
         add += ". They apply to every ledger with this header row"
     return f"{add}:"
