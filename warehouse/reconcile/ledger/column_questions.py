@@ -156,12 +156,13 @@ def question_of_columns(
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
         message += " is less detailed and does not find amounts that moved from one to another."
-    fields = ", ".join(f'{field} = "..."' for field in (*missing, "amount"))
+    fields = " or ".join(filter(None, (", ".join(missing), "amount")))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
-        f"lines if they are wrong. The settings for a column are: {fields}; sign, if it says which "
-        "amounts are negative; unit_column, if it contains units; keep_rows and skip_rows, if it "
-        f"says which rows count; and {UNUSED}, if it does not change anything.",
+        f"lines if they are wrong. For each column, use the setting that fits: {fields} (it "
+        "contains these), sign (it shows which amounts are negative), unit_column (it contains "
+        "units), keep_rows and skip_rows (it shows which rows count), or "
+        f"{UNUSED} (it does not change anything).",
         "\n".join([head.table, *lines]),
     )
 
