@@ -213,8 +213,7 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
         if night.snapshot_date == snapshot.snapshot_date
         and night.snapshot_id > snapshot.snapshot_id
     ]
-    # The book of a date is its newest accepted snapshot, so only decisions on newer snapshots
-    # matter.
+    # A date's book is its newest accepted snapshot, so only decisions on snapshots after it matter.
     times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
         not any(night.state_at(time) == ACCEPTED for night in newer)

@@ -236,7 +236,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
 
 
 def width_of(header: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
-    """Return the column width that fits the header and all texts."""
+    """Return the column width that fits the header and all values."""
     return fitting(max(len(text or "") for text in (header, *texts)), widest)
 
 

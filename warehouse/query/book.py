@@ -87,7 +87,7 @@ class OpenBook:
 
     @property
     def of_snapshots(self) -> str:
-        """An SQL condition for rows in `ops` about this book's snapshot (or snapshots)."""
+        """An SQL condition that selects the rows in `ops` for this book's snapshots."""
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())

@@ -189,8 +189,8 @@ def _parse_float(text: str) -> float:
 
 def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
     """Read a body that contains just a list followed by `meta`. Return None for any other body."""
-    # We compare all bytes around the two values, and check that each of them is a valid JSON value.
-    # So the body has no other members or duplicate keys.
+    # We compare all bytes around the two values, and check that each value is valid JSON. This
+    # proves that the body has no other members and no duplicate keys.
     view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]

@@ -135,7 +135,7 @@ def test_a_reminder_says_what_to_type_and_is_quiet(
     snapshot_id = held(here)
     days_later(here.keeper, 2)
     here.look()
-    [words] = [words for title, words in receiver.alerts if "waits" in title]
+    [words] = [words for title, words in receiver.alerts if "waiting" in title]
     assert f"accept {snapshot_id}" in words
     kinds = dict(zip((title for title, _ in receiver.alerts), receiver.kinds, strict=True))
     assert kinds[f"nightbook: the night of {THIRD} is held"] == "warning"

@@ -663,8 +663,8 @@ def _names_of(
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
     if column is not None and not names.any():
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
-        # A block's row numbers are indexes of `names`, because a sheet with merged cells is read in
-        # a single batch.
+        # A block's row numbers are also indexes into `names`, because a sheet with merged cells is
+        # read in a single batch.
         for block, text in merged_blocks(reading.grid, head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)

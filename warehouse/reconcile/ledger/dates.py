@@ -1,4 +1,4 @@
-"""Dates in the notations that people use: in cells, in titles, or in any other string."""
+"""Functions that find and parse dates in cells, titles and other strings."""
 
 import re
 from calendar import monthrange

@@ -99,5 +99,5 @@ class WorkbookContent:
         return FIRST + max(len(self.run.breaks), 1) - 1
 
     def cells(self, letter: str) -> str:
-        """Return the cell range of a column on the sheet Breaks."""
+        """Return the cell range of a column on the Breaks sheet."""
         return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

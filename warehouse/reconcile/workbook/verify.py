@@ -102,7 +102,9 @@ _OLDER = (
     "save them, run `nightbook reconcile run`"
 )
 
-_SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
+_SINCE_BLANKS = (
+    3  # from this version of the wording on, an amount that was not read is blank, not zero
+)
 Row = tuple[str, ...]
 _Counts = tuple[int, int]  # how many times a row was written, and how many times it was found
 

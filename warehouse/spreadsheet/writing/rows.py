@@ -309,7 +309,7 @@ def _text(letter: str) -> str:
 
 
 def _height(texts: list[str]) -> str:
-    """Return SQL for a row's height. It is NULL if every text in the row has only one line."""
+    """Return SQL for a row's height. The height is NULL if every string in the row has one line."""
     if not texts:
         return "null"
     lines = ", ".join(f"strlen({text}) - strlen(replace({text}, chr(10), ''))" for text in texts)
