@@ -40,7 +40,7 @@ _ISO = re.compile(
 
 
 def parse(text: str) -> tuple[datetime, bool] | None:
-    """Parse a timestamp. Return it in UTC and whether it is exact, or None if it is invalid."""
+    """Parse a timestamp. Return the UTC time and whether it is exact, or None if it is invalid."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None

@@ -88,7 +88,7 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
 
 
 class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that can sort amounts, and warns if a spreadsheet rounds them."""
+    """A frame that sorts amounts correctly, and warns if a spreadsheet would round them."""
 
     @property
     def _constructor(self) -> type["AmountFrame"]:

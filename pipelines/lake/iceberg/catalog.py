@@ -38,7 +38,7 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # a REST catalog's HTTP status if a table has changed in the meantime
+REFUSED = 409  # the HTTP status from a REST catalog if a table has changed in the meantime
 # HTTP statuses of a REST catalog that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
 # Environment variables that configure a store, each with its pyiceberg option.

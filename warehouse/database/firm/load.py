@@ -183,7 +183,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
 def _books(
     connection: DuckDBPyConnection, ops: str, source: str | None
 ) -> set[tuple[date, str, str]]:
-    """Return each book's date, its snapshot, and the previous snapshot that findings compare."""
+    """Return each book's date, its snapshot, and the snapshot that findings compare it with."""
     own = "" if source is None else "and source = ?"
     return set(
         connection.execute(

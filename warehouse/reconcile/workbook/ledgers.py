@@ -166,7 +166,7 @@ def _rows(source: OpenBook) -> dict[Key, str]:
 
 
 def _if_large(change: Callable[[Key, str], list[Line]]) -> _Change:
-    """Restrict an error to amounts that are large enough for people to notice it."""
+    """Plant an error only in amounts that are large enough for people to notice it."""
 
     def error(key: Key, text: str, _then: str) -> list[Line] | None:
         is_large = len(text) > _LEAST_DIGITS and text[0] not in "-0"
