@@ -104,12 +104,12 @@ def choices_of(text: str) -> list[str]:
 
 def how_to_answer(lines: str) -> str:
     """Return the instruction that comes before a question's lines."""
-    add = "Add these lines to recon.toml"
+    parts = ["Correct these lines if they are wrong, and add them to recon.toml"]
     if choices_of(lines):
-        add += ", but remove the # only from lines that are right"
+        parts.append("Remove the # only from lines that are right")
     if "[ledger." in lines:
-        add += ". They apply to every ledger with this header row"
-    return f"{add}:"
+        parts.append("The lines apply to every ledger with this header row")
+    return f"{'. '.join(parts)}:"
 
 
 def take_choice(text: str, number: int) -> str:

@@ -207,5 +207,5 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "amount-comma": ("one amount is 1,000.50", _first_amount("1,000.50")),
     "amount-space": ("one amount begins with a space", _first_amount(" 1")),
     "amount-full-width": ("one amount is in full-width digits", _first_amount("\uff11\uff12")),
-    "amount-arabic": ("one amount is in Arabic digits", _first_amount("\u0661\u0662")),
+    "amount-arabic": ("one amount is in Arabic-Indic digits", _first_amount("\u0661\u0662")),
 }

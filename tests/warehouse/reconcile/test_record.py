@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
@@ -100,3 +101,43 @@ def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
         shortened = [{name: row[name] for name in row if name != "asset"} for row in rows]
         with closing(record._empty()) as other, pytest.raises(ValueError, match="its columns"):
             tables.import_rows(other, lambda name: shortened if name == "breaks" else [])
+
+
+def test_a_run_is_returned_as_the_database_has_it(desk: Desk) -> None:
+    """What the next step shows is what the next command reads: new, resolved and unread rows."""
+    desk.publish(BOOK, "20261202T021500Z")
+    text = LEDGER.replace("main;1\n", "main;1.5\n").replace(
+        "main;2\n", "main;3\np1;ADA;v1;m;#N/A\n"
+    )
+    desk.put(text, "ledger_2026-12-02.csv")
+    run = desk.run().run
+    assert run
+    assert run.breaks
+    assert run.resolved
+    assert run.rejected
+    assert record.Record(desk.folder.root).result(run.day) == run
+
+
+@pytest.mark.parametrize("text", ["ä", "\U0001f600", "\ud800", "'\x00\n", "1e400", ""])
+def test_any_text_of_a_break_is_stored_unchanged(desk: Desk, text: str) -> None:
+    """SQLite has no half of a surrogate pair, and JSON has no NUL: neither is lost."""
+    run = service.status(desk.folder.root).run
+    names = dict.fromkeys(run.breaks[0].names, text)
+    strange = replace(run.breaks[0], comment=text, names=names, ledger=text)
+    given = replace(run, run_id="20261120-strange", breaks=(strange,))
+    stored = record.Record(desk.folder.root).add_result(given)
+    assert stored == replace(given, no=2)
+    assert record.Record(desk.folder.root).result(run.day) == stored
+
+
+@pytest.mark.parametrize("name", ["note\udcff.pdf", "ledger_2026-12-02\udcff.csv"])
+def test_a_file_name_that_is_not_unicode_is_named_as_unused(desk: Desk, name: str) -> None:
+    """No cell can hold it. The other ledger is compared, and the reason says to rename the file."""
+    desk.publish(BOOK, "20261202T021500Z")
+    desk.put(LEDGER, "ledger_2026-12-02.csv")
+    (desk.folder.inbox / name).write_text(LEDGER, encoding="utf-8")
+    run = desk.run().run
+    assert run
+    [unused] = [item for item in run.unused_parts if "udcff" in item.location]
+    assert "Rename it" in unused.reason
+    assert record.Record(desk.folder.root).result(run.day) == run

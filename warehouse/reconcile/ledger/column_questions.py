@@ -158,8 +158,8 @@ def question_of_columns(
         message += " is less detailed and does not find amounts that moved from one to another."
     fields = " or ".join(filter(None, (", ".join(missing), "amount")))
     return Ambiguous(
-        f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
-        f"lines if they are wrong. For each column, use the setting that fits: {fields} (it "
+        f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. "
+        f"For each column, use the setting that fits: {fields} (it "
         "contains these), sign (it shows which amounts are negative), unit_column (it contains "
         "units), keep_rows and skip_rows (it shows which rows count), or "
         f"{UNUSED} (it does not change anything).",

@@ -95,7 +95,9 @@ def find_ledgers(
 
 
 def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
-    return Unused(path.name, FilePart.FILE, path.name, reason, severity)
+    # A workbook cannot contain a name that is not valid UTF-8. Show the byte 0xff as `\udcff`.
+    name = path.name.encode("utf-8", "backslashreplace").decode()
+    return Unused(name, FilePart.FILE, name, reason, severity)
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
@@ -117,6 +119,8 @@ def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
         return _file(path, "it is set to unused under [inbox] in recon.toml", "medium")
     if problem:
         return _file(path, f"{problem}, {_settle(path)}", "high")
+    if any("\ud800" <= letter <= "\udfff" for letter in path.name):
+        return _file(path, "its name is not valid UTF-8. Rename it, and run again", "high")
     with reading_files():
         return next((_file(path, *found) for found in _reasons(path)), None)
 

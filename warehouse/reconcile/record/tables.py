@@ -130,7 +130,7 @@ def _fields(row: Row, table: str) -> Row:
     for name, column in _RENAMED.get(table, {}).items():
         fields[name] = fields.pop(column)
     for name in fields.keys() & _JSON_FIELDS:
-        fields[name] = msgspec.json.decode(fields[name]) if fields[name] else fields[name]
+        fields[name] = json.loads(fields[name]) if fields[name] else fields[name]
     return fields
 
 
@@ -173,7 +173,7 @@ def break_fields(row: Row) -> Row:
 
 def read_run(connection: sqlite3.Connection, row: Row) -> Run:
     """Load a run from its row in `runs`."""
-    fields = _fields(row, "runs") | msgspec.json.decode(row["shown"]) | {"no": row["day_no"]}
+    fields = _fields(row, "runs") | json.loads(row["shown"]) | {"no": row["day_no"]}
     ordered = "select * from breaks where run_no = ? order by state, place"
     breaks = _group(select(connection, ordered, row["no"]), "state")
     for state, field in _BREAKS_BY_STATE.items():

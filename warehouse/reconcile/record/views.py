@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - the conditions are ours
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -128,7 +129,7 @@ def _with_dates(row: Row) -> Row:
 
 
 def _reconciliation(row: Row) -> Row:
-    fields, shown = (msgspec.json.decode(row.pop(name)) for name in ("fields", "shown"))
+    fields, shown = (json.loads(row.pop(name)) for name in ("fields", "shown"))
     level = shown["coverage"]["level"] if shown["coverage"] else ", ".join(fields)
     return _with_dates(row) | {"level": level, "positions_compared": sum(shown["counts"].values())}
 
