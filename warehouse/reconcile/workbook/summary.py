@@ -250,7 +250,10 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
-        sheet.add(result.label, content.run.counts[result.value], None, *next(counters, ()))
+        counter = next(counters, ())
+        if counter == right[-1]:
+            sheet.worksheet.set_row(sheet.row, 30)  # its label has two lines
+        sheet.add(result.label, content.run.counts[result.value], None, *counter)
     sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.run.position_count))
     sheet.row += 1
 
