@@ -27,7 +27,12 @@ from warehouse.export.summary import Figures, write_summary
 from warehouse.export.totals import ExpectedTotals, control_totals, expect_totals
 from warehouse.query.book import EXHIBITS, NotExported, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
-from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
+from warehouse.spreadsheet.writing.format import (
+    Draft,
+    define_names,
+    draft,
+    long_table,
+)
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import SumColumns, add_up, splice
@@ -89,7 +94,6 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 EVIDENCE = "Evidence"
 FIRST = 2  # number of the first long sheet, because sheet 1 is the summary
-_CELL_BYTES = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +206,10 @@ def _save(
     footer: str,
     verify: Callable[[IO[bytes]], None],
 ) -> None:
-    fillings = {}
-    for number, plan in enumerate(planned, FIRST):
-        sheet = plan.sheet
-        long_table(workbook, sheet, footer=footer)
-        if sheet.table in {exhibit.title for exhibit in EXHIBITS}:
-            define_names(workbook, sheet)
-        last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
-        size = sheet.rows * len(sheet.columns) * _CELL_BYTES
-        fillings[number] = (f"A1:{last}{sheet.last_row}", size, plan.fill)
-    workbook.book.close()
+    for plan in planned:
+        long_table(workbook, plan.sheet, plan.fill, footer=footer)
+        if plan.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
+            define_names(workbook, plan.sheet)
     with written_aside(path) as file:
-        splice(workbook.file, file, fillings)
+        splice(workbook, file)
         verify(file)

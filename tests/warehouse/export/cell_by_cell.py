@@ -117,7 +117,7 @@ class Rows:
         """Render amounts. `lines` has the row numbers and the decimals of the rows."""
         start, blank = f'<c r="{letter}', self._blank[letter]
         # The starts of cells by their decimals.
-        middles = [f'" s="{styles[letter]}"><v>' for styles in self._styles.amounts]
+        middles = [f'" s="{style}"><v>' for style in self._styles.amounts]
         middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
         must_be_amounts(texts)
         cells = []

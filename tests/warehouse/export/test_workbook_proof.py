@@ -16,6 +16,7 @@ from tests.support.shared import some_daily
 from warehouse.export import workbook
 from warehouse.export.export import Exported, export
 from warehouse.query.book import NotExported
+from warehouse.spreadsheet.writing.format import Draft
 from warehouse.spreadsheet.writing.splice import pack_faster, splice
 from warehouse.storage.layout import Layout
 
@@ -40,8 +41,8 @@ def made(home: Path) -> Exported:
 def spoiling(change: Callable[[bytes], bytes]) -> Callable[..., None]:
     """A disk or a program that changes one sheet on its way into the file."""
 
-    def act(skeleton: object, target: IO[bytes], fillings: object) -> None:
-        splice(skeleton, target, fillings)  # type: ignore[arg-type]  # passed on as they came
+    def act(draft: Draft, target: IO[bytes]) -> None:
+        splice(draft, target)
         with zipfile.ZipFile(target) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         name = "xl/worksheets/sheet2.xml"

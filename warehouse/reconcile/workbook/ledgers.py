@@ -17,6 +17,7 @@ from warehouse.reconcile.terms import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, draft, print_set_up
 from warehouse.spreadsheet.writing.layout import SheetColumnKind
+from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
 _AMOUNT = Heading("Amount", 26, "amount")
@@ -53,9 +54,8 @@ def write_template(source: OpenBook, path: Path) -> int:
 
 
 def _save(file_draft: Draft, path: Path) -> None:
-    file_draft.book.close()
     with written_aside(path) as file:
-        file.write(file_draft.file.getvalue())
+        splice(file_draft, file)
 
 
 def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
@@ -152,10 +152,12 @@ def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
     sheet = SheetWriter(file_draft, "Positions", _HEADINGS)
     sheet.title(f"Position ledger as of {source.day}")
     sheet.heads()
+    rows = []
     for (portfolio, asset, venue, account), text in lines:
         fund = names["portfolio"].get(portfolio, portfolio)
         custodian = names["venue"].get(venue, venue)
-        sheet.line([fund, custodian, account, display_asset(asset), text, "ops"])
+        rows.append([fund, custodian, account, display_asset(asset), text, "ops"])
+    sheet.rows(len(rows), lambda: rows)
     sheet.add("Total", None, None, None, f"{len(lines)} lines")
     print_set_up(sheet.worksheet, footer="Position ledger")
     _save(file_draft, path)

@@ -1,7 +1,8 @@
 """The workbook's sheets, except Summary, the audit trail and the table of all positions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -204,9 +205,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
     sheet.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
-    for break_ in breaks:
-        is_live = len(breaks) <= MOST_LIVE
-        sheet.line(_break_row(break_, fields, sheet.row + 1, is_live=is_live))
+    sheet.rows(len(breaks), partial(_break_rows, breaks, fields))
     sheet.row += not breaks
     _add_rules(draft, sheet, content)
     last_column = xl_col_to_name(len(HEADINGS) - 1)
@@ -214,6 +213,12 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
         {"number_stored_as_text": f"A{FIRST}:{last_column}{content.last}"}
     )
     sheet.finish(HEADER - 1, content.footer, frozen=4)
+
+
+def _break_rows(breaks: Sequence[Break], fields: Sequence[str]) -> Iterator[list[object]]:
+    is_live = len(breaks) <= MOST_LIVE
+    for row, break_ in enumerate(breaks, FIRST):
+        yield _break_row(break_, fields, row, is_live=is_live)
 
 
 def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool) -> list[object]:
@@ -326,13 +331,15 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
     sheet.measure(
         3, zip(*((tie.ledger, tie.snapshot, tie.difference) for tie in ties), strict=True)
     )
+    rows = []
     for tie in ties:
         name = content.names.get(tie.level, {}).get(tie.of, tie.of)
         name = display_asset(name) if tie.level == "asset" else name
         amounts = (tie.ledger, tie.snapshot, tie.difference)
         result = (tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO")
         exact = (*amounts, tie.broken, tie.near)
-        sheet.line([tie.level, name, display_asset(tie.asset), *amounts, *result, *exact])
+        rows.append([tie.level, name, display_asset(tie.asset), *amounts, *result, *exact])
+    sheet.rows(len(rows), lambda: rows)
     with_breaks = sum(bool(tie.breaks) for tie in ties)
     sheet.finish(header, content.footer, frozen=3, paper_rows=max(with_breaks, _PAPER_ROWS))
     sheet.row += 1
@@ -361,9 +368,11 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     sheet.heads()
     steps = [[text or None for text in line.steps] for line in content.rolled]
     sheet.measure(1, zip(*steps, strict=True))
-    for line, amounts in zip(content.rolled, steps, strict=True):
-        asset, *_, adds_up = line.line
-        sheet.line([asset, *amounts, adds_up, *amounts])
+    rows = [
+        [line.line[0], *amounts, line.line[-1], *amounts]
+        for line, amounts in zip(content.rolled, steps, strict=True)
+    ]
+    sheet.rows(len(rows), lambda: rows)
     with_breaks = sum(line.has_breaks for line in content.rolled)
     sheet.finish(header, content.footer, frozen=1, paper_rows=max(with_breaks, _PAPER_ROWS))
 

@@ -69,9 +69,7 @@ _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id
 _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
-_CELL_BYTES = 130
 _PAPER_ROWS = 40  # print no more positions than this, because breaks have their own printed sheet
-_FIRST_POSITIONS = 4  # number of the first position sheet
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
 _KEY_MEANING = "For lookups. The positions workbook has the same text for the same position."
@@ -151,22 +149,17 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
         write_sheet(file_draft, content)
     for sheet in sheets:
         header = describe_printed_rows(_PAPER_ROWS, sheet.rows)
-        long_table(file_draft, sheet, footer=content.footer, header=header, paper_rows=_PAPER_ROWS)
+        fill = partial(_fill_sheet, content, sheet)
+        print_as = partial(long_table, footer=content.footer, header=header, paper_rows=_PAPER_ROWS)
+        print_as(file_draft, sheet, fill)
     define_names(file_draft, sheets[0])
     for write_sheet in (
         *(write_ties, write_roll_forward, write_notices, write_mapping, write_evidence),
         *(write_trail, write_help, write_lists),
     ):
         write_sheet(file_draft, content)
-    file_draft.book.close()
-    fillings = {}
-    for number, sheet in enumerate(sheets, _FIRST_POSITIONS):
-        last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
-        size = sheet.rows * len(sheet.columns) * _CELL_BYTES
-        fill = partial(_fill_sheet, content, sheet)
-        fillings[number] = (f"A1:{last}{sheet.last_row}", size, fill)
     with written_aside(path) as file:
-        splice(file_draft.file, file, fillings)
+        splice(file_draft, file)
 
 
 def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:

@@ -1,11 +1,13 @@
 """Everything in a sheet except its rows: formats, header, notes, widths, panes and printing."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
 from typing import Any
 
 import xlsxwriter
+from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, looks_like_xml, safe_xml
 from warehouse.spreadsheet.writing.layout import (
@@ -15,6 +17,7 @@ from warehouse.spreadsheet.writing.layout import (
     SheetColumnKind,
     TableSheet,
 )
+from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
 # The format for amounts with an unknown number of decimal places.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
@@ -64,13 +67,55 @@ class Formats:
     bad: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """A table's rows, which `splice` writes in place of the model row.
+
+    Row numbers start with 1, and the model row is the first row. `render` receives the style number
+    of each cell of the model row, and generates the rows as XML.
+    """
+
+    first_row: int
+    last_row: int
+    last_column: str
+    cells: int
+    render: Callable[[Sequence[str]], Iterable[RowsXml]]
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An unfinished workbook: its in-memory file, its writer and its formats."""
+    """An unfinished workbook: its in-memory file, its writer, its formats and its tables.
+
+    `fillings` has the rows of at most one table per sheet, by the sheet's number (from 1).
+    """
 
     file: BytesIO
     book: Any
     formats: Formats
+    fillings: dict[int, Filling] = field(default_factory=dict)
+
+    def add_rows(
+        self,
+        worksheet: Any,
+        first: int,
+        shape: tuple[int, int],
+        formats: Sequence[Any],
+        render: Callable[[Sequence[str]], Iterable[RowsXml]],
+    ) -> None:
+        """Add a table's rows to the newest sheet, from row index `first` on.
+
+        `shape` is the number of rows and columns. `render` receives the style numbers of `formats`.
+        """
+        for column, style in enumerate(formats):
+            must(worksheet.write_blank(first, column, None, style))
+        rows, columns = shape
+        self.fillings[len(self.book.worksheets())] = Filling(
+            first_row=first + 1,
+            last_row=first + max(rows, 1),
+            last_column=xl_col_to_name(columns - 1),
+            cells=rows * columns,
+            render=render,
+        )
 
 
 def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = False) -> str:
@@ -162,12 +207,18 @@ def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> 
 
 
 def long_table(
-    workbook: Draft, sheet: TableSheet, *, footer: str, header: str = "", paper_rows: int = 0
+    workbook: Draft,
+    sheet: TableSheet,
+    render: Callable[[Styles], Iterable[RowsXml]],
+    *,
+    footer: str,
+    header: str = "",
+    paper_rows: int = 0,
 ) -> None:
-    """Add a sheet for a long table, but without the table's rows.
+    """Add a sheet for a long table. `render` generates the table's rows.
 
-    Model rows hold the styles for the real rows. If the table has more than `paper_rows` rows, only
-    that many are printed, and `header` is the page header that says so.
+    If the table has more than `paper_rows` rows, only that many are printed, and `header` is the
+    page header that says so.
     """
     worksheet = workbook.book.add_worksheet(sheet.name)
     _set_columns(worksheet, sheet)
@@ -175,16 +226,18 @@ def long_table(
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # These model rows only hold styles. Row 2 has each column's style, row 3 the styles for strings
-    # that look like formulas, and the other rows the styles for amounts, by number of decimals.
-    # `splice` reads the style numbers and replaces the model rows with the real ones.
-    for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
-        for index, column in enumerate(sheet.columns):
-            must(worksheet.write_blank(row, index, None, formats[column.kind]))
-    for row, shape in enumerate(workbook.formats.amounts, 3):
-        for index, column in enumerate(sheet.columns):
-            if column.kind is SheetColumnKind.NUMBER:
-                must(worksheet.write_blank(row, index, None, shape))
+    letters = [xl_col_to_name(index) for index in range(len(sheet.columns))]
+    cells = [workbook.formats.cells[column.kind] for column in sheet.columns]
+    hostile = [workbook.formats.hostile[column.kind] for column in sheet.columns]
+
+    def render_with(numbers: Sequence[str]) -> Iterable[RowsXml]:
+        count = len(letters)
+        plain = dict(zip(letters, numbers[:count], strict=True))
+        others = dict(zip(letters, numbers[count : 2 * count], strict=True))
+        return render(Styles(plain, others, numbers[2 * count :]))
+
+    formats = [*cells, *hostile, *workbook.formats.amounts]
+    workbook.add_rows(worksheet, 1, (sheet.rows, len(letters)), formats, render_with)
     worksheet.freeze_panes(1, _FROZEN_COLUMNS)
     worksheet.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
     _add_conditions(workbook, worksheet, sheet)

@@ -1,8 +1,8 @@
 """Sheet rows as XML, written by DuckDB: one SELECT returns one string per row.
 
 A row of 27 cells takes 10 microseconds of CPU time. XlsxWriter takes 9 microseconds for a single
-cell (measured), so it writes everything except the rows of long tables. Python handles only texts
-that are not plain (see `PLAIN`).
+cell (measured), so it writes everything except the rows of tables. Python handles only texts that
+are not plain (see `PLAIN`).
 """
 
 # ruff: noqa: S608 - texts are quoted, and `RowsQuery` has only SQL of ours
@@ -44,15 +44,16 @@ RowsXml = bytes | memoryview  # one or more rows
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """One sheet's style numbers by column letter, read from sample rows that XlsxWriter wrote.
+    """One sheet's style numbers, read from the model row that XlsxWriter wrote.
 
-    `hostile` is for texts that would become formulas if a person typed them. `amounts` has one
-    entry for each number of decimals, starting with two.
+    `plain` and `hostile` map column letters to styles. `hostile` is for texts that would become
+    formulas if a person typed them. `amounts` has one style for each number of decimals, starting
+    with two.
     """
 
     plain: Mapping[str, str]
     hostile: Mapping[str, str]
-    amounts: Sequence[Mapping[str, str]] = ()
+    amounts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +257,7 @@ class _Statement:
             f"case when row_decimals <= {DECIMALS} then row_decimals "
             f"else greatest({DECIMALS}, {_decimals(amount)}) end"
         )
-        styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
+        styles = ", ".join(literal(f'" s="{style}"><v>') for style in self.styles.amounts)
         index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
         # DuckDB 2.0.0 prints 2 to the 81st as twice its value, so parse the printed number to check
         # it.

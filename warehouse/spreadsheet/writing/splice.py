@@ -1,7 +1,7 @@
-"""Workbooks with long tables. XlsxWriter writes the file, and the rows are inserted afterwards.
+"""Workbooks with tables. XlsxWriter writes the file, and the tables' rows are inserted afterwards.
 
-In the file that XlsxWriter writes, every long table has a header and model rows, which hold the
-cell styles. The real rows replace the model rows. The same input always produces the same bytes.
+In the file that XlsxWriter writes, every table has a header and a model row, which holds the cell
+styles. The real rows replace the model row. The same input always produces the same bytes.
 
 The finished file is read back from disk before anybody receives it, because correct input to the
 writer does not prove that the file is correct.
@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
-from io import BytesIO
 from typing import IO, Any
 
-from warehouse.spreadsheet.writing.rows import RowsXml, Styles
+from warehouse.spreadsheet.writing.format import Draft, Filling
 
 try:
     _library: Any = importlib.import_module("isal.isal_zlib")
@@ -29,9 +28,9 @@ except ImportError:  # There are no ISA-L packages for some machines.
 _COMPRESSION = 1
 _LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # bytes
 _MOST_UNPACKED_BATCHES = 4
-_STYLED_CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
-_MODEL_ROWS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
-_DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
+_CELL_BYTES = 130
+_STYLED_CELL = re.compile(r'<c r="[A-Z]+[0-9]+"(?: s="([0-9]+)")?')
+_DIMENSION = re.compile(r'<dimension ref="[A-Z]+[0-9]+(?::[A-Z]+([0-9]+))?"/>')
 
 # Bytes per chunk. Chunks that fit in a core's cache save a tenth of the time (measured).
 _CHUNK = 1 << 17
@@ -39,23 +38,13 @@ _ROW_END = b"</row"  # short, because a longer pattern makes the search a third 
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 _ROWS_PER_SUM = 20_000
 
-Filling = Callable[[Styles], Iterable[RowsXml]]
 
-
-def splice(
-    skeleton: BytesIO,
-    target: IO[bytes],
-    fillings: Mapping[int, tuple[str, int, Filling]],
-) -> None:
-    """Write a workbook. `skeleton` is XlsxWriter's file with model rows.
-
-    `fillings` maps each long sheet's number (from 1) to its cell range, an upper limit for its
-    size in bytes, and the function that generates its rows. The limit decides whether Zip64 is
-    used.
-    """
-    parts = {f"xl/worksheets/sheet{number}.xml": filling for number, filling in fillings.items()}
+def splice(draft: Draft, target: IO[bytes]) -> None:
+    """Finish a workbook and write it, with the rows of its tables."""
+    draft.book.close()
+    parts = {f"xl/worksheets/sheet{number}.xml": table for number, table in draft.fillings.items()}
     with (
-        zipfile.ZipFile(skeleton) as source,
+        zipfile.ZipFile(draft.file) as source,
         zipfile.ZipFile(
             target, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION
         ) as target_archive,
@@ -64,7 +53,7 @@ def splice(
             # Open each member by name, so that its timestamp is constant and the same book always
             # produces an identical file. A member above 2 GiB needs Zip64, which must be chosen in
             # advance.
-            is_large = name in parts and parts[name][1] > _LARGEST_WITHOUT_ZIP64
+            is_large = name in parts and parts[name].cells * _CELL_BYTES > _LARGEST_WITHOUT_ZIP64
             with target_archive.open(name, "w", force_zip64=is_large) as member:
                 pack_faster(member)
                 if name in parts:
@@ -81,33 +70,26 @@ def pack_faster(member: Any) -> None:
     member._compressor = _library.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
-def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None:
-    cell_range, _, filling = part
-    models = _MODEL_ROWS.search(model)
-    if models is None:
-        raise ValueError("the skeleton of a long table has no model rows, so no file was written")
-    # Programs read a sheet's size from its `dimension` element, which covers only the model rows so
-    # far.
-    before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
-    member.write(before.encode())
+def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
+    model = re.search(rf'<row r="{filling.first_row}".*?</row>', sheet, re.DOTALL)
+    size = _DIMENSION.search(sheet)
+    if model is None or size is None:
+        raise ValueError("a table's sheet has no model row or no size, so no file was written")
+    # Programs read a sheet's size from its `dimension` element, which does not cover the table yet.
+    last_row = max(filling.last_row, int(size[1] or 1))
+    dimension = f'<dimension ref="A1:{filling.last_column}{last_row}"/>'
+    member.write(f"{sheet[: size.start()]}{dimension}{sheet[size.end() : model.start()]}".encode())
     # A second core packs rows while the next rows are generated. It is never more than a few
     # batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()
-        for rows in filling(_styles(models[0])):
+        for rows in filling.render([style or "0" for style in _STYLED_CELL.findall(model[0])]):
             waiting.append(packer.submit(member.write, rows))
             if len(waiting) > _MOST_UNPACKED_BATCHES:
                 waiting.popleft().result()
         for packing in waiting:
             packing.result()
-    member.write(model[models.end() :].encode())
-
-
-def _styles(models: str) -> Styles:
-    by_row: dict[str, dict[str, str]] = {}
-    for letter, row, style in _STYLED_CELL.findall(models):
-        by_row.setdefault(row, {})[letter] = style or "0"
-    return Styles(by_row.pop("2", {}), by_row.pop("3", {}), tuple(by_row.values()))
+    member.write(sheet[model.end() :].encode())
 
 
 @dataclass(frozen=True, slots=True)

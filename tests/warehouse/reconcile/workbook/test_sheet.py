@@ -1,0 +1,97 @@
+"""The rows of a table, whose XML is written without XlsxWriter."""
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+import openpyxl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warehouse.reconcile.model import in_cell
+from warehouse.reconcile.workbook import imprint
+from warehouse.reconcile.workbook.sheet import Formula, Heading, SheetWriter
+from warehouse.spreadsheet.writing.format import draft
+from warehouse.spreadsheet.writing.splice import splice
+
+HOSTILE = [
+    "=1+1",
+    "@SUM(1)",
+    "\t=1",
+    'a"b',
+    "<r><t>1</r>",
+    "a\x01b",
+    "_x0041_",
+    "<A&B>",
+    "x" * 40_000,
+]
+HEADINGS = (
+    Heading("Text"),
+    Heading("Amount", kind="amount"),
+    Heading("Exact", kind="exact"),
+    Heading("Yellow", kind="yellow"),
+    Heading("Count", kind="count"),
+    Heading("Day"),
+    Heading("Sum"),
+)
+# XML has no lone surrogates, and spreadsheet programs change line ends.
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r")
+TEXTS = st.sampled_from(HOSTILE) | st.text(LETTERS, max_size=12)
+AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False, places=12).map(lambda n: f"{n:f}")
+ROWS = st.tuples(
+    st.none() | TEXTS,
+    st.none() | AMOUNTS,
+    st.none() | AMOUNTS,
+    st.none() | TEXTS,
+    st.none() | st.integers(0, 10**9),
+    st.none() | st.dates(min_value=date(1990, 1, 1), max_value=date(2200, 1, 1)),
+    st.integers(0, 9).map(lambda n: Formula(f"1+{n}", float(n + 1)))
+    | TEXTS.map(lambda text: Formula('IF(1<2,"a","b")&""', text)),
+)
+
+
+def written(rows: Sequence[tuple[object, ...]]) -> bytes:
+    """A workbook with one table, between a title and a last row."""
+    made = draft(title="", made_at=datetime(2026, 3, 1, tzinfo=UTC), about={})
+    sheet = SheetWriter(made, "Table", HEADINGS)
+    sheet.title("Title")
+    sheet.heads()
+    sheet.measure(1, [[amount for _, amount, *_ in rows if isinstance(amount, str)]])
+    sheet.rows(len(rows), lambda: rows)
+    sheet.add("last", len(rows))
+    target = io.BytesIO()
+    splice(made, target)
+    return target.getvalue()
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object, ...]]) -> None:
+    """Texts, formulas, dates, counts and amounts come back, and so does the row below the table."""
+    sheet = imprint.read(written(rows))["Table"]
+    assert sheet.rows[len(rows) + 2][:2] == ["last", str(len(rows))]
+    for row, values in enumerate(rows, 2):
+        for column, value in enumerate(values):
+            cell = sheet.at((row, column))
+            if isinstance(value, Formula):
+                assert sheet.formulas[row, column] == value.text
+            elif HEADINGS[column].kind == "amount" and value is not None:
+                # The reader keeps 15 digits.
+                assert float(cell) == float(f"{float(str(value)):.15g}")
+            else:
+                assert imprint.Cell(cell) == imprint.Cell(
+                    "" if value is None else in_cell(str(value))
+                )
+
+
+def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
+    """An amount with more digits than the column has room for begins with a mark."""
+    rows: list[tuple[object, ...]] = [
+        ("short", "1.5", None, None, None, None, None),
+        ("long", "1.123456789012", None, None, None, None, None),
+        ("tiny", "0.000000000001", None, None, None, None, None),
+    ]
+    book = openpyxl.load_workbook(io.BytesIO(written(rows)))
+    short, long, tiny = (book["Table"].cell(row, 2).number_format for row in (3, 4, 5))
+    assert short.startswith("#,##0.00_0")
+    assert long.startswith('"~"#,##0.0000000000_)')
+    assert tiny.startswith("0.00###")
