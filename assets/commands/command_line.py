@@ -145,7 +145,7 @@ RECONCILE = CommandGroup(
                     type=Choice(ROLES),
                     default="preparer",
                     show_default=True,
-                    help="Role to sign in",
+                    help="Your role",
                 ),
                 option("--who", help="Name of the signer  [default: your user name]"),
                 option("--comment", default="", help="Comment to keep with the signature"),

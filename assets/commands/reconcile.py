@@ -232,7 +232,10 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
-    print("The days of the month are locked. To verify the pack on any machine that has nightbook:")
+    print(
+        f"The closed days of {month} cannot be reconciled again without a reason (reconcile run "
+        "--restate). To verify the pack on any machine that has nightbook:"
+    )
     print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0
 
@@ -275,10 +278,14 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
         lines += [("not compared", words) for words in check.uncompared]
         lines.append(("SHA-256", check.sha256))
         return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
-    print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}')}")
+    result = "everything that was compared is unchanged" if check.is_whole else "has differences"
+    print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}: {result}')}")
     for difference in check.differences:
         print(f"{mark(is_well=False)} {printable(difference)}")
-    for line in (*check.compared, *check.uncompared):
-        print(f"  {printable(line)}")
+    for title, parts in (("Compared", check.compared), ("Not compared", check.uncompared)):
+        if parts:
+            print(f"  {title}:")
+        for part in parts:
+            print(f"    {printable(part)}")
     print(f"  SHA-256 {check.sha256} (must equal the value that `close` printed)")
     return 0 if check.is_whole else 1

@@ -110,9 +110,10 @@ class NoHome(Exception):
 
     def __init__(self, layout: Layout, problem: str, command: str) -> None:
         super().__init__(
-            f"There is no nightbook home at {layout.home}: {problem}. Nothing was done. Name "
-            f"the right one (nightbook --home DIR {command}, or NIGHTBOOK_HOME). The first "
-            "nightbook run creates a home, and nightbook demo creates an example."
+            f"There is no nightbook home at {layout.home}: {problem}. Nothing was done. If the "
+            f"home is in another directory, use nightbook --home DIR {command}, or set "
+            "NIGHTBOOK_HOME. The first nightbook run creates a home, and nightbook demo creates an "
+            "example."
         )
 
 

@@ -203,7 +203,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
         )
         return FlattenedNight(landed.folder, problem=problem)
     if not (folder / night_folders.MANIFEST).is_file():
-        problem = f"{worker} cannot see {folder}: mount the home there under the same path."
+        problem = f"{worker} cannot see {folder}: mount the home on that machine, at the same path."
         return FlattenedNight(landed.folder, problem=problem)
     staged_in = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=landed.staged_in))
     layout = Layout(Path(landed.home), staged_in)

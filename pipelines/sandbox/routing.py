@@ -33,7 +33,7 @@ class Query:
 
     @property
     def has_include(self) -> bool:
-        """Whether the caller requests this operation's expansion."""
+        """Whether the caller asks to expand the records of this operation."""
         return "include" in self.parameters
 
     @property

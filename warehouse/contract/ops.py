@@ -295,10 +295,10 @@ CONTROL_TOTALS = ops_table(
         SNAPSHOT_ID,
         text("table_name", "Table that the control total covers."),
         text("measure", "`rows` for the row count, or `sum` for the exact sum of amount_text."),
-        text("asset_id", "Asset that was added up. Empty if the measure is `rows`."),
+        text("asset_id", "Asset whose amounts were added up. Empty if the measure is `rows`."),
         flag(
             "is_custom_asset",
-            "Whether a custom asset was added up. False if the measure is `rows`.",
+            "Whether the asset is a custom asset. False if the measure is `rows`.",
         ),
         text("bucket", "Balance kind that was added up. Empty if the measure is `rows`."),
         text("in_json", "Value that independent code calculated from the JSON responses."),

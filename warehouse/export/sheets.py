@@ -245,8 +245,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
     facts = {
         "as of": source.day.isoformat(),
         "book": source.snapshot_id,
-        "reading started": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
-        "reading ended": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "API read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "API read until": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
         "state": snapshot["state"],
         "decided by": snapshot["decided_by"],
         "requests": str(snapshot["request_count"]),
@@ -254,8 +254,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "bytes received": str(snapshot["byte_count"]),
         "records rejected": plain_text(snapshot["reject_count"]),
         "values kept as text only": plain_text(snapshot["inexact_count"]),
-        "workbook made by": f"nightbook {program_version}",
-        "database made by": f"nightbook {build['program_version']}",
+        "workbook written by": f"nightbook {program_version}",
+        "database written by": f"nightbook {build['program_version']}",
         "schema of the database": build["schema_version"],
         "database written with DuckDB": build["duckdb_version"],
     }

@@ -127,7 +127,9 @@ class RollForwardLine:
     @property
     def line(self) -> list[str]:
         """The workbook row: the asset's display name, the amounts, and whether they add up."""
-        return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
+        known = [side for side in (self.ledger, self.snapshot) if side[0]]
+        words = ("not checked", "book only", "yes")[len(known)] if self.adds_up else "NO"
+        return [display_asset(self.asset), *self.steps, words]
 
 
 STEPPED = tuple(
@@ -967,7 +969,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def description(self) -> str:
         """The signature, on one line."""
-        signed = f"signed by {self.who} as {self.role} at {self.at}"
+        signed = f"signed by {self.who} as {self.role} at {moment(self.at)} UTC"
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
         about = " ".join(filter(None, (signed, self.open_breaks_phrase)))
         return ", ".join(filter(None, (about, entered)))
@@ -1034,6 +1036,6 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
     def description(self) -> str:
         """The closing, on one line."""
         return (
-            f"{self.month} was closed through {self.through} by {self.who} at {self.at}: "
-            f"{self.pack}, SHA-256 {self.sha256}"
+            f"{self.month} was closed through {self.through} by {self.who} at {moment(self.at)} "
+            f"UTC: {self.pack}, SHA-256 {self.sha256}"
         )

@@ -28,7 +28,7 @@ def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
 
 
 def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[date, str]:
-    """Map each date with a book to `book`, others to the snapshot's state or the gap's reason."""
+    """Map each date to `book`, or without a book, to the snapshot's state or the gap's reason."""
     snapshots = list(snapshots)
     return (
         {row["snapshot_date"]: row["state"] for row in snapshots}

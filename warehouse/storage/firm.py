@@ -93,7 +93,7 @@ def read_firm(home: Path) -> Firm:
 def _read_owners(
     file: Path, content: Mapping[str, object], names: Collection[str]
 ) -> dict[str, str]:
-    """Read the organisation that each shared portfolio counts for."""
+    """Read which organisation each shared portfolio counts for."""
     owners = content.get(OWNERS, {})
     if not isinstance(owners, dict):
         raise FirmWrong(file, f"has {OWNERS} = {owners!r}, which is not a table")

@@ -52,7 +52,7 @@ _SCOPES: Mapping[str, Callable[[str], object]] = {
 }
 EXAMPLE = "internal-error,path=/venues/*,count=2"
 SCOPES: Mapping[str, str] = {
-    "path=/venues/*": "only requests whose encoded path, without the prefix, matches",
+    "path=/venues/*": "only requests whose encoded path (without the prefix) matches this pattern",
     "venue=ID": "only this venue, or requests for it",
     "portfolio=ID": "only this portfolio, or requests for it",
     "count=N": "only the first N matching requests",

@@ -212,7 +212,7 @@ def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
     assert len(totals) == len({(a.asset, a.custom) for a in AMOUNTS})
     run = {row["Of"]: row["Value"] for row in rows if row["Kind"] == "run"}
     assert run["book"] == "20261120T021500Z"
-    assert run["workbook made by"] == "nightbook 1.2.3"
+    assert run["workbook written by"] == "nightbook 1.2.3"
     assert [row["Accounts"] for row in rows if row["Of"] == "accounts"] == [str(len(AMOUNTS) - 0)]
 
 

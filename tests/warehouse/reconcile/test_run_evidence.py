@@ -132,7 +132,7 @@ def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> N
         },
         Signature,
     )
-    assert old.description == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
+    assert old.description == "signed by Ada as preparer at 2026-11-20 08:00:00 UTC"
     assert SNAPSHOT[:8] in desk.run().run_id
 
 

@@ -23,7 +23,7 @@ TRAIL = "Audit trail"
 
 # Increase this number if a title or text in workbooks or packs changes. Older workbooks are
 # compared using the titles of their own version, and the pages of older packs are not rendered.
-WORDING = 5
+WORDING = 6
 HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
 
 

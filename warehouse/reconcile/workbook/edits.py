@@ -88,8 +88,8 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     except UNREADABLE:
         who = stated = None
     name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
-    # The file may contain no timestamp, or still the one from when we wrote the file. So use the
-    # modification time on disk if it is later.
+    # The file may have no timestamp, or may still have ours. So use the modification time on disk
+    # if it is later.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     with suppress(ValueError):
         time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")

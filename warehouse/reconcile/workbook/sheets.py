@@ -177,15 +177,16 @@ Tie-out compares totals. Its result is "differs" if a position of the total is a
 the differences cancel out. "Sums agree" is yes if the difference of the total is the sum of the \
 differences in breaks and within tolerance.
 Roll-forward shows how each total, and the difference in breaks, changed since the previous run. \
-"Adds up" is yes if opening plus movement equals closing.
+"Adds up" is yes if opening plus movement equals closing. On the first run, only the book has an \
+opening.
 Age is counted from "Occurred on", the first day of the current occurrence. A break that returns \
 is a new occurrence, and "Occurrence" is its number. "First seen" is the first day of the first \
 occurrence. On the sheet Resolved, Status is the last status of the break.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
 its difference changes, if it returns, or if the acceptance is too old.
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
-and the names next to Prepared by and Reviewed by. It ignores all other cells. Save your copy in \
-the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
+and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
+in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
 If two people write different texts for one break, both texts are in its comment and in Notices.
 A signature is valid for this result only. It is void as soon as an amount changes.
 "SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
@@ -360,10 +361,11 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how each asset's totals and breaks changed since the previous run."""
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
-    before = "previous book (no previous run, so the ledger's opening amounts are not known)"
-    sheet.title(
-        f"From the {before if is_first else 'previous run'} to {content.run.day}, per asset"
-    )
+    earlier = content.over_time.nights[-2:-1]
+    before = f"the previous run{f' of {earlier[0].day}' if earlier else ''}"
+    if is_first:
+        before = "the previous book (no previous run, so the ledger's opening is not known)"
+    sheet.title(f"From {before} to {content.run.day}, per asset")
     header = sheet.row
     sheet.heads()
     steps = [[text or None for text in line.steps] for line in content.rolled]
@@ -402,7 +404,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that differ between ledger and book, and file formats that nightbook knows"
+    title = "Names that differ between ledger and book, and files in a known export format"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

@@ -243,17 +243,12 @@ def _asset_ties(content: WorkbookContent) -> list[Tie]:
 def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Result", "Positions", "", "Since the previous run", "Breaks", ""), (1, 4))
     changes = Counter(break_.change for break_ in content.run.breaks)
-    assets = Counter(tie.result for tie in _asset_ties(content))
     right = [(change, changes[change]) for change in _CHANGES]
     right.append(("resolved", len(content.run.resolved)))
-    right.append((f"assets without a difference (of {assets.total()})", assets[EQUAL]))
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
-        counter = next(counters, ())
-        if counter == right[-1]:
-            sheet.worksheet.set_row(sheet.row, 30)  # its label has two lines
-        sheet.add(result.label, content.run.counts[result.value], None, *counter)
+        sheet.add(result.label, content.run.counts[result.value], None, *next(counters, ()))
     sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.run.position_count))
     sheet.row += 1
 
@@ -277,7 +272,8 @@ def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Asset", "Ledger", "Book", "Difference", "Breaks", "Result"), range(1, 5))
-    ties = sorted(_asset_ties(content), key=lambda tie: (-tie.breaks, tie.asset))[:_MOST_ASSETS]
+    of_assets = _asset_ties(content)
+    ties = sorted(of_assets, key=lambda tie: (-tie.breaks, tie.asset))[:_MOST_ASSETS]
     amounts = [(tie.ledger, tie.snapshot, tie.difference) for tie in ties]
     sheet.measure(1, zip(*amounts, strict=True))
     for tie, of_tie in zip(ties, amounts, strict=True):
@@ -285,6 +281,8 @@ def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
         for column, amount in enumerate(of_tie, 1):
             sheet.number(column, amount)
         sheet.add(display_asset(tie.asset), None, None, None, tie.breaks, tie.result)
+    equal = sum(tie.result == EQUAL for tie in of_assets)
+    sheet.add(f"{equal:,} of {count_of(len(of_assets), 'asset')} without a difference")
     sheet.row += 1
 
 

@@ -539,9 +539,9 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return a copy's rows. Formulas that the run did not write appear as text, not as results."""
-    # People sort rows, so accept a formula in any cell, and ignore the cell names in the formula.
-    # Use the result that was stored by the program that saved the copy. If there is none, use our
-    # own result, but only if the formula is still in the same cell.
+    # People sort rows, so accept a formula in any cell, and ignore its cell references. Use the
+    # result that was stored by the program that saved the copy. If there is none, use our own
+    # result, but only if the formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():

@@ -21,7 +21,7 @@ class SheetColumnKind(Enum):
 
     TEXT = "text"
     COUNT = "count"
-    NUMBER = "number"  # an amount as a double, to read, sort and add up
+    NUMBER = "number"  # an amount as a double, for reading, sorting and adding up
     EXACT = "exact"  # the exact amount as text
     DIGITS = "digits"  # whether all numbers in the row are exact
 

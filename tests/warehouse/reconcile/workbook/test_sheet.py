@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 import openpyxl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warehouse.reconcile.model import in_cell
+from warehouse.reconcile.model import RollForwardLine, Steps, in_cell
 from warehouse.reconcile.workbook import imprint
 from warehouse.reconcile.workbook.sheet import Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft
@@ -95,3 +96,18 @@ def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
     assert short.startswith("#,##0.00_0")
     assert long.startswith('"~"#,##0.0000000000_)')
     assert tiny.startswith("0.00###")
+
+
+@pytest.mark.parametrize(
+    ("ledger", "book", "words"),
+    [
+        (("", "", "5"), ("", "", "5"), "not checked"),
+        (("", "", "5"), ("3", "2", "5"), "book only"),
+        (("4", "1", "5"), ("3", "2", "5"), "yes"),
+        (("4", "2", "5"), ("3", "2", "5"), "NO"),
+        (("", "", "5"), ("3", "1", "5"), "NO"),
+    ],
+)
+def test_a_roll_forward_claims_what_was_checked(ledger: Steps, book: Steps, words: str) -> None:
+    """Without an opening there is no movement to check, so the line does not say yes."""
+    assert RollForwardLine("BTC", ledger, book, ("0", "0", "0")).line[-1] == words
