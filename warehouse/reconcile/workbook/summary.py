@@ -282,7 +282,8 @@ def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
             sheet.number(column, amount)
         sheet.add(display_asset(tie.asset), None, None, None, tie.breaks, tie.result)
     equal = sum(tie.result == EQUAL for tie in of_assets)
-    sheet.add(f"{equal:,} of {count_of(len(of_assets), 'asset')} without a difference")
+    words = f"{equal:,} of {count_of(len(of_assets), 'asset')} without a difference"
+    _spread(sheet, ((0, _LAST, words),))
     sheet.row += 1
 
 
