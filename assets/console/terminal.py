@@ -176,7 +176,8 @@ def _throttle(
     is_each_shown: bool,
 ) -> ProgressCallback:
     # Limit the output by time, not by count, because there may be thousands of reports a second or
-    # one a minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
+    # one a minute. If `is_each_shown` is set, show a new count immediately, but not a new number of
+    # bytes.
     last, next_at = (-1, ""), nightbook.now() + interval
 
     def say(progress: Progress) -> None:

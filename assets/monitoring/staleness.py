@@ -29,8 +29,8 @@ WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 def staleness_note(nightbook: Nightbook) -> str:
     """Return a note about the newest book and later nights, or "" if the book is current."""
-    # A later night waits if it was landed, but not decided or not published. It has no book if it
-    # was due but not read, or if it was rejected.
+    # A later night is waiting if it has landed but was not decided or published yet. A night has no
+    # book if it was due but not read, or if it was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""

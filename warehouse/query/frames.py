@@ -257,9 +257,9 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
     raise NotExact(
         f"{name} is NULL in {count_of(missing, 'row')}. This book has amounts that DECIMAL(38,18) "
         f"cannot hold, so amounts may be missing. Instead, read {text_name}, "
-        f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`); or read "
-        f"the amounts that {name} is calculated from, each with its text, and calculate in Python; "
-        f"or add up with exact_sum(...{TEXT_SUFFIX})."
+        f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`), or add "
+        f"up the texts with exact_sum(...{TEXT_SUFFIX}), or read the amounts that {name} is "
+        "calculated from, with their text columns, and calculate in Python."
     )
 
 

@@ -256,7 +256,7 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger at the previous run's level if a more detailed file may be missing."""
+    """Return the ledger with at least the fields of the previous run, in case a file is missing."""
     # A break's ID depends on the level. If the only file with accounts is missing one night, a
     # coarser level would change the ID of every break in the other files.
     if prior is None or config.level is not None or not config.files:

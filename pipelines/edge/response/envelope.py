@@ -84,8 +84,8 @@ def read_envelope(
     """
     commas = _check_encoding(body, is_ascii=is_ascii)
     # Every record except the last is followed by a comma, so `commas` also limits the number of
-    # records. A body with many commas is walked, because decoding a long list of `{}` at once would
-    # create millions of objects.
+    # records. Scan a body with many commas record by record, because decoding a long list of `{}`
+    # would create millions of objects.
     walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
     if with_records and not walk and (envelope := _read_list_and_meta(body)):
         return envelope

@@ -32,9 +32,9 @@ MAX_MALFORMED = 2
 MAX_THROTTLES = 30
 # In seconds. Without a deadline, a call fails if the server asks for a longer wait.
 MAX_REQUESTED_WAIT = 60.0
-# In seconds. The backoff starts at the first value and doubles up to the second.
+# Shortest and longest backoff in seconds. Each backoff is twice as long as the one before.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# In seconds. Report longer waits for a probe, because nothing else happens in the meantime.
+# In seconds. If a probe must wait longer, report it, because nothing else happens meanwhile.
 REPORTED_WAIT = 15.0
 # The cheapest request that every night sends anyway (§4.3).
 PROBE = list_venues()

@@ -126,7 +126,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield a string, or all strings in an object. Strings in a list are not amounts (2.5)."""
+    """Yield a string, or all strings in an object. Skip lists: they contain no amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()

@@ -156,7 +156,7 @@ def _values(texts: list[str]) -> list[Decimal]:
 
 
 def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
-    """Return the totals for the five portfolio tables, counted in the landed records."""
+    """Compute the totals of the five portfolio tables from the landed records."""
     rows = Counter(dict.fromkeys(COUNTED, 0))
     sums = _Sums()
     seen: set[str] = set()

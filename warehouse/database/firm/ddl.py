@@ -72,7 +72,7 @@ _NEWEST_BOOK = (
 
 
 def structure() -> Iterator[str]:
-    """Yield the statements that create an empty firm's book, without the tables for views."""
+    """Yield the statements that create an empty book for a firm, without the views' tables."""
     yield "create schema history"
     yield "create schema ops"
     yield "create schema internal"

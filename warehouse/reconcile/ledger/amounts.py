@@ -133,7 +133,7 @@ def footnote_mark(cell: object) -> str:
     match = _FOOTNOTE.fullmatch(cell.strip())
     if match is None or not _is_amount(match["number"]):
         return ""
-    # Raised digits after a whole number are an exponent, as in 10², and not a footnote mark.
+    # Superscript digits after a whole number are an exponent, as in 10², not a footnote mark.
     is_power = match["number"].isdecimal() and match["mark"].isdigit()
     return "" if is_power else match["mark"]
 

@@ -857,7 +857,7 @@ def _raw(reading: SheetReading, layer: Layer, rows: Table, index: int) -> str:
 
 
 def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows) -> None:
-    """Add used rows. An amount in a different unit is converted and reported in a notice."""
+    """Add the rows that are used. Convert amounts in other units, and add a notice about them."""
     amounts: list[Amount] = rows["amount"].tolist()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
         if not amount.unit or fold(amount.unit) == fold(asset):

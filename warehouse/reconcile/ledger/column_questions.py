@@ -35,7 +35,7 @@ _PAIRS = {
 }
 
 _DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
-_MOST_WORDS = 40  # maximum number of words from a column that a setting may list
+_MOST_WORDS = 40  # a setting lists at most this many words of a column
 _SHORTEST_UNIT = (
     3  # minimum length of a unit in capitals, because shorter words may be a person's initials
 )

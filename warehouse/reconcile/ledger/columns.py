@@ -147,7 +147,7 @@ class LedgerBody:
         return pa.array([text_at(row, column) for row in rows], pa.string())
 
     def _with_amounts(self) -> pa.Array:
-        """Return for each row whether it has an amount and is not a total line."""
+        """Return a mask of the rows that have an amount and are not total lines."""
         head = self.head
         is_used = pa.repeat(pa.scalar(value=False), len(self.grid.rows) - head.body)
         for column in head.amount_columns:

@@ -294,7 +294,7 @@ _EXPORTED = {
 def export(
     connection: sqlite3.Connection, first: date, last: date
 ) -> Iterator[tuple[str, list[Row]]]:
-    """Yield each table's rows: runs from `first` to `last`, and everything that people wrote."""
+    """Yield each table's rows: the runs from `first` to `last`, and all comments and signatures."""
     for table, rows in _EXPORTED.items():
         days = (first, last) if "?1" in rows else ()
         yield table, select(connection, f"select * from {table} {rows}", *days)

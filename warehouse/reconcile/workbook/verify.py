@@ -475,7 +475,7 @@ def compare_sheets(
     pairs = _pairs(written, copy)
     for name, sheet in written.items():
         if name not in pairs:
-            yield f"{name} is missing: no other sheet contains its cells"
+            yield f"{name} is missing, and no other sheet contains its cells"
             continue
         layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
         yield from problems

@@ -2,7 +2,7 @@
 --
 -- Each row covers a period of consecutive nights with the same values. A missing night does not end
 -- a period. The exact time of a change is not known, but it is between `changed_after` and
--- `valid_from`. To find the values on a day, select the row whose `valid_from` and `valid_to`
+-- `valid_from`. To find the values on a given day, select the row whose `valid_from` and `valid_to`
 -- include that day.
 --
 -- valid_from: First night of the period.
