@@ -233,8 +233,8 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
     print(
-        f"The closed days of {month} cannot be reconciled again without a reason (reconcile run "
-        "--restate). To verify the pack on any machine that has nightbook:"
+        f"From now on, a closed day of {month} is reconciled only if you give a reason (reconcile "
+        "run --restate). To verify the pack on any machine that has nightbook:"
     )
     print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0

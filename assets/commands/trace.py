@@ -124,7 +124,7 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
     yield f"  sent {text(request['sent_at'])}, answered {text(request['received_at'])}"
     yield f"  {request['byte_count']:,} bytes, SHA-256 {request['sha256']}"
     if trace.positions:
-        yield "  the landed file was read again just now, and has this SHA-256"
+        yield "  the landed file was just read, and has this SHA-256"
     yield f"  {folder / str(request['file'])}"
     elements = [account.record for account in trace.accounts if account.record]
     for element in (elements or trace.positions)[:1]:

@@ -245,8 +245,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
     facts = {
         "as of": source.day.isoformat(),
         "book": source.snapshot_id,
-        "API read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
-        "API read until": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "started reading the API": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "finished reading the API": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
         "state": snapshot["state"],
         "decided by": snapshot["decided_by"],
         "requests": str(snapshot["request_count"]),

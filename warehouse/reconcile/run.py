@@ -300,15 +300,15 @@ def _evidence(
             "reconciled by": f"nightbook {program_version}",
             "book written by": f"nightbook {source.build['program_version']}",
             "book": source.snapshot_id,
-            "API read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
-            "API read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "started reading the API": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "finished reading the API": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
             "level": describe_levels(ledger),
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             SETTINGS_DIGEST: config.digest,
         }
         | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
-        | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
+        | {f"SHA-256 of the file {file.name}": file.sha256 for file in ledger.sources}
         | {result.label: str(count) for result, count in outcome.counts.items()}
     )
 

@@ -136,7 +136,7 @@ def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
     )
     assert results(desk) == {"Unmapped": 1, "Amount differs": 1}
     told = [one.message for one in desk.run().notices]
-    assert any('perhaps "BTC"' in words for words in told)
+    assert any('if it is "BTC"' in words for words in told)
     assert any("although capitals or spaces differ" in words for words in told)
     desk.settle('[alias.asset]\nXBT = "BTC"\n')
     assert results(desk) == {"Matched": 1}
@@ -147,7 +147,7 @@ def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
     desk.publish([Amount("1")])
     desk.put(HEAD + line("1", asset="\u0412TC"))
     assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
-    assert any('perhaps "BTC"' in one.message for one in desk.run().notices)
+    assert any('if it is "BTC"' in one.message for one in desk.run().notices)
 
 
 def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
@@ -157,7 +157,7 @@ def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("1", account="123"))
     assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
-    assert any('perhaps "00123"' in one.message for one in desk.run().notices)
+    assert any('if it is "00123"' in one.message for one in desk.run().notices)
 
 
 HOSTILE = [

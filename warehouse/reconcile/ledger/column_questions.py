@@ -159,8 +159,8 @@ def question_of_columns(
     fields = " or ".join(filter(None, (", ".join(missing), "amount")))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. "
-        f"For each column, use the setting that fits: {fields} (it "
-        "contains these), sign (it shows which amounts are negative), unit_column (it contains "
+        f"For each column, use the setting that fits: {fields} (the "
+        "column contains it), sign (it shows which amounts are negative), unit_column (it contains "
         "units), keep_rows and skip_rows (it shows which rows count), or "
         f"{UNUSED} (it does not change anything).",
         "\n".join([head.table, *lines]),

@@ -475,9 +475,12 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
         yield Notice("high", message, ledger.place(row), row.raw[:1000])
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
-            meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: add "
-            message += f"this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}"
+            rows = count_of(alias.rows, "row")
+            action = "replace ... with the name in the book, and add"
+            if alias.suggestion:
+                action = f'if it is "{alias.suggestion}", add'
+            message = f"unknown {alias.field} in {rows}: {action} this line under "
+            message += f"[alias.{alias.field}] in recon.toml: {alias_line(alias)}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":

@@ -293,5 +293,7 @@ def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
     sides = (("ledger", entry["ledger"]), ("book", entry["snapshot"]))
     amounts = ", ".join(f"{side} {amount}" for side, amount in sides if amount is not None)
     age = f"{entry['change']}, {count_of(entry['age_days'], 'day')} old"
-    words = f"{amounts}, difference {entry['difference']}; {age}"
+    is_unread = entry["ledger"] is None and entry["result"] == Result.REJECTED.value
+    difference = "amount not read" if is_unread else f"difference {entry['difference']}"
+    words = f"{amounts}, {difference}; {age}"
     return at, Result(entry["result"]).label, entry["status"], words.removeprefix(", ")

@@ -183,11 +183,13 @@ Age is counted from "Occurred on", the first day of the current occurrence. A br
 is a new occurrence, and "Occurrence" is its number. "First seen" is the first day of the first \
 occurrence. On the sheet Resolved, Status is the last status of the break.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
-its difference changes, if it returns, or if the acceptance is too old.
+its difference changes, if it returns, or if the acceptance is too old (see accept_days in \
+recon.toml). "Accepted difference" is the difference that was accepted.
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
 and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
 in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
-If two people write different texts for one break, both texts are in its comment and in Notices.
+If two people write different texts for one break, both texts are in its comment and in Notices. \
+"Original text" in Notices is the text in the ledger, or the ID in the book, that a notice is about.
 A signature is valid for this result only. It is void as soon as an amount changes.
 "SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
 """.strip().splitlines()

@@ -60,7 +60,7 @@ _MEANINGS = {
     "bucket": "The position's balance kind and state.",
     "ledger_text": "The exact amount in the ledger. NULL if the position is not in the ledger.",
     "snapshot_text": "The exact amount in the book. NULL if the position is not in the book.",
-    "ledger_rows": "Rows of the ledger for this position.",
+    "ledger_rows": "Number of ledger rows for this position.",
     "result": "The code of the result, as in ops.breaks.",
     "break_id": "ID of the position's break. NULL if the position has no break.",
 }
@@ -83,7 +83,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
     ("id", "Break ID", "The ID of the position's break, if there is one.", _Kind.TEXT, 14),
     ("ledger", "Ledger, exact", "The exact amount in the ledger.", _Kind.EXACT, 34),
     ("snapshot", "Book, exact", "The exact amount in the book.", _Kind.EXACT, 34),
-    ("rows", "Ledger rows", "Rows of the ledger for this position.", _Kind.COUNT, 11),
+    ("rows", "Ledger rows", "Number of ledger rows for this position.", _Kind.COUNT, 11),
     ("lookup_key", "Key", _KEY_MEANING, _Kind.TEXT, 21),
 )
 

@@ -325,7 +325,10 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """Return a column's name in formulas. For a number, the suffix `_text` is removed."""
-    if column.kind is SheetColumnKind.NUMBER:
-        return column.source.removesuffix("_text")
-    return column.source
+    """Return a column's name in formulas. Only the names of exact texts end with `_text`."""
+    # A number and its exact text can have the same source. Excel repairs a file with two equal
+    # names, so each column needs its own name.
+    name = column.source.removesuffix("_text")
+    return {SheetColumnKind.NUMBER: name, SheetColumnKind.EXACT: f"{name}_text"}.get(
+        column.kind, column.source
+    )

@@ -154,6 +154,15 @@ def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
 
 
 @pytest.mark.torture
+def test_no_name_for_formulas_is_defined_twice(desk: Desk) -> None:
+    """Excel repairs a file in which two ranges have one name, and LibreOffice keeps one of them."""
+    with zipfile.ZipFile(desk.run().files[0]) as archive:
+        text = archive.read("xl/workbook.xml").decode()
+    names = re.findall(r'<definedName name="([^"]+)"(?! localSheetId)', text)
+    assert {"all_positions_ledger", "all_positions_ledger_text", "as_of"} <= set(names)
+    assert len(names) == len(set(names))
+
+
 def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
     """Another home with the same book and ledger makes the same workbook, byte for byte."""
     one = desk.run().files[0].read_bytes()
