@@ -22,7 +22,7 @@ def test_no_pattern_becomes_more_frequent(pytestconfig: pytest.Config) -> None:
         lines = [f"{number:4}  {name}\n" for name, number in found.items()]
         GOLDEN.write_text("".join(lines), encoding="utf-8")
     more = {name: number for name, number in found.items() if number > kept().get(name, 0)}
-    assert more == {}, "python -m tests.house.prose PATTERN shows the places; see english.md"
+    assert more == {}, "python -m tests.house.prose PATTERN shows the places"
 
 
 def test_every_pattern_is_counted(tmp_path: Path) -> None:
