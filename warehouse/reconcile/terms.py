@@ -105,8 +105,12 @@ def choices_of(text: str) -> list[str]:
 def how_to_answer(lines: str) -> str:
     """Return the instruction that comes before a question's lines."""
     parts = ["Correct these lines if they are wrong, and add them to recon.toml"]
-    if choices_of(lines):
+    choices = len(choices_of(lines))
+    if choices:
         parts.append("Remove the # only from lines that are right")
+    if choices == sum(not line.startswith("[") for line in lines.split("\n")):
+        parts = ["Remove the # only from lines that are right, and add them with their heading to"]
+        parts[0] += " recon.toml"
     if "[ledger." in lines:
         parts.append("The lines apply to every ledger with this header row")
     return f"{'. '.join(parts)}:"

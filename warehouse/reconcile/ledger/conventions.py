@@ -126,7 +126,10 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 
 
 _DECIMAL, _DATES = "decimal", "dates"
-_DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
+_DECIMAL_LINES = (
+    'decimal = "point"   # amounts are written like 1,234.5',
+    'decimal = "comma"   # amounts are written like 1.234,5',
+)
 
 # If a footnote contains one of these words, the amounts it marks may have a different sign or unit,
 # or may not count.
@@ -174,7 +177,7 @@ def rules_of(
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{location}: {unsure!r} could have a decimal point or a decimal comma, and no other "
+            f"{location}: {unsure!r} has either decimals or a thousands separator, and no other "
             "amount in the column shows which one is right.",
             choices(head.table, *_DECIMAL_LINES),
         )

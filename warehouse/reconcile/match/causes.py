@@ -252,7 +252,7 @@ def _moving(case: Case) -> str:
     if exact(case.earlier.difference) == case.pair.difference:
         return f"Difference unchanged since {case.earlier.first_seen}"
     if case.earlier.ledger == case.pair.ledger:
-        return "Accruing: the book moves and the ledger does not (rewards, interest, fees)"
+        return "Accruing: the book changes but the ledger does not (rewards, interest, fees)"
     return ""
 
 

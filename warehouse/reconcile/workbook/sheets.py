@@ -182,7 +182,8 @@ opening.
 Age is counted from "Occurred on", the first day of the current occurrence. A break that returns \
 is a new occurrence, and "Occurrence" is its number. "First seen" is the first day of the first \
 occurrence. On the sheet Resolved, Status is the last status of the break.
-Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
+Statuses: Open, In progress, Waiting, Explained - accepted. A break counts as open until its \
+status is Explained - accepted. An accepted break is reopened if \
 its difference changes, if it returns, or if the acceptance is too old (see accept_days in \
 recon.toml). "Accepted difference" is the difference that was accepted.
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
