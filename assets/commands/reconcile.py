@@ -236,7 +236,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
         f"From now on, a closed day of {month} is reconciled only if you give a reason (reconcile "
         "run --restate). To verify the pack on any machine that has nightbook:"
     )
-    print(f"  nightbook reconcile verify {summary.pack.name}")
+    print(f"  nightbook reconcile verify {summary.pack}")
     return 0
 
 

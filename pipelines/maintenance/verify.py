@@ -35,6 +35,7 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+_MOST_NAMED = 5  # maximum number of damaged files in an error
 # The label for objects written by a newer version, and the advice for objects on the shelf.
 NEWER = "written by a newer version of nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
@@ -134,7 +135,9 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:
-        found = "; ".join(dict.fromkeys(broken))
+        broken = list(dict.fromkeys(broken))
+        more = [f"and {len(broken) - _MOST_NAMED} more"] if len(broken) > _MOST_NAMED else []
+        found = "; ".join([*broken[:_MOST_NAMED], *more])
         raise DamagedFile(layout.landing, found, "every night unchanged since it landed", RESTORE)
 
 

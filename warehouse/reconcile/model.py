@@ -431,7 +431,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The level and the unused parts, on one line."""
-        return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
+        return f"Compared per {self.level}; not used: {self.in_all or 'nothing'}."
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ from warehouse.reconcile.model import (
     describe_levels,
     in_cell,
     lines_of,
+    moment,
     pending_breaks,
     stacked_twice,
     totals,
@@ -405,7 +406,7 @@ def _notices(
         if item.day == source.day:
             before = f"its run was {item.run_before}" if item.run_before else "it had no result"
             message = f"this day was closed, but was restated by {item.who}: {item.why}; {before}"
-            yield Notice("high", message, item.at)
+            yield Notice("high", message, f"{moment(item.at)} UTC")
 
 
 def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Notice]:

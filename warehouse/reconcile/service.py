@@ -221,4 +221,10 @@ def verify(folder: Path, file: Path) -> VerifyResult:
     record = Record(folder)
     checked = verify_workbook(record, file)
     valid = signatures.valid(record, checked.digest)
-    return replace(checked, signatures=tuple(valid.values()))
+    run = record.result_of(checked.run_id)
+    latest = record.result(run.day) if run else None
+    uncompared = checked.uncompared
+    if latest and latest.digest != checked.digest:
+        words = f"this is an earlier result of {latest.day}, which run {latest.run_id} replaced, "
+        uncompared = (*uncompared, f"{words}so its signatures do not count")
+    return replace(checked, uncompared=uncompared, signatures=tuple(valid.values()))

@@ -276,6 +276,20 @@ def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
     assert path in {one.file for one in found(layout)}
 
 
+@pytest.mark.parametrize("has_lake", [True, False])
+def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
+    layout: Layout, *, has_lake: bool
+) -> None:
+    """Without any landed night, nothing is published over a version that has nights."""
+    version = layout.database.resolve()
+    layout.landing.rename(layout.home / "unmounted")
+    if not has_lake:
+        shutil.rmtree(layout.manifests)
+    with pytest.raises(DamagedFile):
+        publish.refresh(nights.nightbook(layout.home, nights.Clock(nights.at(5))))
+    assert layout.database.resolve() == version
+
+
 def test_damage_says_which_night_and_what_to_do(layout: Layout) -> None:
     """Each line names file and night, and the way to mend it."""
     body = next(layout.landing.glob(f"*/{LAST}/0001-portfolios.json.zst"))

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -151,6 +152,45 @@ def test_accepted_breaks_are_on_the_index_with_amount_who_and_why(
     for text in (break_.id, ">1<", "edith", "Fee; fee, see invoice 7", "2026-11-22"):
         assert text in accepted
     assert elsewhere(summary.pack, tmp_path / "other").is_whole
+
+
+def save_copy(desk: Desk, day: date, author: str, cells: dict[str, str], name: str) -> Path:
+    """Save a copy of a day's workbook in the inbox, with these cells beside its only break."""
+    (break_,) = result(desk, day).breaks
+    workbook = desk.folder.day_files(day).workbook
+    copy = openpyxl.load_workbook(desk.edit(workbook, {break_.id: cells}, desk.home / name))
+    copy.properties.lastModifiedBy = author
+    copy.save(desk.folder.inbox / name)
+    return desk.folder.inbox / name
+
+
+def test_each_acceptance_of_a_break_has_a_line_with_its_own_person_and_days(desk: Desk) -> None:
+    """A break that edith accepted, that was opened again, and that frank accepted has two lines."""
+    accepted = {"Status": "Explained - accepted"}
+    save_copy(desk, FIRST + timedelta(1), "edith", accepted | {"Comment": "timing"}, "1.xlsx")
+    night(desk, 2, "11")
+    save_copy(desk, FIRST + timedelta(2), "frank", {"Status": "Open"}, "2.xlsx")
+    night(desk, 3, "11")
+    save_copy(desk, FIRST + timedelta(3), "frank", accepted | {"Comment": "a fee"}, "3.xlsx")
+    night(desk, 4, "11")
+    page = closed(desk).index.read_text()
+    lines = page.partition("<h2>Accepted breaks</h2>")[2].partition("</table>")[0].split("<tr>")[2:]
+    assert [("edith" in line, "frank" in line) for line in lines] == [(False, True), (True, False)]
+    assert "2026-11-24</td>" in lines[0]
+    assert "2026-11-22</td>" in lines[1]
+
+
+def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
+    """The next close reads it, says so and writes a new pack; after that nothing is new."""
+    assert closed(desk).closing.version == 1
+    copy = save_copy(desk, FIRST + timedelta(1), "edith", {"Comment": "they called"}, "late.xlsx")
+    saved_at = (LATER + timedelta(1)).timestamp()
+    os.utime(copy, (saved_at, saved_at))
+    summary = closed(desk, LATER + timedelta(2))
+    assert (summary.is_new, summary.closing.version) == (True, 2)
+    assert summary.changes == ("1 new entry in yellow cells",)
+    assert "they called" in members_of(summary.pack)[pack.TRAIL].decode()
+    assert not closed(desk, LATER + timedelta(3)).is_new
 
 
 def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
@@ -420,7 +460,7 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
     assert (second.pack.name, first.pack.read_bytes()) == ("2026-11_v2.zip", old)
     (change,) = second.changes
     assert change.startswith("2026-11-21 was restated: run 20261121-")
-    assert change.endswith("the custodian corrected its file (ada, 2026-12-01T10:00:00+00:00)")
+    assert change.endswith("the custodian corrected its file (ada, 2026-12-01 10:00:00 UTC)")
     page = second.index.read_text()
     assert ("the custodian corrected its file" in page, first.closing.sha256 in page) == (
         True,

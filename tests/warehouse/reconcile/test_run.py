@@ -148,7 +148,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     (told,) = [notice for notice in second.notices if "Parked" in notice.message]
     assert told.message == (
         f"'Parked' next to {break_id} is not a status. Write Open, In progress, Waiting or "
-        "Explained - accepted. The text is in the comment. The status is still Open"
+        "Explained - accepted. The text is in the comment. The status did not change"
     )
     assert told.location == "a.xlsx"
     head, *lines = history_lines(service.history(desk.folder.root, break_id))

@@ -103,6 +103,15 @@ def told(ran: DeskRun) -> str:
     return "; ".join(notice.message for notice in ran.notices if notice.severity == "high")
 
 
+def test_a_signature_counts_the_breaks_that_its_own_workbook_accepts(desk: Desk) -> None:
+    """Who accepts the only break and signs in one save signs a result without open breaks."""
+    run_by(desk, "ada")
+    cells = {"Status": ACCEPTED, "Root cause": "Fee"}
+    saved(desk, "Grace", "1.xlsx", cells, prepared="ada")
+    (signature,) = desk.folder.signatures
+    assert (signature.open_breaks, desk.breaks()[0]["status"]) == (0, ACCEPTED)
+
+
 def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
     """Without a reason a break stays open and the exit code is 3; the reason cannot be deleted."""
     run_by(desk, "ada")

@@ -17,6 +17,7 @@ from warehouse.reconcile.close.month import (
     books,
     closing_basis,
     first_and_last,
+    late_entries,
     month_changes,
     read_month,
 )
@@ -143,7 +144,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     first, last = first_and_last(inputs.month)
     month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
     basis = closing_basis(record, month)
-    if month.closing is not None and month.closing.basis == basis:
+    is_same = month.closing is not None and month.closing.basis == basis
+    if month.closing is not None and is_same and not late_entries(record, month):
         return _existing_version(record, month.closing)
     _check_demands(record, month, settings)
     facts = _facts(record, month, inputs)
@@ -262,7 +264,8 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
             f"{month.name} was not closed, because its stored results differ from "
             f"{count_of(len(changed), 'workbook')}: {and_more(changed, _NAMED, '; ')}. Restore "
             "each workbook from the backup, or move it out of the folder and rerun that day: "
-            "nightbook reconcile run --as-of DAY. Nothing was written."
+            "nightbook reconcile run --as-of DAY (with --restate WHY if the day is closed). "
+            "Nothing was written."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
-from warehouse.reconcile.model import ClosedDay, Closing, Restatement, Run, Signature
+from warehouse.reconcile.model import ClosedDay, Closing, Restatement, Run, Signature, moment
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.signatures import valid
 from warehouse.reconcile.settings.config import CloseSettings
@@ -214,7 +214,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
     for day in month.closed_days:
         then = before.get(day.day)
         whys = "; ".join(
-            f"{item.why} ({item.who}, {item.at})"
+            f"{item.why} ({item.who}, {moment(item.at)} UTC)"
             for item in record.restatements
             if item.day == day.day and item.at > closed_at
         )
@@ -226,3 +226,14 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
     since = [item for item in record.signatures if item.day in month and item.at > closed_at]
     if since:
         yield f"{count_of(len(since), 'new signature')}"
+    if entries := late_entries(record, month):
+        yield f"{entries:,} new {'entry' if entries == 1 else 'entries'} in yellow cells"
+
+
+def late_entries(record: Record, month: Month) -> int:
+    """Return how many entries people made in the month's workbooks after the last close."""
+    if month.closing is None:
+        return 0
+    later = [item for item in record.annotations if item.at > month.closing.at]
+    runs = [(item, record.result_of(item.run_id)) for item in later]
+    return sum(len(item.entries) for item, run in runs if run and run.day in month)

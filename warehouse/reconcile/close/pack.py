@@ -384,20 +384,16 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
     """Return the breaks that were accepted on any day of the month, latest day first."""
-    found: dict[tuple[str, str], list[tuple[Run, Break]]] = {}
+    found: dict[tuple[str, str, StatusDecision], list[tuple[Run, Break]]] = {}
     for result in month.results:
-        for break_ in (*result.breaks, *result.not_compared):
-            if not break_.is_open:
-                found.setdefault((break_.id, break_.difference), []).append((result, break_))
-    revisions = {accepted[-1][0].revision for accepted in found.values()}
-    states = {revision: state(record, revision) for revision in revisions}
+        said = state(record, result.revision)
+        for item in (*result.breaks, *result.not_compared):
+            if not item.is_open:
+                key = item.id, item.difference, said.decision(item.id)
+                found.setdefault(key, []).append((result, item))
     lines = [
-        AcceptedLine(
-            accepted[-1][1],
-            states[accepted[-1][0].revision].decision(id_),
-            tuple(result.day for result, _ in accepted),
-        )
-        for (id_, _), accepted in found.items()
+        AcceptedLine(on_days[-1][1], decision, tuple(result.day for result, _ in on_days))
+        for (_, _, decision), on_days in found.items()
     ]
     return sorted(lines, key=lambda line: (-line.days[-1].toordinal(), line.break_.id))
 

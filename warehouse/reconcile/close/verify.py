@@ -43,6 +43,8 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
 
     Raises `NotReconciled` if the file is not a complete pack.
     """
+    if not file.exists():
+        raise NotReconciled(f"{file} does not exist. Nothing was verified.")
     check = PackCheck(file)
     try:
         with (

@@ -33,6 +33,7 @@ _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
+_LONGEST_TITLE = 60  # maximum number of characters of a title line in a message
 _NUMBERED = 5  # minimum number of rows to recognize a column of row numbers
 _LARGEST_DIGIT = Decimal(36)  # more than any asset's decimal places or any unit's exponent
 _YEARS = range(1900, 2101)
@@ -220,9 +221,10 @@ def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
     severity = "medium" if has_amounts(rows) else "low"
     first, last = (grid.line(row) for row in (filled[0], filled[-1]))
     name = f"row {first}" if first == last else f"rows {first} to {last}"
-    texts = " | ".join(filter(None, map(as_text, rows[0])))[:60]
+    texts = " | ".join(filter(None, map(as_text, rows[0])))
     reason = "it is" if first == last else "they are"
-    reason += f" above the header, so not read: {texts}"
+    more = "..." if len(texts) > _LONGEST_TITLE else ""
+    reason += f" above the header: {texts[:_LONGEST_TITLE]}{more}"
     yield Unused(location, FilePart.ROW, name, reason, severity, len(rows))
 
 

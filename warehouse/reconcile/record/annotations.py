@@ -131,7 +131,7 @@ def merge_edits(
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
-            for words in _conflict_words(break_id, conflicts, states.current):
+            for words in _conflict_words(break_id, conflicts):
                 notify("medium", words)
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
@@ -148,8 +148,7 @@ def _require_reason(
     others = [entry for entry in written if entry not in accepted]
     if accepted and (cannot_accept or not has_reason):
         why = cannot_accept or "An acceptance needs a reason: write it in Root cause or Comment"
-        status = current.of(break_id, "status")
-        return others, f"{break_id} was not accepted. {why}. The status is still {status}"
+        return others, f"{break_id} was not accepted. {why}. Its status did not change"
     remaining = [entry for entry in written if entry.field not in REASONS]
     if after["status"] == ACCEPTED and not has_reason and len(remaining) < len(written):
         return remaining, (
@@ -164,9 +163,7 @@ def _is_reason(text: str) -> bool:
     return any(char.isalnum() for char in text.partition(_ALSO.strip())[0])
 
 
-def _conflict_words(
-    break_id: str, conflicts: Sequence[EditConflict], current: State
-) -> Iterator[str]:
+def _conflict_words(break_id: str, conflicts: Sequence[EditConflict]) -> Iterator[str]:
     """Yield messages about cells whose content could not be stored in their own field."""
     twice = [conflict.line for conflict in conflicts if not conflict.invalid_status]
     if twice:
@@ -176,7 +173,7 @@ def _conflict_words(
             yield (
                 f"{conflict.invalid_status[:60]!r} next to {break_id} is not a status. Write "
                 f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. The text is in the comment. The "
-                f"status is still {current.of(break_id, 'status')}"
+                "status did not change"
             )
 
 
@@ -262,7 +259,7 @@ def read_comments(
         result = record.result_of(workbook.run_id)
         refusal = signatures.why_not_accept(record, workbook, result, settings)
         entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
-        notices += signatures.take_signatures(record, workbook, settings)
+        notices += signatures.take_signatures(record, workbook, entries, settings)
         notices += notices_of(record, workbook)
         if entries or notices:
             record.annotations.add(

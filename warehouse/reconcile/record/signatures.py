@@ -1,12 +1,14 @@
 """Signatures on results. If an amount changes, the digest changes, which voids the signatures."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date, datetime
 from itertools import chain
 
 from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
+    ACCEPTED,
     Break,
+    Entry,
     Notice,
     Run,
     Signature,
@@ -37,16 +39,20 @@ def sign(
     comment: str,
     at: datetime,
     entered_by: str,
+    entries: Collection[Entry] = (),
     source: str = "",
     sha256: str = "",
 ) -> Signature:
     """Sign a result. `entered_by` typed the signature, in the workbook `source` or a terminal.
+
+    `entries` are the entries of the same workbook. They change the number of open breaks.
 
     Raises `NotReconciled` if the role is unknown, the person does not have it, the name is empty,
     nothing was compared, or the person has already signed in another role (ignoring case and
     spaces in the name). If roles are configured, nobody may enter two signatures either.
     """
     who = " ".join(who.split())
+    status = {entry.break_id: entry.value for entry in entries if entry.field == "status"}
     signature = Signature(
         role=role,
         who=who,
@@ -55,7 +61,7 @@ def sign(
         day=run.day,
         run_id=run.run_id,
         digest=run.digest,
-        open_breaks=run.open_breaks,
+        open_breaks=sum(status.get(item.id, item.status) != ACCEPTED for item in run.breaks),
         entered_by="" if fold(entered_by) == fold(who) else entered_by,
         source=source,
         sha256=sha256,
@@ -143,9 +149,12 @@ def why_not_accept(
 
 
 def take_signatures(
-    record: Record, workbook: WorkbookEdits, settings: CloseSettings
+    record: Record, workbook: WorkbookEdits, entries: Collection[Entry], settings: CloseSettings
 ) -> list[Notice]:
-    """Store a workbook's signatures on its result. Return notices about rejected signatures."""
+    """Store a workbook's signatures on its result. Return notices about rejected signatures.
+
+    `entries` are the workbook's entries that were stored.
+    """
     run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:
@@ -169,6 +178,7 @@ def take_signatures(
                 comment=cells.comment,
                 at=workbook.at,
                 entered_by=workbook.who,
+                entries=entries,
                 source=workbook.name,
                 sha256=workbook.sha256,
             )

@@ -521,3 +521,14 @@ def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
     for name in ("none.xlsx", "empty.xlsx", "reconcile/inbox/ledger.csv"):
         with pytest.raises(NotReconciled, match="Nothing was verified"):
             service.verify(settled.folder.root, settled.home / name)
+
+
+def test_a_workbook_whose_result_was_replaced_says_so(desk: Desk) -> None:
+    """Its cells are right, but a later run of the day has other amounts, which it names."""
+    copy = Path(shutil.copy(desk.run().files[0], desk.home / "earlier.xlsx"))
+    checked = service.verify(desk.folder.root, copy)
+    assert not any("replaced" in words for words in checked.uncompared)
+    desk.put(HEAD + "p1;BTC;v1;main;77\n")
+    desk.run()
+    checked = service.verify(desk.folder.root, copy)
+    assert any("replaced" in words for words in checked.uncompared)
