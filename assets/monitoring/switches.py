@@ -169,8 +169,8 @@ def tick_of(settings: Settings, day: date) -> datetime | None:
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     """Return the night that already exists for a date, so that a later tick does nothing."""
-    # A held night counts, because it waits for a person, and reading the API again would not help.
-    # An accepted night that was never published does not count.
+    # Count held nights, because they are waiting for a person, so another pull would not help. Do
+    # not count accepted nights that were never published.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)

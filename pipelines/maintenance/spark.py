@@ -129,7 +129,7 @@ def _error_message(error: Exception) -> str:
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each error's message ends with its cause's message. So the longest line that ends with the
-    # last cause shows the most errors.
+    # Each error message ends with the message of its cause, so the longest line that ends with the
+    # last cause shows most of the chain.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -41,7 +41,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove the remains of interrupted runs, and any version with the same name.
+    """Remove leftovers of interrupted runs, and any version with the same name.
 
     Raises `ValueError` for an invalid name, or for the published version, because readers use it.
     """

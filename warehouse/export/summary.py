@@ -41,9 +41,9 @@ LIVE_COMPARISONS = (
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits, so the \
-exact column next to each contains the true amount. The column Digits shows whether the two are \
-equal. A figure that begins with ~ has more digits than its cell shows.
-A blank amount means that the API does not state it, and a dash means zero. Different assets are \
+exact column next to each number column contains the true amount. The Digits column shows \
+whether the two are equal. A figure that begins with ~ has more digits than its cell shows.
+If an amount is blank, the API did not send it. A dash means zero. Different assets are \
 never added up. The JSON is the API's data, and the warehouse is the database that has the book.
 The columns to the right of the printed ones contain the portfolio ID and the exact text of \
 every part. Point at a header to see its meaning.

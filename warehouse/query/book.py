@@ -298,7 +298,8 @@ def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
     ]
     if uncertain:
         yield (
-            "A portfolio that several organisations see counts once. For these, firm.toml does not "
-            "name an organisation, or the named one is not in these figures: "
+            "If several organisations share a portfolio, it is counted only once. For the "
+            "following portfolios, firm.toml does not name an organisation, or it names one that "
+            "is not in these figures: "
             f"{and_more(uncertain, SHOWN_DATES)}. See firm_shared_portfolios."
         )

@@ -373,7 +373,7 @@ class Unused:
 
     @property
     def notice(self) -> Notice:
-        """The notice that reports this part."""
+        """The notice about this part."""
         return Notice(self.severity, f"not used: {self.reason}", self.location)
 
 

@@ -149,7 +149,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
-    """Return the IDs of the instruments that each venue embeds."""
+    """Return the IDs of the instruments in each venue's record."""
     ids_by_venue: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:

@@ -81,7 +81,7 @@ def _property(name: str) -> str:
 
 
 def _database_url(uri: str, options: Mapping[str, str]) -> str:
-    """Complete a database address with PostgreSQL's environment variables.
+    """Fill in the missing parts of a database address from PostgreSQL's environment variables.
 
     Values in the address take precedence.
     """

@@ -89,7 +89,7 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
     "503-retry-after": (
-        "503 with a Retry-After of 2 s, or `seconds`",
+        "503 with a Retry-After of `seconds` (2 by default)",
         _later(503, "Service Unavailable"),
     ),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),

@@ -67,7 +67,7 @@ def ask_for_scope(
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{location}: no column names the {dimension}, but the file name or tab name "
+                f"{location}: no column contains the {dimension}, but the file name or tab name "
                 f"contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
@@ -145,8 +145,8 @@ def question_of_columns(
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
-            f"are names of a {dimension}, and no column names the {dimension}. Each of them seems "
-            f"to contain the amounts for one {dimension}.",
+            f"are names of a {dimension}, and no column contains the {dimension}. Each of them "
+            f"seems to contain the amounts for one {dimension}.",
             f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
         )

@@ -340,7 +340,7 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
     """Return whether any value changes the meaning of amounts, even if every row has it."""
     words = head.words
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
-        return True  # All rows have the same unit, so it matters even if its word is short.
+        return True  # All rows have the same unit, so the column matters even if the word is short.
     if words.is_void(head.titles[column.index]) and any(words.is_cell(v, "mark") for v in values):
         return True
     return any(_is_strong(value, words) for value in values)

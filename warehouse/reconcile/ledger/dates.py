@@ -127,7 +127,7 @@ def date_of(cell: object, order: str) -> date | None:
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return the year, month and day in a string, or None. They may form an invalid date."""
+    """Parse a date's year, month and day, which may be invalid. Return None for other strings."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")

@@ -80,7 +80,7 @@ class Cells(Sequence[Row]):
 
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
-    """Split lines that have `width` cells each into columns."""
+    """Split lines of `width` cells into columns."""
     if width == 1 or not len(lines):  # Arrow would skip blank lines.
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))

@@ -94,7 +94,7 @@ def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
 def _marks(column: Column, table: Table, tables: Sequence[Table]) -> str:
     marks = ["PK"] if column.name in table.key else []
     is_foreign = any(column.name in parent.key for parent in _parents(table, tables))
-    # All keys of the book begin with the day, so marking it as a foreign key would not help.
+    # Every key in the book begins with the day, so marking the day as a foreign key would not help.
     marks += ["FK"] if is_foreign and column.name != DAY else []
     return f" {', '.join(marks)}" if marks else ""
 
