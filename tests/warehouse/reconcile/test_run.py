@@ -1,8 +1,11 @@
 """Comments, statuses and signatures from night to night: cases 47 to 56 of `test_run_cases`."""
 
 import itertools
+import os
+import re
 import shutil
 import subprocess
+import zipfile
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -218,10 +221,18 @@ def test_an_acceptance_expires(desk: Desk) -> None:
     desk.settle("accept_days = 0\n")
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
-    made = desk.edit(first.files[0], {break_id: {"Status": ACCEPTED}}, desk.folder.inbox / "a.xlsx")
-    book = openpyxl.load_workbook(made)
-    book.properties.modified = NOW.replace(tzinfo=None) - timedelta(days=9)
-    book.save(made)
+    cells = {"Status": ACCEPTED, "Comment": "fee"}
+    made = desk.edit(first.files[0], {break_id: cells}, desk.folder.inbox / "a.xlsx")
+    saved_at = NOW - timedelta(days=9)
+    # openpyxl writes the current time into a file that it saves.
+    with zipfile.ZipFile(made) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    time = f">{saved_at:%Y-%m-%dT%H:%M:%SZ}</dcterms:modified>".encode()
+    core = re.sub(rb">[^<]*</dcterms:modified>", time, parts["docProps/core.xml"])
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in (parts | {"docProps/core.xml": core}).items():
+            archive.writestr(name, content)
+    os.utime(made, (saved_at.timestamp(), saved_at.timestamp()))
     next_night(desk, 900)
     desk.run()
     assert "expired" in str(by_asset(desk)["BTC"]["note"])
@@ -300,13 +311,14 @@ def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
     desk.run()
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada", now=NOW)
+    service.sign(root, role="reviewer", who="Grace", now=NOW)
     desk.run()
     assert service.status(root).void == ""
     desk.put(HEAD + "p1;BTC;v1;main;11.000000000000000001\np1;ETH;v1;main;22\n")
     desk.run()
     standing = service.status(root)
     assert standing.signatures == ()
-    assert "sign-off void: Ada signed" in standing.void
+    assert "sign-off void: Ada (preparer), Grace (reviewer) signed" in standing.void
     assert "the amounts of 1 break changed" in standing.void
 
 

@@ -103,7 +103,7 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     desk.run()
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada", now=NOW)
-    words = "signed by Ada as preparer at 2026-11-21T08:00:00+00:00 with 1 open break"
+    words = "signed by Ada as preparer at 2026-11-21 08:00:00 UTC with 1 open break"
     assert [signed.description for signed in service.status(root).signatures] == [words]
     told = service.history(root, str(desk.breaks()[0]["id"]))
     assert [entry["words"] for entry in told if entry["kind"] == "signed"] == [words]
@@ -113,7 +113,7 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     assert "with 1 open break" in cells
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n")
     desk.run()
-    assert "Ada signed run" in service.status(root).void
+    assert "Ada (preparer) signed run" in service.status(root).void
     assert "with 1 open break, and since then" in service.status(root).void
 
 

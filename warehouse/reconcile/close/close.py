@@ -320,5 +320,5 @@ def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
     if unsolved := last.unsolved_breaks:
         bands = zip(AGE_BANDS, count_ages(unsolved, last.day), strict=True)
         by_age = ", ".join(f"{label}: {count}" for (label, _, _), count in bands if count)
-        yield f"{count_of(len(unsolved), 'break')} open on {last.day} ({by_age})"
+        yield f"{count_of(len(unsolved), 'open break')} on {last.day} ({by_age})"
     yield from (f"not in the pack: {missing}" for missing in facts.missing)

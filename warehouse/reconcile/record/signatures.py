@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from datetime import date, datetime
 from itertools import chain
 
-from warehouse.contract.model import count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.reconcile.model import (
     ACCEPTED,
     Break,
@@ -18,8 +18,10 @@ from warehouse.reconcile.model import (
 )
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import ROLES, CloseSettings
-from warehouse.reconcile.terms import NotReconciled
+from warehouse.reconcile.terms import NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
+
+_MOST_ASSETS = 3  # maximum number of assets that a message about changes names
 
 
 def valid(record: Record, digest: str) -> dict[str, Signature]:
@@ -190,14 +192,15 @@ def take_signatures(
 def why_void(
     record: Record, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
 ) -> str:
-    """Return why a day's last signature is void, or an empty string if it is still valid."""
+    """Return why a day's last signatures are void, or an empty string if they are still valid."""
     signed = [signature for signature in record.signatures if signature.day == day]
     if not signed or signed[-1].digest == digest:
         return ""
     last = signed[-1]
     run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_breaks_phrase)))
+    names = [f"{item.who} ({item.role})" for item in valid(record, last.digest).values()]
     changes = _count_changes(record.result_of(last.run_id), breaks, ties)
-    return f"sign-off void: {last.who} {run}, and since then {changes}"
+    return f"sign-off void: {and_more(names, len(names))} {run}, and since then {changes}"
 
 
 def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
@@ -207,11 +210,14 @@ def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie,
     before, after = breaks_by_id(then), {break_.id: break_ for break_ in breaks}
     moved = sum(before[id_].difference != after[id_].difference for id_ in before.keys() & after)
     new, gone = len(after.keys() - before), len(before.keys() - after)
-    assets = {asset for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
-    return (
-        f"the amounts of {count_of(moved, 'break')} changed, {count_of(new, 'break')} appeared, "
-        f"{gone} disappeared, and the totals of {count_of(len(assets), 'asset')} changed"
+    assets = {display_asset(asset) for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
+    changes = (
+        (moved, f"the amounts of {count_of(moved, 'break')} changed"),
+        (new, f"{count_of(new, 'break')} appeared"),
+        (gone, f"{count_of(gone, 'break')} disappeared"),
+        (len(assets), f"the totals of {and_more(sorted(assets), _MOST_ASSETS)} changed"),
     )
+    return "; ".join(words for number, words in changes if number) or "the result is different"
 
 
 def _totals(ties: tuple[Tie, ...]) -> set[tuple[str, str, str, str, str]]:
