@@ -210,6 +210,7 @@ def _save(
         long_table(workbook, plan.sheet, plan.fill, footer=footer)
         if plan.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
             define_names(workbook, plan.sheet)
+    workbook.book.close()
     with written_aside(path) as file:
         splice(workbook, file)
         verify(file)

@@ -54,6 +54,7 @@ def write_template(source: OpenBook, path: Path) -> int:
 
 
 def _save(file_draft: Draft, path: Path) -> None:
+    file_draft.book.close()
     with written_aside(path) as file:
         splice(file_draft, file)
 

@@ -158,6 +158,7 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
         *(write_trail, write_help, write_lists),
     ):
         write_sheet(file_draft, content)
+    file_draft.book.close()
     with written_aside(path) as file:
         splice(file_draft, file)
 

@@ -40,8 +40,7 @@ _ROWS_PER_SUM = 20_000
 
 
 def splice(draft: Draft, target: IO[bytes]) -> None:
-    """Finish a workbook and write it, with the rows of its tables."""
-    draft.book.close()
+    """Write a workbook whose book is closed, with the rows of its tables."""
     parts = {f"xl/worksheets/sheet{number}.xml": table for number, table in draft.fillings.items()}
     with (
         zipfile.ZipFile(draft.file) as source,

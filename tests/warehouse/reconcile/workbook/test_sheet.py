@@ -61,6 +61,7 @@ def written(rows: Sequence[tuple[object, ...]]) -> bytes:
     sheet.rows(len(rows), lambda: rows)
     sheet.add("last", len(rows))
     target = io.BytesIO()
+    made.book.close()
     splice(made, target)
     return target.getvalue()
 
