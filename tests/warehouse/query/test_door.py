@@ -543,7 +543,7 @@ def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> N
         f"{source}"
     )
     assert figures(moves["before"].iloc[1:]) == figures(moves["total"].shift().iloc[1:])
-    with pytest.raises(NotExact, match=r"moved is NULL .* each with its text, and calc"):
+    with pytest.raises(NotExact, match=r"moved is NULL .* with their text columns, and calc"):
         book.query(JOINED.format(", a.total - b.total as moved"))
     joined = book.query(JOINED.format(""))
     assert exact(map(str, joined["total"] - joined["other"].fillna(0))) == exact(

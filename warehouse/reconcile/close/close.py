@@ -17,7 +17,6 @@ from warehouse.reconcile.close.month import (
     books,
     closing_basis,
     first_and_last,
-    late_entries,
     month_changes,
     read_month,
 )
@@ -144,8 +143,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     first, last = first_and_last(inputs.month)
     month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
     basis = closing_basis(record, month)
-    is_same = month.closing is not None and month.closing.basis == basis
-    if month.closing is not None and is_same and not late_entries(record, month):
+    known = basis, closing_basis(record, month, with_entries=False)
+    if month.closing is not None and month.closing.basis in known:
         return _existing_version(record, month.closing)
     _check_demands(record, month, settings)
     facts = _facts(record, month, inputs)

@@ -11,7 +11,15 @@ from pathlib import Path
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
-from warehouse.reconcile.model import ClosedDay, Closing, Restatement, Run, Signature, moment
+from warehouse.reconcile.model import (
+    Annotation,
+    ClosedDay,
+    Closing,
+    Restatement,
+    Run,
+    Signature,
+    moment,
+)
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.signatures import valid
 from warehouse.reconcile.settings.config import CloseSettings
@@ -191,15 +199,19 @@ def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
     return MonthDay(day, snapshot_id or run.snapshot_id, run, valid(record, run.digest))
 
 
-def closing_basis(record: Record, month: Month) -> str:
-    """Return a digest of a pack's content, so that the same content is not closed twice."""
+def closing_basis(record: Record, month: Month, *, with_entries: bool = True) -> str:
+    """Return a digest of a pack's content, so that the same content is not closed twice.
+
+    Version 0.1.0 did not include the entries that people made in workbooks.
+    """
+    entries = [item.no for item in record.annotations if _is_of(item, month)]
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
         "books": [[str(day.day), day.snapshot_id] for day in month.days],
         "signatures": [item.no for item in record.signatures if item.day in month],
         "restatements": [item.no for item in record.restatements if item.day in month],
-    }
+    } | ({"entries": entries} if with_entries else {})
     return hashlib.sha256(json_bytes(content)).hexdigest()
 
 
@@ -226,14 +238,13 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
     since = [item for item in record.signatures if item.day in month and item.at > closed_at]
     if since:
         yield f"{count_of(len(since), 'new signature')}"
-    if entries := late_entries(record, month):
+    later = [item for item in record.annotations if item.at > closed_at]
+    entries = sum(len(item.entries) for item in later if _is_of(item, month))
+    if entries:
         yield f"{entries:,} new {'entry' if entries == 1 else 'entries'} in yellow cells"
 
 
-def late_entries(record: Record, month: Month) -> int:
-    """Return how many entries people made in the month's workbooks after the last close."""
-    if month.closing is None:
-        return 0
-    later = [item for item in record.annotations if item.at > month.closing.at]
-    runs = [(item, record.result_of(item.run_id)) for item in later]
-    return sum(len(item.entries) for item, run in runs if run and run.day in month)
+def _is_of(annotation: Annotation, month: Month) -> bool:
+    """Return whether a person made entries in a workbook of one of the month's days."""
+    is_of_month = annotation.run_id.startswith(month.name.replace("-", ""))  # begins with its day
+    return is_of_month and bool(annotation.entries) and annotation.engine_day is None
