@@ -27,12 +27,7 @@ from warehouse.export.summary import Figures, write_summary
 from warehouse.export.totals import ExpectedTotals, control_totals, expect_totals
 from warehouse.query.book import EXHIBITS, NotExported, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
-from warehouse.spreadsheet.writing.format import (
-    Draft,
-    define_names,
-    draft,
-    long_table,
-)
+from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import SumColumns, add_up, splice

@@ -105,12 +105,12 @@ def choices_of(text: str) -> list[str]:
 def how_to_answer(lines: str) -> str:
     """Return the instruction that comes before a question's lines."""
     parts = ["Correct these lines if they are wrong, and add them to recon.toml"]
-    choices = len(choices_of(lines))
+    choices = choices_of(lines)
     if choices:
         parts.append("Remove the # only from lines that are right")
-    if choices == sum(not line.startswith("[") for line in lines.split("\n")):
-        parts = ["Remove the # only from lines that are right, and add them with their heading to"]
-        parts[0] += " recon.toml"
+    if choices and choices == [line for line in lines.split("\n") if not line.startswith("[")]:
+        only = "Remove the # only from lines that are right, and add them with their heading"
+        parts = [f"{only} to recon.toml"]
     if "[ledger." in lines:
         parts.append("The lines apply to every ledger with this header row")
     return f"{'. '.join(parts)}:"

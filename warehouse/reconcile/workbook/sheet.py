@@ -14,7 +14,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from html import escape
 from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
@@ -25,6 +24,7 @@ from warehouse.spreadsheet.writing.cells import (
     SIGNIFICANT,
     is_hostile,
     number,
+    safe_xml,
     string,
 )
 from warehouse.spreadsheet.writing.format import (
@@ -107,6 +107,7 @@ class SheetWriter:
         self.worksheet = draft.book.add_worksheet(name)
         self.name = name
         self.headings = headings
+        self._letters = [xl_col_to_name(column) for column in range(len(headings))]
         self.row = 0
         self._formats = draft.formats
         text = _ROW | {"num_format": "@", "text_wrap": True}
@@ -325,7 +326,7 @@ class SheetWriter:
         xml = []
         for column, _, value in cells:
             style, content = self._cell(column, value, decimals)
-            xml.append(f'<c r="{xl_col_to_name(column)}{row}" s="{styles[style]}"{content}')
+            xml.append(f'<c r="{self._letters[column]}{row}" s="{styles[style]}"{content}')
         return f'<row r="{row}"{height}>{"".join(xml)}</row>'
 
     def _cell(self, column: int, value: object, decimals: int) -> tuple[_Style, str]:
@@ -347,7 +348,7 @@ class SheetWriter:
         return (style,), f' t="inlineStr">{string(in_cell(text))}</c>'
 
     def _formula_cell(self, column: int, formula: Formula, decimals: int) -> tuple[_Style, str]:
-        text, result = (escape(str(part), quote=False) for part in (formula.text, formula.value))
+        text, result = safe_xml(formula.text), safe_xml(str(formula.value))
         content = f"><f>{text}</f><v>{result}</v></c>"
         if formula.amount:
             return self._amount_style(column, formula.amount, decimals), content
@@ -393,7 +394,7 @@ class SheetWriter:
                 self._set_width(column, self.headings[column], width)
         for column, heading in enumerate(self.headings):
             if heading.kind == "amount":
-                letter = xl_col_to_name(column)
+                letter = self._letters[column]
                 area = f"{letter}{first + 1}:{letter}{max(last, first) + 1}"
                 decimals = self._decimals.get(column, DECIMALS)
                 sizes(self._draft, self.worksheet, (area,), decimals)
