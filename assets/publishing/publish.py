@@ -65,7 +65,7 @@ def refresh(
 
     Raises:
         NotPublished: a check failed, and the failure cannot be attributed to a book.
-        DamagedFile: all nights of the published version are missing from the landing folder.
+        DamagedFile: nights of the published version are missing from the landing folder.
     """
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
@@ -75,10 +75,8 @@ def refresh(
     # round holds at least one book, so the loop ends.
     while True:
         lake = placement.lake_contents(manifests)
-        if not lake.snapshots:
-            # The landing folder may not be mounted. Do not publish an empty warehouse over a full
-            # one.
-            verify.require_landing(layout, bodies=False)
+        # The landing folder may be damaged or not mounted. Do not publish fewer nights silently.
+        verify.require_landing(layout, bodies=False)
         manifests.briefs.keep()
         books = tuple(Book(*book) for book in lake.books)
         now = nightbook.now()
