@@ -290,6 +290,16 @@ def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
     assert layout.database.resolve() == version
 
 
+def test_a_night_that_is_gone_does_not_vanish_from_the_warehouse(layout: Layout) -> None:
+    """Without its landing folder and its manifest in the lake, nothing is published."""
+    version = layout.database.resolve()
+    shutil.rmtree(snapshots.find(layout, LAST).folder)
+    (layout.manifests / f"{LAST}.json").unlink()
+    with pytest.raises(DamagedFile, match=LAST):
+        publish.refresh(nights.nightbook(layout.home, nights.Clock(nights.at(5))))
+    assert layout.database.resolve() == version
+
+
 def test_damage_says_which_night_and_what_to_do(layout: Layout) -> None:
     """Each line names file and night, and the way to mend it."""
     body = next(layout.landing.glob(f"*/{LAST}/0001-portfolios.json.zst"))
