@@ -26,7 +26,7 @@ from warehouse.reconcile.terms import (
     letters,
     reading_files,
 )
-from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, open_file
+from warehouse.spreadsheet.reading.grid import OpenedFile, open_file
 from warehouse.spreadsheet.reading.text import fold, text_at
 
 _FIRST_ROWS = 5
@@ -124,24 +124,25 @@ def _column_starts(file: str, context: ReadingContext) -> tuple[int, ...]:
 def _preview_tabs(file: OpenedFile, context: ReadingContext) -> Iterator[TabPreview]:
     """Yield the tabs that are read, up to the first tab that raises a question."""
     try:
-        for grid, header in chosen_tabs(file, context):
+        for header in chosen_tabs(file, context):
+            grid = header.grid
             rows = f"row {grid.line(header.row)}"
             if header.depth > 1:
                 rows = f"rows {grid.line(header.row)} to {grid.line(header.body - 1)}"
             yield TabPreview(
-                place=f"{file.path.name}!{grid.sheet}" if grid.sheet else file.path.name,
+                place=header.place,
                 header=rows,
-                columns=tuple(_column_uses(grid, header)),
+                columns=tuple(_column_uses(header)),
                 profile=header.profile.name if header.profile else "",
             )
     except Ambiguous:
         return
 
 
-def _column_uses(grid: Grid, header: Header) -> Iterator[ColumnUse]:
+def _column_uses(header: Header) -> Iterator[ColumnUse]:
     for index, title in enumerate(header.titles):
         use = _use(header, index)
-        rows = islice(grid.rows, header.body, None)
+        rows = islice(header.grid.rows, header.body, None)
         values = islice((text for row in rows if (text := text_at(row, index))), 2)
         yield ColumnUse(
             letter=letters(index).rpartition(" ")[2],

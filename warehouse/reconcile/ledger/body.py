@@ -60,12 +60,13 @@ def _array(values: Iterable[object]) -> Texts:
     return np.fromiter(values, object)
 
 
-def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
+def merged_blocks(head: Header, column: int) -> Iterator[tuple[slice, str]]:
     """Yield each merged cell in a column: the rows below its first row, and its text.
 
     Rows are counted from the first row below the header. Blocks do not overlap. A ledger with
     100,000 rows can have 100,000 blocks.
     """
+    grid = head.grid
     ranges = [
         (top, bottom, left)
         for (top, left), (bottom, right) in sorted(grid.merged)
@@ -98,16 +99,16 @@ class Label:
     name: str
 
 
-def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> RowLabels:
+def row_labels(head: Header, known: KnownNames) -> RowLabels:
     """Return the names that rows inherit. Raise `Ambiguous` if a person must decide."""
     shape = head.shape
     if shape.groups is None:
-        _ask_for_groups(grid, head, known, location)
+        _ask_for_groups(head, known)
     if shape.fill_down is None:
-        _ask_to_fill_down(grid, head, location)
+        _ask_to_fill_down(head)
     if not shape.groups and not shape.fill_down:
         return RowLabels()
-    rows = grid.rows[head.body :]
+    rows = head.grid.rows[head.body :]
     labels = [_group_label(cells, head, known) for cells in rows]
     is_label = np.array([label is not None for label in labels], bool)
     has_text = [bool(first_text(cells)) and not _is_total(cells, head) for cells in rows]
@@ -199,20 +200,21 @@ def _is_total(cells: Row, head: Header) -> bool:
     return head.words.total_name(first_text(cells)) is not None
 
 
-def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) -> None:
+def _ask_for_groups(head: Header, known: KnownNames) -> None:
     """Raise `Ambiguous` if rows seem to name a dimension that has no column."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
         return
+    rows = head.grid.rows[head.body : head.body + _LOOKED_AT]
     sure: dict[str, str] = {}
     unsure = []
-    for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT) - 1):
-        label = label_of(grid.rows[row], head, known)
+    for cells, below in pairwise(rows):
+        label = label_of(cells, head, known)
         if label is None:
             continue
         if label.dimension in missing:
             sure.setdefault(label.dimension, label.name)
-        elif not label.dimension and _has_amount(grid.rows[row + 1], head):
+        elif not label.dimension and _has_amount(below, head):
             unsure.append(label.name)
     # Rows that differ only in their digits are lines like `Page 2`, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
@@ -221,13 +223,13 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
     if not sure:
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
-            f"{location}: rows like {examples} do not have an amount. They may name the "
+            f"{head.location}: rows like {examples} do not have an amount. They may name the "
             f"{' or the '.join(missing)} of the rows below them, which no column has, but these "
             "names are not in the book.",
             choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
-        f"{location}: rows like {examples} do not have an amount, and seem to name the "
+        f"{head.location}: rows like {examples} do not have an amount, and seem to name the "
         f"{' and the '.join(sure)} of the rows below them, which no column has.",
         f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outer to the inner one, or [] if these rows are only notes",
@@ -238,31 +240,31 @@ def _has_amount(cells: Row, head: Header) -> bool:
     return any(letter.isdigit() for letter in text_at(cells, head.columns["amount"]))
 
 
-def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
+def _ask_to_fill_down(head: Header) -> None:
     """Raise `Ambiguous` if a column seems to name only the first row of each group."""
     titles = [
         head.title_of(head.columns[name])
         for name in REQUIRED_NAMES
-        if name in head.columns and _is_left_out(grid, head, head.columns[name])
+        if name in head.columns and _is_left_out(head, head.columns[name])
     ]
     if titles:
         raise Ambiguous(
-            f"{location}: the {' and '.join(map(repr, titles))} column is blank in some rows that "
-            "have an amount, and names are never repeated. It seems to name only the first row of "
-            "each group.",
+            f"{head.location}: the {' and '.join(map(repr, titles))} column is blank in some rows "
+            "that have an amount, and names are never repeated. It seems to name only the first "
+            "row of each group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
         )
 
 
-def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
+def _is_left_out(head: Header, column: int) -> bool:
     """Return whether a column has blanks next to amounts, and no name equals the previous name."""
-    rows = grid.rows[head.body : head.body + _LOOKED_AT]
+    rows = head.grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
         [text_at(row, amount) != "" and not _is_total(row, head) for row in rows], bool
     )
-    for block, _ in merged_blocks(grid, head, column):
+    for block, _ in merged_blocks(head, column):
         is_row[block] = False
     names = _texts(rows, column)[is_row]
     named = names[names != ""]
@@ -403,7 +405,7 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
     return pa.array(renamed, pa.string()).take(coded.indices)
 
 
-def ask_for_spellings(body: LedgerBody, location: str) -> None:
+def ask_for_spellings(body: LedgerBody) -> None:
     """Raise `Ambiguous` if most names in a column are book names with text around them."""
     head, known = body.head, body.known
     renames = renames_of(head, known)
@@ -419,16 +421,16 @@ def ask_for_spellings(body: LedgerBody, location: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{location}: names like {examples} are names from the book, followed by a "
+                f"{head.place}: names like {examples} are names from the book, followed by a "
                 "mark that seems to refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
-                f"{location}: strings like {examples} are names of the book's {field}s with other "
-                f"text around them. With this setting, {NAME} is the name, and the text around it "
-                "is ignored.",
+                f"{head.place}: strings like {examples} are names of the book's {field}s with "
+                f"other text around them. With this setting, {NAME} is the name, and the text "
+                "around it is ignored.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 
@@ -550,7 +552,6 @@ class SheetReading:
     undated: frozenset[int]
     day: date | None
     context: ReadingContext
-    location: str
     number: int = 0
     headings: frozenset[str] = frozenset()
     renames: Mapping[str, Rename] = dataclasses.field(default_factory=dict)
@@ -565,7 +566,7 @@ class SheetReading:
     @property
     def grid(self) -> Grid:
         """The sheet's cells."""
-        return self.body.grid
+        return self.head.grid
 
 
 @dataclass(slots=True)
@@ -603,9 +604,9 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     if found.totals:
         rows = lines.table
         own = rows.filter(pc.equal(rows["file"], reading.number))
-        reading.notices.extend(check_totals(found.totals, own, reading.location))
+        reading.notices.extend(check_totals(found.totals, own, reading.head.place))
     reading.unused.extend(
-        Unused(reading.location, FilePart.ROW, "", reason, "low", number)
+        Unused(reading.head.place, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(found.skipped.items())
         if reason != _OTHER_DATE
     )
@@ -665,7 +666,7 @@ def _names_of(
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
         # A block's row numbers are also indexes into `names`, because a sheet with merged cells is
         # read in a single batch.
-        for block, text in merged_blocks(reading.grid, head, column):
+        for block, text in merged_blocks(head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
     if field not in reading.labels.names:
@@ -865,7 +866,7 @@ def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows)
         factor = reading.head.words.factor_of(amount.unit)
         used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
         message = f"the amount is in {amount.unit}, but its row's asset is {asset}; it was {used}"
-        location = f"{reading.location}:{rows['line'][index]}"
+        location = f"{reading.head.place}:{rows['line'][index]}"
         raw = _raw(reading, layer, rows, index)
         reading.notices.append(Notice("medium", message, location, raw))
         if factor:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from warehouse.exact import exact, plain
+from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.columns import (
     NAMED_DIMENSIONS,
     LedgerBody,
@@ -17,10 +18,9 @@ from warehouse.reconcile.ledger.columns import (
 )
 from warehouse.reconcile.ledger.conventions import factor_of, is_negative
 from warehouse.reconcile.ledger.header import Header
-from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.words import Words
-from warehouse.reconcile.settings.layout import UNUSED, name_pattern
-from warehouse.reconcile.settings.toml import heading, quote, quote_list, setting
+from warehouse.reconcile.settings.layout import UNUSED
+from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
@@ -45,36 +45,33 @@ _MANY_DECIMALS = 12  # with so many decimals, a long amount must be in the small
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
-def ask_for_scope(
-    context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
-) -> None:
+def ask_for_scope(head: Header, known: KnownNames, missing: Collection[str]) -> None:
     """Raise `Ambiguous` if only the export format or file name suggests what a file covers."""
-    location = f"{file} {sheet}".strip()
-    table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
-                f"{location}: its columns match an export from {' and '.join(names)}, but the "
+                f"{head.location}: its columns match an export from {' and '.join(names)}, but the "
                 f"book does not have a {dimension} with that name. Write the name that the book "
                 "uses.",
                 choices(
-                    table,
+                    head.file_table,
                     f'{dimension} = "..."',
                     f'{dimension} = "*"   # if it covers every {dimension}',
                 ),
             )
     for dimension in _DIMENSIONS_IN_NAMES:
-        name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
+        name = known.in_text(dimension, f"{head.file.rpartition('.')[0]} {head.grid.sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{location}: no column contains the {dimension}, but the file name or tab name "
-                f"contains {name!r}. "
+                f"{head.location}: no column contains the {dimension}, but the file name or tab "
+                f"name contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
-                f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
+                f"{head.file_table}\n{setting(dimension, name)}"
+                f'   # or "*", if it covers every {dimension}',
             )
 
 
-def ask_for_asset(body: LedgerBody, location: str) -> None:
+def ask_for_asset(body: LedgerBody) -> None:
     """Raise `Ambiguous` if the asset column seems to contain price currencies."""
     head, words = body.head, body.head.words
     index = head.columns.get("asset")
@@ -102,7 +99,7 @@ def ask_for_asset(body: LedgerBody, location: str) -> None:
     asset, currency = head.title_of(best), head.title_of(index)
     titles = [title for title in head.shape.unused if fold(title) != fold(asset)]
     message = (
-        f"{location}: the {currency!r} column has only currencies ({', '.join(currencies[:4])}), "
+        f"{head.place}: the {currency!r} column has only currencies ({', '.join(currencies[:4])}), "
         f"and one of them has several values of {asset!r}. So {currency!r} may be the currency of "
         f"a price, and {asset!r} the asset."
     )
@@ -128,30 +125,24 @@ def _share_of_assets(body: LedgerBody, column: int) -> float:
 
 
 def question_of_columns(
-    asked: Sequence[UnknownColumn],
-    body: LedgerBody,
-    missing: Sequence[str],
-    context: ReadingContext,
-    *,
-    file: str,
-    location: str,
+    asked: Sequence[UnknownColumn], body: LedgerBody, missing: Sequence[str]
 ) -> Ambiguous:
     """Return one question about all the columns that a person must explain."""
     head = body.head
-    dimension = context.known.shared_dimension([column.title for column in asked])
+    dimension = body.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
         # Search all titles, because even the title of an amount or field column may be such a name.
-        titles = [title for title in head.titles if context.known.has(dimension, title)]
+        titles = [title for title in head.titles if body.known.has(dimension, title)]
         return Ambiguous(
-            f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
+            f"{head.place}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
             f"are names of a {dimension}, and no column contains the {dimension}. Each of them "
             f"seems to contain the amounts for one {dimension}.",
-            f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}\n"
+            f"{head.file_table}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
         )
-    lines, meanings = _settlement_of(asked, body, missing, context)
-    message = f"{location}: cannot tell how these columns affect the amounts: "
+    lines, meanings = _settlement_of(asked, body, missing)
+    message = f"{head.place}: cannot tell how these columns affect the amounts: "
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
@@ -168,14 +159,11 @@ def question_of_columns(
 
 
 def _settlement_of(
-    asked: Sequence[UnknownColumn],
-    body: LedgerBody,
-    missing: Sequence[str],
-    context: ReadingContext,
+    asked: Sequence[UnknownColumn], body: LedgerBody, missing: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the recon.toml lines that answer a question, and each column's probable meaning."""
     head, shape = body.head, body.head.shape
-    fields = _fields_of(asked, body, missing, context)
+    fields = _fields_of(asked, body, missing)
     lines = [setting(name, column.title) for name, column in fields.items()]
     meanings: list[str] = []
     unused = [head.title_of(head.columns[name]) for name in fields if name in head.columns]
@@ -183,7 +171,7 @@ def _settlement_of(
     has_sign, has_unit = shape.sign is not None, bool(shape.unit_column)
     for column in asked:
         name = next((name for name, other in fields.items() if other is column), "")
-        named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, context)
+        named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, body.known)
         voids = [] if name else _voids_of(column, head)
         signs = [] if has_sign or name else _sign_lines(column, head.words)
         units = [] if has_unit or name or signs else _unit_lines(column, body)
@@ -213,10 +201,7 @@ def _settlement_of(
 
 
 def _fields_of(
-    asked: Sequence[UnknownColumn],
-    body: LedgerBody,
-    missing: Sequence[str],
-    context: ReadingContext,
+    asked: Sequence[UnknownColumn], body: LedgerBody, missing: Sequence[str]
 ) -> dict[str, UnknownColumn]:
     """Find the columns whose values are names in a dimension, and return them by field.
 
@@ -225,7 +210,7 @@ def _fields_of(
     head, fields = body.head, dict[str, UnknownColumn]()
 
     def is_named(field: str, values: Collection[str]) -> bool:
-        names = sum(context.known.has(field, fold(value)) for value in values)
+        names = sum(body.known.has(field, fold(value)) for value in values)
         return names > _MOST * len(values)
 
     others = [
@@ -245,12 +230,10 @@ def _fields_of(
     return fields
 
 
-def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
+def _dimensions_of(column: UnknownColumn, known: KnownNames) -> list[str]:
     """Return the dimensions whose names occur in a column."""
     return [
-        name
-        for name in NAMED_DIMENSIONS
-        if any(context.known.has(name, value) for value in column.values)
+        name for name in NAMED_DIMENSIONS if any(known.has(name, value) for value in column.values)
     ]
 
 
@@ -389,16 +372,16 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
             yield f"{name} = {{ {tables} }}"
 
 
-def ask_for_words(body: LedgerBody, location: str) -> str:
+def ask_for_words(body: LedgerBody) -> str:
     """Return the only word in the sign column that recon.toml does not explain, or an empty string.
 
     Raises `Ambiguous` if there are several such words in the sign column, or if recon.toml does not
     explain a unit or a word that states which rows count.
     """
     head = body.head
-    positive = "" if head.sign is None else _ask_for_signs(body, head.sign, location)
+    positive = "" if head.sign is None else _ask_for_signs(body, head.sign)
     if head.unit is not None:
-        _ask_for_units(body, head.unit, location)
+        _ask_for_units(body, head.unit)
     new: _RowWords = {}
     for title, index in head.rows.items():
         named = [*head.shape.keep_rows.get(title, ()), *head.shape.skip_rows.get(title, ())]
@@ -412,7 +395,7 @@ def ask_for_words(body: LedgerBody, location: str) -> str:
     shown = "; ".join(
         f"{_quote_words([*kept, *voids])} in {t!r}" for t, (kept, voids) in new.items()
     )
-    message = f"{location}: recon.toml does not say whether rows with these words count: {shown}."
+    message = f"{head.place}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
     if void:  # Ask about the other words in the next question.
         raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
@@ -425,7 +408,7 @@ def _quote_words(words: Sequence[str]) -> str:
     return ", ".join(repr(word[:40]) for word in words[:_MOST_WORDS])
 
 
-def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
+def _ask_for_signs(body: LedgerBody, column: int) -> str:
     """Return the sign column's only unexplained word. Raise `Ambiguous` if there are several."""
     head, shape = body.head, body.head.shape
     title = head.title_of(column)
@@ -448,13 +431,13 @@ def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
         sign = UnknownColumn(column, title, "text", tuple(words))
         lines = _sign_lines(sign, head.words) or [*lines, *guesses]
     raise Ambiguous(
-        f"{location}: recon.toml does not say whether these words in the {title!r} column make an "
-        f"amount negative: {_quote_words(unknown)}.",
+        f"{head.place}: recon.toml does not say whether these words in the {title!r} column make "
+        f"an amount negative: {_quote_words(unknown)}.",
         "\n".join([head.table, *lines]),
     )
 
 
-def _ask_for_units(body: LedgerBody, column: int, location: str) -> None:
+def _ask_for_units(body: LedgerBody, column: int) -> None:
     """Raise `Ambiguous` if recon.toml does not state a unit's factor."""
     head = body.head
     assets = _assets_of(body, column)
@@ -475,7 +458,7 @@ def _ask_for_units(body: LedgerBody, column: int, location: str) -> None:
         factors |= {word: factor or "1" for word, factor in known.items()}
     title = head.title_of(column)
     raise Ambiguous(
-        f"{location}: recon.toml does not say which factors to use for these units in the "
+        f"{head.place}: recon.toml does not say which factors to use for these units in the "
         f"{title!r} column: {_quote_words(listed)}. Correct the factors that are wrong.",
         f"{head.table}\n{setting('unit_column', title)}\n{mark}{_unit_words(factors)}",
     )

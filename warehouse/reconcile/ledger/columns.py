@@ -5,7 +5,7 @@ the amounts. A person must explain such a column in recon.toml.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
@@ -25,7 +25,6 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, LEDGER_FIELDS, Ambiguous, choices, letters
 from warehouse.spreadsheet.reading.delimited_text import Cells
-from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 NAMED_DIMENSIONS = ("portfolio", "venue", "account")
@@ -88,7 +87,6 @@ class UnknownColumn:
 class LedgerBody:
     """The rows with an amount below a header, as columns of strings."""
 
-    grid: Grid
     head: Header
     known: KnownNames
     _rows: dict[int, pa.Array] = field(default_factory=dict)
@@ -141,16 +139,16 @@ class LedgerBody:
         return fold(name) in self._names
 
     def _all(self, column: int) -> pa.Array:
-        start = self.head.body
-        if isinstance(self.grid.rows, Cells):
-            return pc.utf8_trim_whitespace(self.grid.rows.column(column).slice(start))
-        rows = islice(self.grid.rows, start, None)
-        return pa.array([text_at(row, column) for row in rows], pa.string())
+        rows, start = self.head.grid.rows, self.head.body
+        if isinstance(rows, Cells):
+            return pc.utf8_trim_whitespace(rows.column(column).slice(start))
+        texts = [text_at(row, column) for row in islice(rows, start, None)]
+        return pa.array(texts, pa.string())
 
     def _with_amounts(self) -> pa.Array:
         """Return a mask of the rows that have an amount and are not total lines."""
         head = self.head
-        is_used = pa.repeat(pa.scalar(value=False), len(self.grid.rows) - head.body)
+        is_used = pa.repeat(pa.scalar(value=False), len(head.grid.rows) - head.body)
         for column in head.amount_columns:
             cells = self._all(column)
             is_title = pc.equal(cells, head.titles[column])
@@ -212,8 +210,9 @@ def has_amounts(rows: Iterable[Sequence[object]]) -> bool:
     return any({"number", "text"} <= found for found in kinds)
 
 
-def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
+def rows_above(head: Header) -> Iterator[Unused]:
     """Yield the rows above the header. The severity is higher if they contain amounts."""
+    grid = head.grid
     filled = [row for row in range(head.row) if first_text(grid.rows[row])]
     if not filled:
         return
@@ -225,18 +224,22 @@ def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
     reason = "it is" if first == last else "they are"
     more = "..." if len(texts) > _LONGEST_TITLE else ""
     reason += f" above the header: {texts[:_LONGEST_TITLE]}{more}"
-    yield Unused(location, FilePart.ROW, name, reason, severity, len(rows))
+    yield Unused(head.place, FilePart.ROW, name, reason, severity, len(rows))
 
 
-def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
+def missing_fields(head: Header, config: Config) -> list[str]:
     """Return the key fields that neither the ledger nor a setting specifies."""
     wanted = _WANTED if config.level is None else config.level
-    settled = {*head.fields, *covers, *(name for name, at in head.shape.columns.items() if not at)}
+    settled = {
+        *head.fields,
+        *head.covers,
+        *(name for name, at in head.shape.columns.items() if not at),
+    }
     return [field for field in wanted if field not in settled]
 
 
 def unused_columns(
-    body: LedgerBody, missing: Sequence[str], location: str
+    body: LedgerBody, missing: Sequence[str]
 ) -> tuple[list[Unused], list[UnknownColumn]]:
     """Return the unused columns, and the columns that a person must explain.
 
@@ -254,7 +257,8 @@ def unused_columns(
         if not reason:
             asked.append(column)
         elif title or column.kind:
-            unused.append(Unused(location, FilePart.COLUMN, repr(column.title), reason))
+            part = repr(column.title)
+            unused.append(Unused(body.head.place, FilePart.COLUMN, part, reason))
     return unused, asked
 
 
@@ -468,7 +472,7 @@ def _column(body: LedgerBody, index: int) -> UnknownColumn:
 
 def _values(body: LedgerBody, index: int) -> list[object]:
     """Return the first distinct non-blank values in a column."""
-    rows, start = body.grid.rows, body.head.body
+    rows, start = body.head.grid.rows, body.head.body
     if isinstance(rows, Cells):
         texts = pc.unique(rows.column(index).slice(start)).slice(0, _SAMPLE).to_pylist()
         return [text for text in texts if text.strip()]
@@ -495,7 +499,7 @@ def _kind(cell: object) -> str:
 
 
 def rows_of_other_dates(
-    body: LedgerBody, days: Sequence[date | None], day: date | None, location: str
+    head: Header, days: Sequence[date | None], day: date | None
 ) -> Iterator[Unused]:
     """Yield an entry for the rows that have a date other than `day`.
 
@@ -503,14 +507,13 @@ def rows_of_other_dates(
     """
     # A ledger that covers several days has the same keys on each day. If the column is the date of
     # the last movement, most keys have only one date.
-    head, rows = body.head, body.grid.rows
     stated = {row_day for row_day in days[head.body :] if row_day is not None}
     if day is None or not stated - {day}:
         return
     columns = [head.columns[field] for field in FIELDS if field in head.columns]
     is_other = [row_day not in (None, day) for row_day in days[head.body :]]
     keys: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = (set(), set())
-    for cells, other in zip(islice(rows, head.body, None), is_other, strict=True):
+    for cells, other in zip(islice(head.grid.rows, head.body, None), is_other, strict=True):
         keys[other].add(tuple(as_text(cells[at]) if len(cells) > at else "" for at in columns))
     (now, then), number = keys, sum(is_other)
     lost = len(then - now)
@@ -518,8 +521,8 @@ def rows_of_other_dates(
     repeats = 2 * len(now & then) > len(now)
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{location}: in the {title!r} column, {number} of {len(days) - head.body} rows have a "
-            f"date other than {day}. Without these rows, {lost} of {len(now | then)} positions "
+            f"{head.place}: in the {title!r} column, {number} of {len(days) - head.body} rows have "
+            f"a date other than {day}. Without these rows, {lost} of {len(now | then)} positions "
             "would have no row. The column may contain the date of the last movement.",
             choices(
                 head.table,
@@ -530,4 +533,4 @@ def rows_of_other_dates(
     reason = f"a date other than {day} in {title!r}"
     if lost:
         reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
-    yield Unused(location, FilePart.ROW, "", reason, "medium" if lost else "low", number)
+    yield Unused(head.place, FilePart.ROW, "", reason, "medium" if lost else "low", number)

@@ -30,7 +30,7 @@ from warehouse.reconcile.ledger.columns import LedgerBody
 from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of
 from warehouse.reconcile.ledger.header import Header, Layer, question_of_order
 from warehouse.reconcile.ledger.words import OPPOSITE
-from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice
+from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice, Remembered
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import UNITS, Decimals, day_in
 from warehouse.reconcile.settings.toml import quote_list, setting
@@ -66,27 +66,27 @@ _CENTS = Decimal("0.01")
 _BELOW = 20  # number of rows at the end of a sheet to search for notes
 
 
-def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
+def unit_of(body: LedgerBody) -> tuple[Decimal, list[Notice]]:
     """Return the factor for a sheet's amounts, and notices about it.
 
     Raises `Ambiguous` if a title specifies the smallest unit of one asset, but the sheet contains
     several assets.
     """
     head = body.head
-    unit, source = _stated_unit(grid, body)
+    unit, source = _stated_unit(body)
     if head.shape.unit is None and 0 < unit < 1:
-        _ask_for_unit(body, unit, source, location)
-    return unit, [] if unit == 1 else [_notice(unit, source, head, location)]
+        _ask_for_unit(body, unit, source)
+    return unit, [] if unit == 1 else [_notice(unit, source, head)]
 
 
-def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
+def _stated_unit(body: LedgerBody) -> tuple[Decimal, str]:
     """Return a sheet's unit and where it was found: recon.toml or a string in the sheet."""
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
     titles = [head.titles[at] for at in head.amount_columns]
-    above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
-    for text in (*titles, *above, *_notes_below(grid, body)):
+    above = [as_text(cell) for row in islice(head.grid.rows, head.row) for cell in row]
+    for text in (*titles, *above, *_notes_below(body)):
         if word := head.words.unit_of(text):
             return UNITS[word], repr(text[:60])
     for title in titles:
@@ -95,33 +95,34 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
     return Decimal(1), ""
 
 
-def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
+def _notes_below(body: LedgerBody) -> Iterator[str]:
     """Yield likely notes at the end of a sheet: rows with a single string that is not a name."""
-    for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
-        texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
+    rows = body.head.grid.rows
+    for row in range(max(body.head.body, len(rows) - _BELOW), len(rows)):
+        texts = [text for cell in rows[row] if (text := as_text(cell).strip())]
         if len(texts) == 1 and not body.known.dimension_of(texts[0]):
             yield texts[0]
 
 
-def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -> None:
+def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str) -> None:
     head = body.head
     at = head.columns.get("asset")
     assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
     is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
-            f"{location}: {source} gives the smallest unit of one asset, but the ledger has "
+            f"{head.place}: {source} gives the smallest unit of one asset, but the ledger has "
             f"several assets ({', '.join(assets[:4])}).",
             choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
         )
 
 
-def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
+def _notice(unit: Decimal, source: str, head: Header) -> Notice:
     return Notice(
         "medium",
         f"each amount was multiplied by {unit:,f}, as specified by {source}. If that is wrong, add "
         f"{setting('unit', 'one')} under {head.table} to recon.toml",
-        location,
+        head.place,
     )
 
 
@@ -141,9 +142,7 @@ _CHANGES = re.compile(
 )
 
 
-def rules_of(
-    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str
-) -> Rules:
+def rules_of(head: Header, remembered: Remembered) -> Rules:
     """Determine how a sheet's amounts are written, reusing an earlier decision if there is one.
 
     Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
@@ -152,11 +151,11 @@ def rules_of(
     # for points and commas, because a column of amounts like `1.234` may use either convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
-    cells = _telling(grid, head)
-    _ask_for_footnotes(grid, head, cells, location)
+    cells = _telling(head)
+    _ask_for_footnotes(head, cells)
     cells = [without_footnote(cell, footnotes) if isinstance(cell, str) else cell for cell in cells]
     if not word and head.sign is None:
-        _ask_for_negative_word(cells, head, location)
+        _ask_for_negative_word(head, cells)
     if head.shape.decimals:
         return Rules(head.shape.decimals, word, footnotes)
     sure, unsure = evidence(cells, word)
@@ -164,7 +163,7 @@ def rules_of(
     if len(sure) > 1:
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
-            f"{location}: the amounts are written in two ways, {examples}: one with a decimal "
+            f"{head.location}: the amounts are written in two ways, {examples}: one with a decimal "
             f"{' and one with a decimal '.join(rule.value for rule in sure)}. Amounts that are not "
             "written the way you choose will be rejected.",
             choices(head.table, *_DECIMAL_LINES),
@@ -177,27 +176,27 @@ def rules_of(
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{location}: {unsure!r} has either decimals or a thousands separator, and no other "
-            "amount in the column shows which one is right.",
+            f"{head.location}: {unsure!r} has either decimals or a thousands separator, and no "
+            "other amount in the column shows which one is right.",
             choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
 
 
-def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], location: str) -> None:
+def _ask_for_footnotes(head: Header, cells: Sequence[object]) -> None:
     """Raise `Ambiguous` if amounts are followed by marks that seem to refer to footnotes."""
     found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
     settled = head.shape.footnotes
     if found.keys() <= set(settled):
         return
     examples = " and ".join(repr(as_text(cell)[:40]) for cell in [*found.values()][:2])
-    notes = [note for mark in found if (note := _footnote(grid, mark))]
+    notes = [note for mark in found if (note := _footnote(head.grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
     # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
-        f"{location}: amounts like {examples} are followed by a mark that seems to refer to a "
+        f"{head.location}: amounts like {examples} are followed by a mark that seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
     raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
@@ -217,41 +216,40 @@ def _is_letter(mark: str) -> bool:
     return any(letter.isalpha() for letter in mark)
 
 
-def _ask_for_negative_word(cells: Sequence[object], head: Header, location: str) -> None:
+def _ask_for_negative_word(head: Header, cells: Sequence[object]) -> None:
     """Raise `Ambiguous` if amounts are marked CR or DR."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
-            f"{location}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file does "
-            "not show which of the two means negative.",
+            f"{head.location}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file "
+            "does not show which of the two means negative.",
             choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
         )
 
 
-def _telling(grid: Grid, head: Header) -> Sequence[object]:
+def _telling(head: Header) -> Sequence[object]:
     """Return the cells that show how amounts are written."""
     cells: list[object] = []
+    rows = head.grid.rows
     for column in head.amount_columns:
-        if isinstance(grid.rows, Cells):
-            cells += telling_cells(grid.rows.column(column).slice(head.body))
+        if isinstance(rows, Cells):
+            cells += telling_cells(rows.column(column).slice(head.body))
         else:
-            cells += [row[column] for row in grid.rows[head.body :] if len(row) > column]
+            cells += _column(rows, column)[head.body :]
     return cells
 
 
-def dates_of(
-    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str, day: date
-) -> tuple[Sequence[date | None], frozenset[int]]:
+def dates_of(head: Header, remembered: Remembered) -> tuple[Sequence[date | None], frozenset[int]]:
     """Return each row's date (None if it has none), and the rows whose date cannot be read.
 
     Unlike a row without a date, a row whose date cannot be read may belong to a different day.
-    `day` is the book's day. Raises `Ambiguous` if a date like 01/02/2026 may be in January or
-    February, or if no date can be read.
+    Raises `Ambiguous` if a date like 01/02/2026 may be in January or February, or if no date can be
+    read.
     """
     column = head.columns.get("as_of")
     if column is None:
-        return [None] * len(grid.rows), frozenset()
-    cells = _column(grid, column)
+        return [None] * len(head.grid.rows), frozenset()
+    cells = _column(head.grid.rows, column)
     order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
     settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
@@ -259,11 +257,11 @@ def dates_of(
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise question_of_order(
-            f"{location}: the date {example!r} could begin with the day or the month, and no "
+            f"{head.location}: the date {example!r} could begin with the day or the month, and no "
             "other date in the column shows which one is right.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
-            day,
+            head.day,
         )
     if order:
         settled[_DATES] = order
@@ -271,31 +269,30 @@ def dates_of(
     invalid = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
     rows = [row for row, cell in enumerate(cells) if row >= head.body and cell in invalid]
     if rows and not any(dates[cell] for cell in cells[head.body :]):
-        _ask_for_dates(grid, head, location, [(row, cells[row]) for row in rows])
+        _ask_for_dates(head, [(row, cells[row]) for row in rows])
     return [dates[cell] for cell in cells], frozenset(rows)
 
 
-def _ask_for_dates(
-    grid: Grid, head: Header, location: str, invalid: Sequence[tuple[int, object]]
-) -> None:
+def _ask_for_dates(head: Header, invalid: Sequence[tuple[int, object]]) -> None:
     """Raise `Ambiguous` for a date column without valid dates, unless it contains only notes."""
-    amounts = _column(grid, head.columns["amount"])
+    amounts = _column(head.grid.rows, head.columns["amount"])
     example = next((cell for row, cell in invalid if as_text(amounts[row]).strip()), None)
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{location}: the {title!r} column seems to contain each row's date, but its values "
-            f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
-            "example 2026-11-20. If the column does not contain the rows' dates, add the line.",
+            f"{head.location}: the {title!r} column seems to contain each row's date, but its "
+            f"values are not valid dates, like {as_text(example)[:40]!r}. Write dates as "
+            "YYYY-MM-DD, for example 2026-11-20. If the column does not contain the rows' dates, "
+            "add the line.",
             choices(head.table, 'as_of = ""'),
         )
 
 
-def _column(grid: Grid, column: int) -> list[object]:
-    if isinstance(grid.rows, Cells):
-        texts: list[object] = grid.rows.column(column).to_pylist()
+def _column(rows: Sequence[Row], column: int) -> list[object]:
+    if isinstance(rows, Cells):
+        texts: list[object] = rows.column(column).to_pylist()
         return texts
-    return [row[column] if len(row) > column else "" for row in grid.rows]
+    return [row[column] if len(row) > column else "" for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from itertools import product
 from typing import TypeVar
@@ -18,14 +18,12 @@ from warehouse.reconcile.ledger.dates import (
 )
 from warehouse.reconcile.ledger.header_settings import (
     Candidate,
-    Profile,
     ReadingContext,
     candidate_at,
 )
 from warehouse.reconcile.ledger.titles import depths, find_columns
-from warehouse.reconcile.ledger.words import Words
-from warehouse.reconcile.settings.layout import READ, UNUSED, Shape
-from warehouse.reconcile.settings.toml import heading, quote_list, setting
+from warehouse.reconcile.settings.layout import READ, UNUSED
+from warehouse.reconcile.settings.toml import quote_list, setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
@@ -324,58 +322,32 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """A sheet's header: its first row, its settings, and each field's column, counted from 0.
+class Header(Candidate):
+    """A sheet's header: the settings for it, and each field's column, counted from 0.
 
-    The header has `depth` rows. `names` maps fields to the name that the file or its tab specifies
-    for all rows, and `covers` maps fields to the names that the file covers. `layers` are the
-    amounts in a row, `sign` is the column that says whether they are negative, and `unit` is the
-    column with their units. `rows` maps titles to the columns that determine which rows are used.
-    The column `amount` is the first column of an amount. `profile` is the known export that has
-    this header. `days` maps amount columns to the days in their titles, and `day` is the day that
-    is read.
+    `layers` are the amounts in a row, `sign` is the column that says whether they are negative, and
+    `unit` is the column with their units. `rows` maps titles to the columns that determine which
+    rows are used. The column `amount` is the first column of an amount. `days` maps amount columns
+    to the days in their titles.
     """
 
-    row: int
-    fingerprint: str
-    titles: tuple[str, ...]
     columns: Mapping[str, int]
-    shape: Shape
-    words: Words
     layers: tuple[Layer, ...]
-    depth: int = 1
-    names: Mapping[str, str] = field(default_factory=dict)
-    covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sign: int | None = None
-    unit: int | None = None
-    rows: Mapping[str, int] = field(default_factory=dict)
-    profile: Profile | None = None
-    days: Mapping[int, date] = field(default_factory=dict)
-    day: date | None = None
-
-    @property
-    def table(self) -> str:
-        """The heading of the recon.toml table for ledgers with this header."""
-        return heading("ledger", self.fingerprint)
+    sign: int | None
+    unit: int | None
+    rows: Mapping[str, int]
+    days: Mapping[int, date]
 
     def title_of(self, column: int) -> str:
         """Return a column's title, or its letter if it has no title."""
         return self.titles[column] or letters(column)
 
     @property
-    def body(self) -> int:
-        """The first row below the header."""
-        return self.row + self.depth
-
-    @property
     def fields(self) -> tuple[str, ...]:
         """The dimensions that the ledger contains."""
-        of_labels = self.layers[0].names if self.layers else {}
-        return tuple(
-            name
-            for name in FIELDS
-            if name in {*self.columns, *self.names, *of_labels, *(self.shape.groups or ())}
-        )
+        labels, groups = self.layers[0].names, self.shape.groups or ()
+        stated = {*self.columns, *self.names, *labels, *groups}
+        return tuple(name for name in FIELDS if name in stated)
 
     @property
     def amount_columns(self) -> tuple[int, ...]:
@@ -422,15 +394,15 @@ def _is_header(candidate: Candidate) -> bool:
     refusal = candidate.profile.refusal if candidate.profile else ""
     if not titles or (refusal and not shape.amount_titles):
         return False
-    fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
+    stated = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
     # A column from the settings counts only if this row contains its title.
-    fields |= candidate.settled.keys() | {
+    stated |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()
         if title and find_columns(title, candidate.titles)
     }
-    fields |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
-    return "asset" in fields and ("amount" in fields or _has_amounts(candidate))
+    stated |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
+    return "asset" in stated and ("amount" in stated or _has_amounts(candidate))
 
 
 def _has_amounts(candidate: Candidate) -> bool:
@@ -453,26 +425,19 @@ def _header(candidate: Candidate) -> Header:
     columns["amount"] = layers[0].terms[0].column
     days = day_columns(candidate) or month_columns(candidate) if layers[0].day else {}
     shape, unit = candidate.shape, candidate.shape.unit_column
+    found = {known.name: getattr(candidate, known.name) for known in fields(candidate)}
+    found["names"] = {name: text for name, text in candidate.names.items() if name not in columns}
     return Header(
-        row=candidate.row,
-        depth=candidate.depth,
-        fingerprint=candidate.fingerprint,
-        titles=candidate.titles,
+        **found,
         columns=columns,
-        shape=shape,
-        words=candidate.words,
         layers=layers,
-        names={name: text for name, text in candidate.names.items() if name not in columns},
-        covers=candidate.covers,
         sign=_settled_columns(candidate, shape.sign, "the sign")[0] if shape.sign else None,
         unit=_settled_columns(candidate, unit, "the unit")[0] if unit else None,
         rows={
             title: _settled_columns(candidate, title, "keep_rows or skip_rows")[0]
             for title in shape.row_columns
         },
-        profile=candidate.profile,
         days={column: day for day, indexes in days.items() for column in indexes},
-        day=layers[0].day,
     )
 
 

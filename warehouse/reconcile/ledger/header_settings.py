@@ -133,10 +133,11 @@ _LOOKED_AT = 200  # number of rows below a header to search for numbers
 class Candidate:
     """A row that may be the header, with the settings for such a header.
 
-    `settled` has each field's title from an earlier run or from the settings for this header.
-    `shape` also has the settings for files with this name, and a known export's settings. `lower`
-    has the titles in the last row alone. `covers` has the names that the file covers, by field, and
-    `day` is the book's day.
+    The header has `depth` rows. `settled` has each field's title from an earlier run or from the
+    settings for this header. `shape` also has the settings for files with this name, and a known
+    export's settings. `lower` has the titles in the last row alone. `names` maps fields to the name
+    that the file or its tab specifies for all rows, and `covers` maps fields to the names that the
+    file covers. `profile` is the known export that has this header, and `day` is the book's day.
     """
 
     grid: Grid
@@ -150,7 +151,6 @@ class Candidate:
     covers: Mapping[str, tuple[str, ...]]
     profile: Profile | None
     settled: Mapping[str, str]
-    location: str
     file: str
     day: date
     words: Words
@@ -166,6 +166,21 @@ class Candidate:
         )
 
     @property
+    def location(self) -> str:
+        """The file name, and the tab if the file has tabs, as a question begins with them."""
+        return f"{self.file} {self.grid.sheet}".strip()
+
+    @property
+    def place(self) -> str:
+        """The file name, and the tab if the file has tabs, as results show them."""
+        return f"{self.file}!{self.grid.sheet}" if self.grid.sheet else self.file
+
+    @property
+    def body(self) -> int:
+        """The first row below the header."""
+        return self.row + self.depth
+
+    @property
     def table(self) -> str:
         """The heading of the recon.toml table for ledgers with this header."""
         return heading("ledger", self.fingerprint)
@@ -177,13 +192,13 @@ class Candidate:
 
     def title_cell(self, column: int) -> object:
         """Return a column's title as a string, or as a date if its cell is a date."""
-        cells = self.grid.rows[self.row + self.depth - 1]
+        cells = self.grid.rows[self.body - 1]
         cell = cells[column] if len(cells) > column else ""
         return cell if isinstance(cell, date) else self.titles[column]
 
     def dates_above(self) -> dict[int, object]:
         """Return the dates in the row above the last row of titles, if they differ."""
-        row = self.row + self.depth - 2
+        row = self.body - 2
         cells = self.grid.rows[row] if row >= 0 else ()
         dates = {
             column: written
@@ -194,7 +209,7 @@ class Candidate:
 
     def has_numbers(self, column: int) -> bool:
         """Return whether most of a column's first cells are numbers. Blank cells do not count."""
-        rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
+        rows = islice(self.grid.rows, self.body, self.row + _LOOKED_AT)
         texts = [text_at(row, column) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
         filled = sum(bool(text.strip("-")) for text in texts)
@@ -232,7 +247,6 @@ def candidate_at(
             if title not in shape.columns.values()
         }
         | dict(by_print.columns),
-        location=f"{file} {grid.sheet}".strip(),
         file=file,
         day=context.day,
         words=context.words,

@@ -141,13 +141,13 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     unused: list[Unused] = []
     questions: list[Ambiguous] = []
     for file in [with_sources(file, context) for file in files]:
-        tabs: list[tuple[Grid, Header]] = []
+        tabs: list[Header] = []
         with _collecting(questions):
             tabs = chosen_tabs(file, context)
             unused += other_tabs(file, tabs, context)
-        for grid, head in tabs:
+        for head in tabs:
             with _collecting(questions):
-                reading = replace(_start_reading(file, grid, head, context), number=len(sources))
+                reading = replace(_start_reading(file, head, context), number=len(sources))
                 rows = read_rows(reading, lines)
                 rejected += rows.rejected
                 notices += reading.notices
@@ -176,33 +176,28 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
         questions.append(question)
 
 
-def _start_reading(
-    file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
-) -> SheetReading:
+def _start_reading(file: OpenedFile, head: Header, context: ReadingContext) -> SheetReading:
     """Find a sheet's level of detail, its conventions, and its unused parts."""
-    name = file.path.name
-    title = f"{name} {grid.sheet}".strip()
-    location = f"{name}!{grid.sheet}" if grid.sheet else name
-    lacking = missing_fields(head, context.config, head.covers)
-    unused = list(rows_above(grid, head, location))
-    labels = row_labels(grid, head, context.known, title)
-    body = LedgerBody(grid, head, context.known)
-    ask_for_asset(body, location)
-    ask_for_spellings(body, location)
-    columns, asked = unused_columns(body, lacking, location)
+    lacking = missing_fields(head, context.config)
+    unused = list(rows_above(head))
+    labels = row_labels(head, context.known)
+    body = LedgerBody(head, context.known)
+    ask_for_asset(body)
+    ask_for_spellings(body)
+    columns, asked = unused_columns(body, lacking)
     if asked:
-        raise question_of_columns(asked, body, lacking, context, file=name, location=location)
-    positive_word = ask_for_words(body, location)
-    ask_for_scope(context, head, name, grid.sheet, missing=lacking)
-    fields = level_of(head, context.config, title)
-    rules = rules_of(grid, head, context.remembered, title)
-    days, undated = dates_of(grid, head, context.remembered, title, context.day)
+        raise question_of_columns(asked, body, lacking)
+    positive_word = ask_for_words(body)
+    ask_for_scope(head, context.known, lacking)
+    fields = level_of(head, context.config)
+    rules = rules_of(head, context.remembered)
+    days, undated = dates_of(head, context.remembered)
     chosen = _day_of_rows(days, context.day)
-    unused += [*columns, *rows_of_other_dates(body, days, chosen, location)]
+    unused += [*columns, *rows_of_other_dates(head, days, chosen)]
     _remember(head, context)
-    unit, unit_notices = unit_of(grid, body, location)
+    unit, unit_notices = unit_of(body)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
-    notices = [Notice("low", message, name) for message in file.notices]
+    notices = [Notice("low", message, head.file) for message in file.notices]
     return SheetReading(
         body=body,
         fields=fields,
@@ -212,10 +207,9 @@ def _start_reading(
         undated=undated,
         day=chosen,
         context=context,
-        location=location,
         renames=renames_of(head, context.known),
-        headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
-        notices=[*notices, *unit_notices, *_hidden(grid, head, title)],
+        headings=frozenset(filter(None, map(heading_of, islice(head.grid.rows, head.row)))),
+        notices=[*notices, *unit_notices, *_hidden(head)],
         unused=unused,
     )
 
@@ -232,7 +226,8 @@ def _remember(head: Header, context: ReadingContext) -> None:
 
     The amount is left out if it has several columns, because the settings name them.
     """
-    is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
+    first = head.layers[0]
+    is_single = len(head.layers) == 1 and len(first.terms) == 1 and first.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
         for name, column in head.columns.items()
@@ -240,17 +235,18 @@ def _remember(head: Header, context: ReadingContext) -> None:
     }
 
 
-def _hidden(grid: Grid, head: Header, title: str) -> Iterator[Notice]:
+def _hidden(head: Header) -> Iterator[Notice]:
     """Yield notices about hidden rows and columns that were read."""
+    grid = head.grid
     if not grid.is_visible:
-        yield Notice("medium", "the sheet is hidden, but it was read", title)
+        yield Notice("medium", "the sheet is hidden, but it was read", head.location)
     if grid.hidden_rows:
         message = f"{grid.hidden_rows} hidden or filtered rows were also read"
-        yield Notice("medium", message, title)
+        yield Notice("medium", message, head.location)
     hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
-        yield Notice("medium", f"the hidden column {names} was also read", title)
+        yield Notice("medium", f"the hidden column {names} was also read", head.location)
 
 
 def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSource:
@@ -260,7 +256,7 @@ def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSo
         name=file.path.name,
         sheet=grid.sheet,
         sha256=file.sha256,
-        as_of=reading.day or head.day or title_day(grid.rows[: head.row], context.day),
+        as_of=reading.day or head.layers[0].day or title_day(grid.rows[: head.row], context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
         used=rows.used,
         skipped=dict(sorted(rows.skipped.items())),

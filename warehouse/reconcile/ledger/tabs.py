@@ -204,24 +204,21 @@ def _is_number(cell: str) -> bool:
     return bool(_NUMBER.fullmatch(cell)) and day_in(cell) is None and not is_date(cell)
 
 
-def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, Header]]:
-    """Return the sheets that contain the ledger, including hidden sheets.
+def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
+    """Return the headers of the sheets that contain the ledger, including hidden sheets.
 
     Raises `Ambiguous` if several sheets may be the ledger.
     """
-    tabs = []
     name = file.path.name
-    for grid in file.grids:
-        head = None if _is_put_aside(grid, name, context) else find_header(grid, context, name)
-        if head is not None:
-            tabs.append((grid, head))
+    grids = (grid for grid in file.grids if not _is_put_aside(grid, name, context))
+    tabs = [head for grid in grids if (head := find_header(grid, context, name)) is not None]
     if not tabs:
         raise unknown_header(file.grids, name, context)
-    wanted = {head.shape.sheet for _, head in tabs} - {""}
+    wanted = {head.shape.sheet for head in tabs} - {""}
     if ALL in wanted or context.config.of_file(name).tab:
         return tabs
     if wanted:
-        named = [tab for tab in tabs if tab[0].sheet in wanted]
+        named = [head for head in tabs if head.grid.sheet in wanted]
         if not named:
             raise NotReconciled(
                 f"{name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
@@ -231,20 +228,18 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
         tabs = named
     tabs = _tabs_of_day(tabs, context)
     if len(tabs) > 1:
-        raise _several_tabs(tabs, name, context)
+        raise _several_tabs(tabs, context)
     return tabs
 
 
-def _tabs_of_day(
-    tabs: Sequence[tuple[Grid, Header]], context: ReadingContext
-) -> list[tuple[Grid, Header]]:
+def _tabs_of_day(tabs: list[Header], context: ReadingContext) -> list[Header]:
     """If all tab names contain a date, return the tab for the book's day or the last day before.
 
     `read_ledgers` decides later whether a ledger for another day may be used.
     """
-    days = {day: tab for tab in tabs if (day := day_in(tab[0].sheet)) is not None}
+    days = {day: head for head in tabs if (day := day_in(head.grid.sheet)) is not None}
     if len(days) < len(tabs):
-        return list(tabs)
+        return tabs
     return [days[max([day for day in days if day <= context.day] or days)]]
 
 
@@ -257,27 +252,25 @@ def _names(grids: Iterable[Grid]) -> str:
     return ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid in grids)
 
 
-def _several_tabs(
-    tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
-) -> Ambiguous:
+def _several_tabs(tabs: Sequence[Header], context: ReadingContext) -> Ambiguous:
     """Return the question to ask if several of a file's tabs may be the ledger."""
-    message = f"{file}: each of the sheets {_names(grid for grid, _ in tabs)} may be the ledger."
-    lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
-    dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
+    first, grids = tabs[0], [head.grid for head in tabs]
+    message = f"{first.file}: each of the sheets {_names(grids)} may be the ledger."
+    lacking = [name for name in FIELDS if name not in first.fields]
+    dimension = context.known.shared_dimension([grid.sheet for grid in grids])
     if dimension in lacking:
         return Ambiguous(
             f"{message} Their names are {dimension} names, and no column contains the {dimension}.",
-            f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
+            f'{first.file_table}\ntab = "{dimension}"'
             "   # each tab's name applies to all of its rows",
         )
-    lines = [setting("sheet", grid.sheet) for grid, _ in tabs]
+    lines = [setting("sheet", grid.sheet) for grid in grids]
     return Ambiguous(
-        message,
-        choices(tabs[0][1].table, *lines, f"{setting('sheet', ALL)}   # all of them together"),
+        message, choices(first.table, *lines, f"{setting('sheet', ALL)}   # all of them together")
     )
 
 
-def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
+def level_of(head: Header, config: Config) -> tuple[str, ...]:
     """Return a sheet's level: the fields by which it is compared with the book.
 
     Raises `Ambiguous` if the sheet lacks a field of the level in recon.toml.
@@ -289,7 +282,7 @@ def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
     if lacking:
         common = ", ".join(f'"{name}"' for name in has if name in config.level)
         raise Ambiguous(
-            f"{location} has no column for {', '.join(lacking)}, but `level` in recon.toml is "
+            f"{head.location} has no column for {', '.join(lacking)}, but `level` in recon.toml is "
             f"{', '.join(config.level)}. Name the column under {head.table}, like "
             f'{lacking[0]} = "...", or use a level that the ledger has.',
             f"[settings]\nlevel = [{common}]",
@@ -298,15 +291,15 @@ def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
 
 
 def other_tabs(
-    file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
+    file: OpenedFile, chosen: Sequence[Header], context: ReadingContext
 ) -> Iterator[Unused]:
     """Yield the tabs that are not read. Raise `Ambiguous` if one of them may contain a ledger."""
     name = file.path.name
     asked = []
     for grid in file.grids:
-        if any(grid is tab for tab, _ in chosen):
+        if any(grid is head.grid for head in chosen):
             continue
-        reason, severity = _reason_of_tab(grid, name, chosen[0], context)
+        reason, severity = _reason_of_tab(grid, chosen[0], context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
             yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
@@ -315,39 +308,34 @@ def other_tabs(
     for title, kind in file.others:
         yield Unused(name, FilePart.TAB, title, f"it does not contain cells ({kind})")
     if asked:
-        raise _question_of_others(asked, chosen, name, context)
+        raise _question_of_others(asked, chosen, context)
 
 
-def _reason_of_tab(
-    grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
-) -> tuple[str, str]:
+def _reason_of_tab(grid: Grid, chosen: Header, context: ReadingContext) -> tuple[str, str]:
     """Return the reason for not reading a tab, and its severity.
 
     If the reason is empty, the tab may be a ledger.
     """
-    if _is_put_aside(grid, file, context):
+    if _is_put_aside(grid, chosen.file, context):
         return "it is set to unused under [inbox] in recon.toml", "medium"
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
     if not has_amounts(grid.rows):
         return "it does not contain any amounts", "low"
-    if sheet := chosen[1].shape.sheet:
+    if sheet := chosen.shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"
-    day, day_of_chosen = day_in(grid.sheet), day_in(chosen[0].sheet)
+    day, day_of_chosen = day_in(grid.sheet), day_in(chosen.grid.sheet)
     if day is not None and day_of_chosen not in (None, day):
         return f"the date in its name is {day}", "low"
     return refusal_of(grid), "medium"
 
 
 def _question_of_others(
-    asked: Sequence[Grid],
-    chosen: Sequence[tuple[Grid, Header]],
-    file: str,
-    context: ReadingContext,
+    asked: Sequence[Grid], chosen: Sequence[Header], context: ReadingContext
 ) -> Ambiguous:
     """Return the question to ask about tabs with amounts in unknown columns."""
-    sheet, head = chosen[0][0].sheet, chosen[0][1]
-    lines = [head.table, setting("sheet", sheet)]
+    file, sheet = chosen[0].file, chosen[0].grid.sheet
+    lines = [chosen[0].table, setting("sheet", sheet)]
     if context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
