@@ -269,14 +269,13 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     compare.join_sides(connection, fields)
     per_asset, unknown_assets = sides.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
-    kept = file_precisions(ledger, config)
     rules = MatchRules(
         fields=fields,
         config=config,
         undelivered=reference.names["portfolio"].keys() - reference.delivered,
         rejected=resolution.rejected,
-        kept=kept,
-        totals=classify.totals_to_limit(connection, config, kept),
+        kept=file_precisions(ledger, config),
+        totals=compare.totals_of_book(connection),
     )
     forgiven = classify.judge(connection, rules)
     require_few(connection, ledger, rules, reference.display_names, forgiven)

@@ -131,7 +131,7 @@ class MatchRules:
     """Everything that a result depends on, besides the two amounts.
 
     `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
-    number. `totals` has the book's totals by asset, and is empty if no setting forgives anything.
+    number, and `totals` has the book's totals by asset.
     """
 
     fields: Key
@@ -169,16 +169,6 @@ class Forgiven:
     def is_over(self, limit: Decimal) -> bool:
         """Return whether the sum exceeds both the limit and the most allowed for a single key."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
-
-
-def totals_to_limit(
-    connection: DuckDBPyConnection, config: Config, kept: Mapping[int, Precision]
-) -> dict[str, Decimal]:
-    """Return the book's totals by asset, or an empty dict if no setting forgives anything."""
-    tolerances = (config.absolute, config.relative, *config.per_asset.values())
-    if config.ledger_rounding != "written" and not any(tolerances) and not kept:
-        return {}
-    return compare.totals_of_book(connection)
 
 
 def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiven]:
@@ -309,8 +299,6 @@ def _sum_forgiven(
     connection: DuckDBPyConnection, totals: Mapping[str, Decimal]
 ) -> dict[str, Forgiven]:
     """Return the forgiven sums by asset."""
-    if not totals:
-        return {}
     allowed = "{'digits': strlen(split_part(allowed, '.', 1)), 'amount': allowed}"
     rows = connection.execute(
         f"select asset, count(*), exact_sum(ltrim(difference, '-')), max({allowed})['amount'], "

@@ -7,7 +7,7 @@ The differences stay breaks until a person adds the proposed precision to recon.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from duckdb import DuckDBPyConnection
@@ -82,8 +82,7 @@ def find_rounding(
             "for this"
         )
         causes |= {difference.no: cause for difference in rounded}
-        totals = rules.totals or compare.totals_of_book(connection)
-        over = _over_limit(rounded, precision, replace(rules, totals=totals), forgiven)
+        over = _over_limit(rounded, precision, rules, forgiven)
         table = f"[file.{quote(_pattern(ledger, number))}]"
         line = setting("keeps", precision.notation)
         message = f"{_proposal(precision, rounded)} {table}, the line {line}{over}"
