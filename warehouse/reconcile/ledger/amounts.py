@@ -130,12 +130,10 @@ def footnote_mark(cell: object) -> str:
     """Return the footnote mark after an amount, or an empty string."""
     if not isinstance(cell, str) or len(cell) > LONGEST or _is_amount(cell):
         return ""
-    match = _FOOTNOTE.fullmatch(cell.strip())
-    if match is None or not _is_amount(match["number"]):
-        return ""
+    number, mark = split_footnote(cell)
     # Superscript digits after a whole number are an exponent, as in 10², not a footnote mark.
-    is_power = match["number"].isdecimal() and match["mark"].isdigit()
-    return "" if is_power else match["mark"]
+    is_power = number.isdecimal() and mark.isdigit()
+    return mark if _is_amount(number) and not is_power else ""
 
 
 def _is_amount(text: str) -> bool:
@@ -151,8 +149,8 @@ def split_footnote(text: str) -> tuple[str, str]:
 
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
     """Remove a trailing footnote mark from a string if the mark is in `marks`."""
-    match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
-    return match["number"] if match is not None and match["mark"] in marks else cell
+    number, mark = split_footnote(cell) if marks else (cell, "")
+    return number if mark in marks else cell
 
 
 def _without_sign(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -83,14 +84,12 @@ class UnknownColumn:
         return ", ".join(value[:30] for value in shown) + more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LedgerBody:
     """The rows with an amount below a header, as columns of strings."""
 
     head: Header
     known: KnownNames
-    _rows: dict[int, pa.Array] = field(default_factory=dict)
-    _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
         """Count each common value's rows, the distinct values, and all rows with an amount."""
@@ -109,9 +108,7 @@ class LedgerBody:
 
     def column(self, column: int) -> pa.Array:
         """Return a column's stripped cells from the rows with an amount."""
-        if not self._rows:
-            self._rows[0] = self._with_amounts()
-        return self._all(column).filter(self._rows[0])
+        return self._all(column).filter(self._is_used)
 
     def pairs(self, column: int, other: int, most: int | None = None) -> list[tuple[str, str]]:
         """Return distinct value pairs from two columns, from all rows or the first `most` rows."""
@@ -132,11 +129,13 @@ class LedgerBody:
 
     def has_name(self, name: str) -> bool:
         """Return whether any cell in a name column has this name."""
-        if not self._names:
-            columns = [column for key, column in self.head.columns.items() if key in FIELDS]
-            texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
-            self._names.update(map(fold, texts))
         return fold(name) in self._names
+
+    @cached_property
+    def _names(self) -> set[str]:
+        columns = [column for key, column in self.head.columns.items() if key in FIELDS]
+        texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
+        return {*map(fold, texts)}
 
     def _all(self, column: int) -> pa.Array:
         rows, start = self.head.grid.rows, self.head.body
@@ -145,8 +144,9 @@ class LedgerBody:
         texts = [text_at(row, column) for row in islice(rows, start, None)]
         return pa.array(texts, pa.string())
 
-    def _with_amounts(self) -> pa.Array:
-        """Return a mask of the rows that have an amount and are not total lines."""
+    @cached_property
+    def _is_used(self) -> pa.Array:
+        """A mask of the rows that have an amount and are not total lines."""
         head = self.head
         is_used = pa.repeat(pa.scalar(value=False), len(head.grid.rows) - head.body)
         for column in head.amount_columns:
@@ -336,8 +336,9 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     # `_dates_matter` counts them by day.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
-    checks = {"number": _numbers_matter, "date": _dates_matter}
-    return checks.get(column.kind, _texts_matter)(column, body)
+    if column.kind == "date":
+        return _dates_matter(column)
+    return (_numbers_matter if column.kind == "number" else _texts_matter)(column, body)
 
 
 def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header) -> bool:
@@ -409,8 +410,7 @@ def _texts_matter(column: UnknownColumn, body: LedgerBody) -> bool:
     return field in ("", "asset") or not _is_one_to_one(column, body, field)
 
 
-def _dates_matter(column: UnknownColumn, body: LedgerBody) -> bool:
-    del body
+def _dates_matter(column: UnknownColumn) -> bool:
     days = {date_of(value, "day first") or value for value in column.counts}
     return _are_few(len(days), column.rows)
 

@@ -194,7 +194,7 @@ def _ask_for_footnotes(head: Header, cells: Sequence[object]) -> None:
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
     # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
-    is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
+    is_harmless = not any(map(_CHANGES.search, notes)) and not any(map(str.isalpha, "".join(found)))
     message = (
         f"{head.location}: amounts like {examples} are followed by a mark that seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
@@ -206,14 +206,6 @@ def _footnote(grid: Grid, mark: str) -> str:
     """Return the line in a sheet that begins with a footnote mark, or an empty string."""
     texts = (first_text(row) for row in chain(grid.rows[:HEAD], reversed(grid.rows[-HEAD:])))
     return next((text[:80] for text in texts if text.startswith(mark) and text != mark), "")
-
-
-def _may_change_amounts(note: str) -> bool:
-    return bool(_CHANGES.search(note))
-
-
-def _is_letter(mark: str) -> bool:
-    return any(letter.isalpha() for letter in mark)
 
 
 def _ask_for_negative_word(head: Header, cells: Sequence[object]) -> None:
@@ -450,13 +442,9 @@ def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource
     return [
         source
         for source in ledger.sources
-        if day_of(source) not in (None, day) and source.name not in used_late(config, day)
+        if day_of(source) not in (None, day)
+        and source.name not in config.late.get(day.isoformat(), ())
     ]
-
-
-def used_late(config: Config, day: date) -> frozenset[str]:
-    """Return the names of the other days' ledgers that recon.toml allows for this day."""
-    return config.late.get(day.isoformat(), frozenset())
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:

@@ -97,15 +97,17 @@ def month_title(cell: object) -> tuple[str, date | None]:
     if match is None or not isinstance(cell, str):
         return text, None
     year = int(match["year"] or match["year_first"] or match["year_last"])
-    names = [number for number, name in enumerate(_MONTHS, 1) if _is_month(match["name"], name)]
-    month = int(match["last"] or match["first"] or 0) if match["name"] is None else sum(names[:1])
+    name = match["name"]
+    month = _month_number(name) if name else int(match["last"] or match["first"])
     if not 1 <= month <= _LAST_MONTH:
         return text, None
     return _without(text, match), date(year, month, monthrange(year, month)[1])
 
 
-def _is_month(written: str | None, name: str) -> bool:
-    return written is not None and name.startswith(written.lower())
+def _month_number(name: str) -> int:
+    """Return the number of the only month whose English name begins like this, or 0."""
+    numbers = [number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
+    return numbers[0] if len(numbers) == 1 else 0
 
 
 def is_date(cell: object) -> bool:
@@ -148,5 +150,5 @@ def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
         name, day, year = month_day.groups()
     else:
         return None
-    month = [place for place, month_ in enumerate(_MONTHS, 1) if month_.startswith(name.lower())]
-    return (int(year), month[0], int(day)) if len(month) == 1 else None
+    month = _month_number(name)
+    return (int(year), month, int(day)) if month else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from warehouse.reconcile.settings.layout import (
     FileSettings,
     Shape,
     file_settings,
-    of_file,
     shape_of,
 )
 from warehouse.reconcile.settings.toml import TomlTable, join_tables
@@ -142,8 +142,10 @@ class Config:
         return self.inbox.get(name) or self.inbox.get(next(matching, ""), "")
 
     def of_file(self, name: str, sheet: str = "") -> FileSettings:
-        """Return the settings for a file, or for one of its tabs."""
-        return of_file(self.files, name, sheet)
+        """Merge the settings for a file, or for one of its tabs. The longest pattern wins."""
+        matching = [item for item in self.files if item.is_of(name, sheet)]
+        matching.sort(key=lambda item: (len(item.pattern.replace("*", "")), item.pattern))
+        return reduce(FileSettings.below, matching, FileSettings(pattern=name))
 
 
 _DEFAULT = Config()

@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from decimal import Decimal
@@ -351,6 +351,15 @@ class FileSettings:
         names = (name, f"{name}!{sheet}") if sheet else (name,)
         return any(fnmatchcase(text.casefold(), self.pattern.casefold()) for text in names)
 
+    def below(self, other: "FileSettings") -> "FileSettings":
+        """Return the other settings, with gaps filled from these settings."""
+        return replace(
+            other,
+            covers={**self.covers, **other.covers},
+            tab=other.tab or self.tab,
+            shape=other.shape.over(self.shape),
+        )
+
 
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:
     """Return the settings in one table `[file."..."]`."""
@@ -365,19 +374,3 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
         shape=shape_of(TomlTable(layout, table.complaints, table.place), ()),
         is_expected=table.flag("expected", default=bool(covers) and "!" not in pattern),
     )
-
-
-def of_file(files: Iterable[FileSettings], name: str, sheet: str = "") -> FileSettings:
-    """Merge the settings for all matching patterns. The longest pattern takes precedence."""
-    merged = FileSettings(pattern=name)
-    matching = [item for item in files if item.is_of(name, sheet)]
-    for item in sorted(
-        matching, key=lambda item: (len(item.pattern.replace("*", "")), item.pattern)
-    ):
-        merged = replace(
-            item,
-            covers={**merged.covers, **item.covers},
-            tab=item.tab or merged.tab,
-            shape=item.shape.over(merged.shape),
-        )
-    return merged

@@ -97,16 +97,13 @@ class TomlTable:
         unknown = sorted(self.values.keys() - set(names.split()))
         self.complaints.extend(f"{self.place or 'the file'} has no {name}" for name in unknown)
 
-    def _complain(self, name: str, expected: str) -> None:
-        place = f"{self.place} {name}" if self.place else name
-        self.complaints.append(f"{place} is {self.values[name]!r}, expected {expected}")
-
     def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
     ) -> Any:
         """Return a setting's value, or the default if it is absent or invalid."""
         if name in self.values and not is_valid(self.values[name]):
-            self._complain(name, expected)
+            place = f"{self.place} {name}" if self.place else name
+            self.complaints.append(f"{place} is {self.values[name]!r}, expected {expected}")
             return default
         return self.values.get(name, default)
 
