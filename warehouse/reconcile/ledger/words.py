@@ -46,51 +46,53 @@ _Lists = dict[tuple[str, str], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The known words by their normalized form. Titles are looked up in all their spellings."""
+    """The known words. Titles are looked up in all their spellings.
 
-    fields: Mapping[str, str]
-    second: Mapping[str, str]
-    roles: Mapping[str, str]
-    beside: frozenset[str]
-    cells: Mapping[str, str]
-    columns: Mapping[str, str]
+    `tables` has the kinds of words by group and normalized word. `total` and `units` are patterns,
+    and `factors` has each unit's factor.
+    """
+
+    tables: Mapping[str, Mapping[str, str]]
     total: re.Pattern[str]
-    whole_totals: frozenset[str]
     units: Mapping[str, re.Pattern[str]]
     factors: Mapping[str, str]
 
     def field_of(self, title: str) -> str:
         """Look up a title in all known languages. Return its field, or an empty string."""
         is_other = _is_valued(title) or self.native_factor(title)
-        return "" if is_other else self._field(title, self.fields)
+        return "" if is_other else self._field(title, "field")
 
     def second_field_of(self, title: str) -> str:
         """Return a title's second-choice field, used if no other column fits better, or ""."""
-        valued = self._field(title, self.fields) if _is_valued(title) else ""
+        valued = self._field(title, "field") if _is_valued(title) else ""
         # A pivot table has titles like `Sum of Quantity`.
-        summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
+        summed = self._field(_OF.sub("", self.total_name(title) or ""), "field")
         summed = "amount" if summed == "amount" or self.native_factor(title) else ""
-        return self._field(title, self.second) or valued or summed
+        return self._field(title, "second") or valued or summed
 
-    def _field(self, title: str, words: Mapping[str, str]) -> str:
+    def _kind(self, group: str, word: str) -> str:
+        """Return a word's kind in a group, or an empty string."""
+        return self.tables[group].get(_key(word), "")
+
+    def _field(self, title: str, group: str) -> str:
         if self.unit_of(title):
             title = re.split(rf"\s{_BEFORE}\s|[,(\[]", title, maxsplit=1)[0]
         for written in _spellings(title):
-            if field := words.get(_key(written), ""):
+            if field := self._kind(group, written):
                 return field
         # A title may have two words for the same field, like `Coin / Token`.
-        parts = {words.get(_key(part), "") for part in title.split("/")}
+        parts = {self._kind(group, part) for part in title.split("/")}
         return parts.pop() if len(parts) == 1 else ""
 
     def role_of(self, title: str) -> str:
         """Return a column's role among several amount columns, like `debit`, or ""."""
         for written in _spellings(title):
-            key = _key(written)
-            if key in self.roles:
-                return self.roles[key]
-            shorter = {key.removeprefix(word) for word in self.beside}
-            shorter |= {key.removesuffix(word) for word in self.beside}
-            roles = {self.roles[part] for part in shorter if part in self.roles}
+            key, known = _key(written), self.tables["role"]
+            if key in known:
+                return known[key]
+            shorter = {key.removeprefix(word) for word in self.tables["beside"]}
+            shorter |= {key.removesuffix(word) for word in self.tables["beside"]}
+            roles = {known[part] for part in shorter if part in known}
             if len(roles) == 1:
                 return roles.pop()
         return ""
@@ -99,30 +101,26 @@ class Words:
         """Return whether a cell is of this kind: debit, credit, currency, mark or unmarked."""
         if fold(cell) in _CHECK_MARKS:
             return kind == "mark"
-        return self.cells.get(_key(cell)) == kind
+        return self._kind("cell", cell) == kind
 
     def side_of(self, cell: str) -> str:
         """Return `debit`, `credit`, `positive` or `negative`, or "" for any other cell."""
         if sign := _SIGNS.get(cell.strip()):
             return sign
-        kind = self.cells.get(_key(cell), "")
+        kind = self._kind("cell", cell)
         return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
 
     def native_factor(self, title: str) -> str:
         """Return the factor of a unit like wei in an amount title, or an empty string."""
-        return self._native(title)[0]
-
-    def _native(self, title: str) -> tuple[str, str]:
-        """Return the factor of a native unit in a title, and the title without the unit."""
         words = re.findall(r"[^\W_]+", _HUMP.sub(" ", title))
         units = [word for word in words if self.factors.get(_key(word), "1").startswith("0.")]
         rest = " ".join(word for word in words if word not in units and fold(word) != "in")
-        is_amount = len(units) == 1 and (not rest or self.fields.get(_key(rest)) == "amount")
-        return (self.factors[_key(units[0])], rest) if is_amount else ("", title)
+        is_amount = len(units) == 1 and (not rest or self._kind("field", rest) == "amount")
+        return self.factors[_key(units[0])] if is_amount else ""
 
     def is_void(self, cell: str) -> bool:
         """Return whether a cell like `VOID` means that its row does not count (yet)."""
-        return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
+        return self._kind("cell", cell) == "void" or bool(self._only(cell, "void"))
 
     def is_unmarked(self, cell: str) -> bool:
         """Return whether a cell is blank, or means that its title does not apply, like `no`."""
@@ -138,7 +136,7 @@ class Words:
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""
-        found = {self.cells.get(part) for part in parts if len(part) >= _LONG_PART}
+        found = {self.tables["cell"].get(part) for part in parts if len(part) >= _LONG_PART}
         said = found.intersection(kinds)
         return said.pop() or "" if len(said) == 1 else ""
 
@@ -153,16 +151,19 @@ class Words:
         words = {
             word for name in title_words(title) for word in re.split(r"[\s.,:;/()\[\]-]+", name)
         }
-        return any(
-            self.columns.get(_key(word)) == kind for word in (*words, *_spellings(title)) if word
-        )
+        named = any(self._kind("column", word) == kind for word in words if word)
+        return named or self._is_column(title, kind)
+
+    def _is_column(self, title: str, kind: str) -> bool:
+        """Return whether a whole title is of this kind."""
+        return any(self._kind("column", written) == kind for written in _spellings(title))
 
     def is_remark(self, title: str) -> bool:
         """Return whether a column with this title contains remarks, or describes the asset."""
         return (
             self.is_title(title, "remark")
             or self.is_asset_name(title)
-            or any(self.columns.get(_key(written)) == "of_asset" for written in _spellings(title))
+            or self._is_column(title, "of_asset")
         )
 
     def is_description(self, title: str) -> bool:
@@ -175,12 +176,12 @@ class Words:
 
     def is_asset_name(self, title: str) -> bool:
         """Return whether a column with this title contains a different name for the asset."""
-        return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
+        return self._is_column(title, "asset_name")
 
     def total_name(self, text: str) -> str | None:
         """Return `Kraken` for `Total Kraken`, "" for `Total`, or None for other strings."""
         bare = text.strip().rstrip(":").strip()
-        if _key(bare) in self.whole_totals:
+        if self._kind("total", bare) == "whole":
             return ""
         match = self.total.fullmatch(bare)
         return (match["after"] or match["before"] or "").strip() if match else None
@@ -266,14 +267,8 @@ def words_of(own: str = "") -> Words:
     tables = {group: table | own_tables[group] for group, table in tables.items()}
     lists = {place: [*theirs.get(place, ()), *words] for place, words in shipped.items()}
     return Words(
-        fields=tables["field"],
-        second=tables["second"],
-        roles=tables["role"],
-        beside=frozenset(tables["beside"]),
-        cells=tables["cell"],
-        columns=tables["column"],
+        tables=tables,
         total=_total_pattern(lists["total", "word"]),
-        whole_totals=frozenset(word for word, kind in tables["total"].items() if kind == "whole"),
         units={
             unit: _unit_pattern(lists["unit", unit], lists["unit_alone", unit])
             for unit in ("thousands", "millions", "billions")
