@@ -298,10 +298,6 @@ def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Arr
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
     shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # `if_else` copies all strings, so call it only if some amounts have no decimal places.
-    if not pc.all(has_part).as_py():
-        shortest = pc.if_else(has_part, shortest, texts)
-    is_negative_zero = pc.equal(shortest, "-0")
-    if pc.any(is_negative_zero).as_py():
-        shortest = pc.if_else(is_negative_zero, "0", shortest)
+    shortest = pc.if_else(has_part, shortest, texts)
+    shortest = pc.if_else(pc.equal(shortest, "-0"), "0", shortest)
     return shortest, pc.if_else(has_part, part, 0).cast(pa.int32())

@@ -49,8 +49,6 @@ def telling_cells(cells: pa.Array) -> list[str]:
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
-        if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # Without commas, the comma pattern would match only whole numbers.
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)

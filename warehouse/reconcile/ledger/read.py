@@ -103,7 +103,8 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
                 "add a Portfolio column."
             )
         joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
-        rows = [*grid.rows[:number], _with(header, {sources[0]: ""}), *joined]
+        titled = ["" if index == sources[0] else title for index, title in enumerate(header)]
+        rows = [*grid.rows[:number], titled, *joined]
         return replace(grid, rows=rows)
     return grid
 
@@ -120,12 +121,10 @@ def _joined_row(
     source, name = as_text(row[index]), as_text(row[portfolio])
     if not source.strip() or not name.strip():
         return row
-    joined = of_source(names.get(fold(source), source.strip()), name)
-    return _with(row, {index: "", portfolio: joined})
-
-
-def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object]:
-    return tuple(cells.get(index, cell) for index, cell in enumerate(row))
+    cells = list(row)
+    cells[index] = ""
+    cells[portfolio] = of_source(names.get(fold(source), source.strip()), name)
+    return cells
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
