@@ -692,8 +692,6 @@ LINES = pa.schema(
     + [pa.field("file", pa.int64()), pa.field("line", pa.int64())]
 )
 
-_TOGETHER = 100_000
-
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
@@ -712,30 +710,15 @@ class LedgerRows:
     """
 
     def __init__(self) -> None:
-        self._loose: list[tuple[object, ...]] = []
         self._tables: list[pa.Table] = [LINES.empty_table()]
-
-    def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
-        """Add a row."""
-        about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
-        self._loose.append((*names, *about))
-        if len(self._loose) == _TOGETHER:
-            self._gather()
 
     def add_all(self, columns: Mapping[str, pa.Array]) -> None:
         """Add many rows, given as the columns of `LINES`."""
         self._tables.append(pa.table(dict(columns), LINES))
 
-    def _gather(self) -> None:
-        if self._loose:
-            columns = map(list, zip(*self._loose, strict=True))
-            self.add_all(dict(zip(LINES.names, columns, strict=True)))
-            self._loose.clear()
-
     @property
     def table(self) -> pa.Table:
         """All rows, as a table with the columns of `LINES`."""
-        self._gather()
         if len(self._tables) > 1:
             self._tables = [_in_order(pa.concat_tables(self._tables))]
         return self._tables[0]

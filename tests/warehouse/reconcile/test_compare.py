@@ -15,8 +15,7 @@ from warehouse.query import book as export_source
 from warehouse.reconcile import book, service
 from warehouse.reconcile.match import classify, compare, sides
 from warehouse.reconcile.match.sides import Scope
-from warehouse.reconcile.model import Amount as Read
-from warehouse.reconcile.model import Ledger, LedgerRows, LedgerSource, Result
+from warehouse.reconcile.model import LINES, Ledger, LedgerRows, LedgerSource, Result
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms import Late, NotReconciled
 
@@ -437,13 +436,16 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         "create table history.accounts as select *, 1 as balance_count from history.balances"
     )
     fields = ("portfolio", "asset", "venue", "account")
-    lines = LedgerRows()
+    rows: list[tuple[object, ...]] = []
     for i in range(count):
         if i % 2000 == 7:
             continue
         name = f"only-{i}" if i % 2000 == 1007 else f"account-{i}"
         amount = f"{i}.{i:017}{2 if i % 1000 == 3 else 1}"
-        lines.add((f"p{i % 50}", f"A{i % 300}", f"v{i % 20}", name, ""), Read(amount, 18), 0, i)
+        key = (f"p{i % 50}", f"A{i % 300}", f"v{i % 20}", name, "")
+        rows.append((*key, amount, 18, False, "", 0, i))
+    lines = LedgerRows()
+    lines.add_all(dict(zip(LINES.names, zip(*rows, strict=True), strict=True)))
     file = LedgerSource(
         name="l",
         sheet="",
