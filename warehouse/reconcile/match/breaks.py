@@ -15,7 +15,6 @@ from itertools import chain, product
 from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
-from msgspec import structs
 
 from warehouse.contract.model import count_of
 from warehouse.exact import plain
@@ -406,11 +405,12 @@ def _assemble(
     occurrences = history.latest_occurrences(new)
     for case in cases.values():
         age = age_of(case.pair, history.day, case.earlier, occurrences.get(case.id))
-        break_ = _break(case, age, ledger, history, config)
-        yield structs.replace(break_, cause=causes.get(case.id, ""))
+        yield _break(case, age, ledger, history, config, cause=causes.get(case.id, ""))
 
 
-def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Config) -> Break:
+def _break(
+    case: Case, age: Age, ledger: Ledger, history: History, config: Config, *, cause: str
+) -> Break:
     """Build a break with its age, its status and its comments."""
     pair, comments = case.pair, history.comments
     difference = plain(pair.difference)
@@ -434,7 +434,7 @@ def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Confi
         source=", ".join(_sources(case, ledger)),
         rule=pair.rule,
         placement=pair.placement,
-        cause="",
+        cause=cause,
         note="; ".join(filter(None, notes)),
         **age._asdict(),
         status=status,

@@ -282,7 +282,7 @@ def make_ledger_side(
     aliases = [
         alias for name, matches in resolved.items() for alias in _aliases(connection, name, matches)
     ]
-    _name_rows(connection, resolved)
+    _name_rows(connection, ledger.fields)
     outside, notices = _rows_outside(connection, ledger, scope)
     _add_up_rows(connection, ledger.fields, outside)
     rejected: defaultdict[Key, list[RejectedRow]] = defaultdict(list)
@@ -416,21 +416,15 @@ def _aliases(
         )
 
 
-def _name_rows(
-    connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
-) -> None:
+def _name_rows(connection: DuckDBPyConnection, fields: Key) -> None:
     """Create the view `ledger_named`: the ledger rows with IDs instead of names."""
-    ids, joins, tests = [], [], ["false"]
-    for field, matches in resolved.items():
-        if all(name == match.id for name, match in matches.items()):
-            ids.append(field)
-            continue
-        ids.append(f"coalesce({field}_names.id, {LEDGER_ROWS}.{field}) as {field}")
-        joins.append(
-            f"left join names as {field}_names on {field}_names.field = {literal(field)} "
-            f"and {field}_names.written = {LEDGER_ROWS}.{field}"
-        )
-        tests.append(f"not coalesce({field}_names.is_known, true)")
+    ids = [f"coalesce({field}_names.id, {LEDGER_ROWS}.{field}) as {field}" for field in fields]
+    tests = [f"not coalesce({field}_names.is_known, true)" for field in fields]
+    joins = [
+        f"left join names as {field}_names on {field}_names.field = {literal(field)} "
+        f"and {field}_names.written = {LEDGER_ROWS}.{field}"
+        for field in fields
+    ]
     connection.execute(
         f"create temp view ledger_named as select {', '.join(ids)}, "
         f"{' or '.join(tests)} as is_unmapped, line, amount, decimals, is_number, file "
@@ -452,8 +446,7 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
         f"create temp table repeated as select hash({keys}) as digest from {rows} "
         "group by 1 having count(*) > 1"
     )
-    several = connection.execute("select count(*) from repeated").fetchall()[0][0]
-    is_repeated = f"hash({keys}) in (select digest from repeated)" if several else "false"
+    is_repeated = f"hash({keys}) in (select digest from repeated)"
     connection.execute(
         f"create temp table ledger_sums as select {keys}, min(line) as first, "
         "count(*) as rows, exact_sum(amount) as amount, list(line order by line) as lines, "
