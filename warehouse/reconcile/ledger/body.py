@@ -34,7 +34,6 @@ from warehouse.reconcile.ledger.columns import LedgerBody, is_total
 from warehouse.reconcile.ledger.conventions import AmountReader
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
-from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.titles import find_columns
 from warehouse.reconcile.model import Amount, FilePart, LedgerRows, Notice, RejectedRow, Unused
 from warehouse.reconcile.settings.layout import ANY, NAME, SPELLED, Decimals
@@ -99,17 +98,17 @@ class Label:
     name: str
 
 
-def row_labels(head: Header, known: KnownNames) -> RowLabels:
+def row_labels(head: Header) -> RowLabels:
     """Return the names that rows inherit. Raise `Ambiguous` if a person must decide."""
     shape = head.shape
     if shape.groups is None:
-        _ask_for_groups(head, known)
+        _ask_for_groups(head)
     if shape.fill_down is None:
         _ask_to_fill_down(head)
     if not shape.groups and not shape.fill_down:
         return RowLabels()
     rows = head.grid.rows[head.body :]
-    labels = [_group_label(cells, head, known) for cells in rows]
+    labels = [_group_label(cells, head) for cells in rows]
     is_label = np.array([label is not None for label in labels], bool)
     has_text = [bool(first_text(cells)) and not _is_total(cells, head) for cells in rows]
     is_row = ~is_label & np.array(has_text, bool)
@@ -128,10 +127,10 @@ def row_labels(head: Header, known: KnownNames) -> RowLabels:
     return RowLabels({name: np.where(is_row, names[name], "") for name in names}, is_label)
 
 
-def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
+def _group_label(cells: Row, head: Header) -> Label | None:
     """Return the group that a row names, if recon.toml says that rows can name groups."""
     groups = head.shape.groups
-    label = label_of(cells, head, known) if groups else None
+    label = label_of(cells, head) if groups else None
     # If assets are not groups, a row with only an asset is a ledger row with a blank amount.
     is_row = label is not None and label.dimension == "asset" and "asset" not in (groups or ())
     return None if is_row else label
@@ -174,12 +173,13 @@ def _enter_group(
     return {**outside, dimension: label.name}
 
 
-def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
+def label_of(cells: Row, head: Header) -> Label | None:
     """Return the group that a row names, or None if it does not name a group."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
     if not is_name or head.words.total_name(texts[0]) is not None:
         return None
+    known = head.context.known
     title, _, name = texts[0].partition(":")
     dimension = head.words.field_of(title) or head.words.second_field_of(title)
     if len(texts) == 1 and isinstance(next(cell for cell in cells if as_text(cell).strip()), str):
@@ -200,7 +200,7 @@ def _is_total(cells: Row, head: Header) -> bool:
     return head.words.total_name(first_text(cells)) is not None
 
 
-def _ask_for_groups(head: Header, known: KnownNames) -> None:
+def _ask_for_groups(head: Header) -> None:
     """Raise `Ambiguous` if rows seem to name a dimension that has no column."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
@@ -209,7 +209,7 @@ def _ask_for_groups(head: Header, known: KnownNames) -> None:
     sure: dict[str, str] = {}
     unsure = []
     for cells, below in pairwise(rows):
-        label = label_of(cells, head, known)
+        label = label_of(cells, head)
         if label is None:
             continue
         if label.dimension in missing:
@@ -379,10 +379,10 @@ _OTHER_THING = re.compile(
 Rename = Callable[[str], str]
 
 
-def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
+def renames_of(head: Header) -> dict[str, Rename]:
     """Return a function for each field that removes the text around the field's names."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
-    marks = head.shape.footnotes
+    known, marks = head.context.known, head.shape.footnotes
 
     def rename(field: str, text: str) -> str:
         if known.has(field, text):
@@ -408,7 +408,7 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
 def ask_for_spellings(body: LedgerBody) -> None:
     """Raise `Ambiguous` if most names in a column are book names with text around them."""
     head, known = body.head, body.known
-    renames = renames_of(head, known)
+    renames = renames_of(head)
     for field in SPELLED:
         column = head.columns.get(field)
         if column is None or not known.folded.get(field):
@@ -443,10 +443,8 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     """Return the spelling that most of these strings share, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
-    for number in (
-        0,
-        1,
-    ):  # First try the exact text around the names, then a pattern that allows any text.
+    # First try the exact text around the names, then a pattern that allows any text.
+    for number in (0, 1):
         # Count each string once per pattern. Unlike a set, a dict has a reproducible order.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
@@ -551,12 +549,11 @@ class SheetReading:
     days: Sequence[date | None]
     undated: frozenset[int]
     day: date | None
-    context: ReadingContext
-    number: int = 0
-    headings: frozenset[str] = frozenset()
-    renames: Mapping[str, Rename] = dataclasses.field(default_factory=dict)
-    notices: list[Notice] = dataclasses.field(default_factory=list)
-    unused: list[Unused] = dataclasses.field(default_factory=list)
+    number: int
+    headings: frozenset[str]
+    renames: Mapping[str, Rename]
+    notices: list[Notice]
+    unused: list[Unused]
 
     @property
     def head(self) -> Header:
@@ -692,7 +689,7 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows
     is_blank = rows["reason"] == BLANK
     # In a sheet with a column for each venue, most cells are blank, because a venue has only some
     # of the assets.
-    may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
+    may_be_blank = reading.head.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
         rows["reason"] = np.where(is_blank, BLANK + _BLANK_UNSURE, rows["reason"])
     elif may_be_blank:
@@ -734,7 +731,7 @@ def _skip_reasons(reading: SheetReading, rows: Table) -> Iterator[Texts]:
         is_label = reading.labels.is_label[rows["number"].astype(int) - head.body]
         yield _if(is_label, "group name")
     yield _if(map(partial(_repeats_header, head), cells), "header repeated")
-    is_sum = partial(is_total, head, reading.context.known, is_name=reading.body.has_name)
+    is_sum = partial(is_total, head, is_name=reading.body.has_name)
     yield _if(
         map(cache(is_sum), map(first_text, cells), _texts(cells, head.columns.get("asset"))),
         "total line",

@@ -36,16 +36,15 @@ _PAIRS = {
 
 _DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
 _MOST_WORDS = 40  # a setting lists at most this many words of a column
-_SHORTEST_UNIT = (
-    3  # minimum length of a unit in capitals, because shorter words may be a person's initials
-)
+# The minimum length of a unit in capitals, because shorter words may be a person's initials.
+_SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")
 _MANY_DECIMALS = 12  # with so many decimals, a long amount must be in the smallest unit
 # Search for these fields' names in file and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
-def ask_for_scope(head: Header, known: KnownNames, missing: Collection[str]) -> None:
+def ask_for_scope(head: Header, missing: Collection[str]) -> None:
     """Raise `Ambiguous` if only the export format or file name suggests what a file covers."""
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
@@ -60,7 +59,9 @@ def ask_for_scope(head: Header, known: KnownNames, missing: Collection[str]) -> 
                 ),
             )
     for dimension in _DIMENSIONS_IN_NAMES:
-        name = known.in_text(dimension, f"{head.file.rpartition('.')[0]} {head.grid.sheet}")
+        name = head.context.known.in_text(
+            dimension, f"{head.file.rpartition('.')[0]} {head.grid.sheet}"
+        )
         if name and dimension in missing:
             raise Ambiguous(
                 f"{head.location}: no column contains the {dimension}, but the file name or tab "

@@ -22,7 +22,6 @@ from warehouse.reconcile.ledger.dates import date_of, is_date
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.model import FilePart, Unused
-from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, LEDGER_FIELDS, Ambiguous, choices, letters
 from warehouse.spreadsheet.reading.delimited_text import Cells
@@ -44,9 +43,8 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-_MOST_STARTS = (
-    20_000  # do not search for total lines if the rows start with more distinct strings than this
-)
+# Do not search for total lines if the rows start with more distinct strings than this.
+_MOST_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # ask if more than this fraction of the keys have no row for the book's day
 
@@ -89,7 +87,11 @@ class LedgerBody:
     """The rows with an amount below a header, as columns of strings."""
 
     head: Header
-    known: KnownNames
+
+    @property
+    def known(self) -> KnownNames:
+        """The names in the book."""
+        return self.head.context.known
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
         """Count each common value's rows, the distinct values, and all rows with an amount."""
@@ -161,11 +163,7 @@ class LedgerBody:
             return is_used  # An undetected total line may add a question, but never hides one.
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
-        totals = [
-            row
-            for row in rows
-            if is_total(head, self.known, first[row].as_py(), names[row].as_py())
-        ]
+        totals = [row for row in rows if is_total(head, first[row].as_py(), names[row].as_py())]
         numbers = pa.array(range(len(first)), pa.int64())
         return pc.and_not(is_used, pc.is_in(numbers, pa.array(totals, pa.int64())))
 
@@ -181,11 +179,7 @@ class LedgerBody:
 
 
 def is_total(
-    head: Header,
-    known: KnownNames,
-    first: str,
-    asset: str,
-    is_name: Callable[[str], bool] = lambda _: False,
+    head: Header, first: str, asset: str, is_name: Callable[[str], bool] = lambda _: False
 ) -> bool:
     """Return whether a row is a total line, judging by its first string and its asset.
 
@@ -195,7 +189,7 @@ def is_total(
     # and the asset must be blank or the same word. If there is a name next to the word ("Total
     # Kraken"), the book must contain the name. A row with the asset `Total Return` is not a total
     # line.
-    group = head.words.total_name(first)
+    group, known = head.words.total_name(first), head.context.known
     if group is None or known.dimension_of(first):
         return False
     if not asset or head.words.total_name(asset) == "":
@@ -227,9 +221,10 @@ def rows_above(head: Header) -> Iterator[Unused]:
     yield Unused(head.place, FilePart.ROW, name, reason, severity, len(rows))
 
 
-def missing_fields(head: Header, config: Config) -> list[str]:
+def missing_fields(head: Header) -> list[str]:
     """Return the key fields that neither the ledger nor a setting specifies."""
-    wanted = _WANTED if config.level is None else config.level
+    level = head.context.config.level
+    wanted = _WANTED if level is None else level
     settled = {
         *head.fields,
         *head.covers,
@@ -312,10 +307,9 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
 def is_sign(column: UnknownColumn, head: Header) -> bool:
     """Return whether all values in a column are sides, such as debit or short."""
     values = [value for value in column.values if value]
+    # If a column has no words for debit or credit, a dash alone means a blank cell.
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
-        return (
-            False  # If a column has no words for debit or credit, a dash alone means a blank cell.
-        )
+        return False
     sides = {head.words.side_of(value) for value in values}
     return bool(sides) and "" not in sides and sides != {"positive"}
 

@@ -30,7 +30,7 @@ from warehouse.reconcile.ledger.columns import LedgerBody
 from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of
 from warehouse.reconcile.ledger.header import Header, Layer, question_of_order
 from warehouse.reconcile.ledger.words import OPPOSITE
-from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice, Remembered
+from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import UNITS, Decimals, day_in
 from warehouse.reconcile.settings.toml import quote_list, setting
@@ -140,7 +140,7 @@ _CHANGES = re.compile(
 )
 
 
-def rules_of(head: Header, remembered: Remembered) -> Rules:
+def rules_of(head: Header) -> Rules:
     """Determine how a sheet's amounts are written, reusing an earlier decision if there is one.
 
     Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
@@ -157,7 +157,7 @@ def rules_of(head: Header, remembered: Remembered) -> Rules:
     if head.shape.decimals:
         return Rules(head.shape.decimals, word, footnotes)
     sure, unsure = evidence(cells, word)
-    settled = remembered.setdefault(head.fingerprint, {})
+    settled = head.context.remembered.setdefault(head.fingerprint, {})
     if len(sure) > 1:
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
@@ -229,7 +229,7 @@ def _telling(head: Header) -> Sequence[object]:
     return cells
 
 
-def dates_of(head: Header, remembered: Remembered) -> tuple[Sequence[date | None], frozenset[int]]:
+def dates_of(head: Header) -> tuple[Sequence[date | None], frozenset[int]]:
     """Return each row's date (None if it has none), and the rows whose date cannot be read.
 
     Unlike a row without a date, a row whose date cannot be read may belong to a different day.
@@ -241,7 +241,7 @@ def dates_of(head: Header, remembered: Remembered) -> tuple[Sequence[date | None
         return [None] * len(head.grid.rows), frozenset()
     cells = _column(head.grid.rows, column)
     order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
-    settled = remembered.setdefault(head.fingerprint, {})
+    settled = head.context.remembered.setdefault(head.fingerprint, {})
     if order == "?":
         order = settled.get(_DATES, "?")
     if order == "?":
@@ -251,7 +251,7 @@ def dates_of(head: Header, remembered: Remembered) -> tuple[Sequence[date | None
             "other date in the column shows which one is right.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
-            head.day,
+            head.context.day,
         )
     if order:
         settled[_DATES] = order

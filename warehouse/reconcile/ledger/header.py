@@ -171,7 +171,7 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
     if days := day_columns(candidate):
         return (_layer_of_day(candidate, days),)
     if months := month_columns(candidate):
-        if candidate.day not in months:
+        if candidate.context.day not in months:
             raise _question_of_months(candidate, months)
         return (_layer_of_day(candidate, months),)
     return (Layer((Term(_amount_column(candidate)),)),)
@@ -201,7 +201,7 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
             "with the day or with the month.",
             dates,
             candidate.file_table,
-            candidate.day,
+            candidate.context.day,
         )
     return _by_day({index: date_of(written, order) for index, written in columns.items()})
 
@@ -248,7 +248,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
     """Return the amount for the book's day, the last day before it, or else the latest day."""
     # `read_ledgers` decides later whether amounts from another day may be used.
-    day = max([day for day in days if day <= candidate.day] or days)
+    day = max([day for day in days if day <= candidate.context.day] or days)
     if len(days[day]) > 1:
         raise two_columns(candidate, "amount", days[day])
     return Layer((Term(days[day][0]),), day=day)
@@ -264,7 +264,7 @@ def question_of_order(message: str, dates: Sequence[object], table: str, day: da
 
 def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
     titles = [candidate.titles[column] for indexes in months.values() for column in indexes]
-    day = candidate.day
+    day = candidate.context.day
     message = (
         f"{candidate.location}: the titles {_examples(titles)} are months, but none of them ends "
         f"on {day}, the day of the book."

@@ -137,7 +137,7 @@ class Candidate:
     settings for this header. `shape` also has the settings for files with this name, and a known
     export's settings. `lower` has the titles in the last row alone. `names` maps fields to the name
     that the file or its tab specifies for all rows, and `covers` maps fields to the names that the
-    file covers. `profile` is the known export that has this header, and `day` is the book's day.
+    file covers. `profile` is the known export that has this header.
     """
 
     grid: Grid
@@ -152,7 +152,7 @@ class Candidate:
     profile: Profile | None
     settled: Mapping[str, str]
     file: str
-    day: date
+    context: ReadingContext
     words: Words
 
     def field_of(self, column: int) -> str:
@@ -248,7 +248,7 @@ def candidate_at(
         }
         | dict(by_print.columns),
         file=file,
-        day=context.day,
+        context=context,
         words=context.words,
         covers=covers,
         profile=profile,

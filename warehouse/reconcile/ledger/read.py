@@ -143,10 +143,10 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
         tabs: list[Header] = []
         with _collecting(questions):
             tabs = chosen_tabs(file, context)
-            unused += other_tabs(file, tabs, context)
+            unused += other_tabs(file, tabs)
         for head in tabs:
             with _collecting(questions):
-                reading = replace(_start_reading(file, head, context), number=len(sources))
+                reading = _start_reading(file, head, number=len(sources))
                 rows = read_rows(reading, lines)
                 rejected += rows.rejected
                 notices += reading.notices
@@ -175,25 +175,25 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
         questions.append(question)
 
 
-def _start_reading(file: OpenedFile, head: Header, context: ReadingContext) -> SheetReading:
+def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
     """Find a sheet's level of detail, its conventions, and its unused parts."""
-    lacking = missing_fields(head, context.config)
+    lacking = missing_fields(head)
     unused = list(rows_above(head))
-    labels = row_labels(head, context.known)
-    body = LedgerBody(head, context.known)
+    labels = row_labels(head)
+    body = LedgerBody(head)
     ask_for_asset(body)
     ask_for_spellings(body)
     columns, asked = unused_columns(body, lacking)
     if asked:
         raise question_of_columns(asked, body, lacking)
     positive_word = ask_for_words(body)
-    ask_for_scope(head, context.known, lacking)
-    fields = level_of(head, context.config)
-    rules = rules_of(head, context.remembered)
-    days, undated = dates_of(head, context.remembered)
-    chosen = _day_of_rows(days, context.day)
+    ask_for_scope(head, lacking)
+    fields = level_of(head)
+    rules = rules_of(head)
+    days, undated = dates_of(head)
+    chosen = _day_of_rows(days, head.context.day)
     unused += [*columns, *rows_of_other_dates(head, days, chosen)]
-    _remember(head, context)
+    _remember(head)
     unit, unit_notices = unit_of(body)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
     notices = [Notice("low", message, head.file) for message in file.notices]
@@ -205,8 +205,8 @@ def _start_reading(file: OpenedFile, head: Header, context: ReadingContext) -> S
         days=days,
         undated=undated,
         day=chosen,
-        context=context,
-        renames=renames_of(head, context.known),
+        number=number,
+        renames=renames_of(head),
         headings=frozenset(filter(None, map(heading_of, islice(head.grid.rows, head.row)))),
         notices=[*notices, *unit_notices, *_hidden(head)],
         unused=unused,
@@ -220,14 +220,15 @@ def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
     return day if day in stated else (stated[-1] if stated else None)
 
 
-def _remember(head: Header, context: ReadingContext) -> None:
+def _remember(head: Header) -> None:
     """Remember the title of each field's column.
 
     The amount is left out if it has several columns, because the settings name them.
     """
     first = head.layers[0]
     is_single = len(head.layers) == 1 and len(first.terms) == 1 and first.day is None
-    context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
+    remembered = head.context.remembered
+    remembered[head.fingerprint] = remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
         for name, column in head.columns.items()
         if head.titles[column] and (name != "amount" or is_single)
@@ -249,13 +250,15 @@ def _hidden(head: Header) -> Iterator[Notice]:
 
 
 def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSource:
-    head, grid, context = reading.head, reading.grid, reading.context
+    head, grid = reading.head, reading.grid
     tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
     return LedgerSource(
         name=file.path.name,
         sheet=grid.sheet,
         sha256=file.sha256,
-        as_of=reading.day or head.layers[0].day or title_day(grid.rows[: head.row], context.day),
+        as_of=reading.day
+        or head.layers[0].day
+        or title_day(grid.rows[: head.row], head.context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
         used=rows.used,
         skipped=dict(sorted(rows.skipped.items())),

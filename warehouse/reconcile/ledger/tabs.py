@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 
 from warehouse.reconcile.ledger.columns import has_amounts
@@ -12,7 +13,6 @@ from warehouse.reconcile.ledger.header import Header, find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext, profile_of
 from warehouse.reconcile.ledger.titles import fingerprint, samples, titles_of
 from warehouse.reconcile.model import FilePart, Unused
-from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import ALL, READ, UNUSED, day_in, name_pattern
 from warehouse.reconcile.settings.toml import heading, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, NotReconciled, choices, letters
@@ -226,21 +226,21 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
                 "`sheet` in recon.toml."
             )
         tabs = named
-    tabs = _tabs_of_day(tabs, context)
+    tabs = _tabs_of_day(tabs, context.day)
     if len(tabs) > 1:
-        raise _several_tabs(tabs, context)
+        raise _several_tabs(tabs)
     return tabs
 
 
-def _tabs_of_day(tabs: list[Header], context: ReadingContext) -> list[Header]:
+def _tabs_of_day(tabs: list[Header], day: date) -> list[Header]:
     """If all tab names contain a date, return the tab for the book's day or the last day before.
 
     `read_ledgers` decides later whether a ledger for another day may be used.
     """
-    days = {day: head for head in tabs if (day := day_in(head.grid.sheet)) is not None}
+    days = {named: head for head in tabs if (named := day_in(head.grid.sheet)) is not None}
     if len(days) < len(tabs):
         return tabs
-    return [days[max([day for day in days if day <= context.day] or days)]]
+    return [days[max([named for named in days if named <= day] or days)]]
 
 
 def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
@@ -252,12 +252,12 @@ def _names(grids: Iterable[Grid]) -> str:
     return ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid in grids)
 
 
-def _several_tabs(tabs: Sequence[Header], context: ReadingContext) -> Ambiguous:
+def _several_tabs(tabs: Sequence[Header]) -> Ambiguous:
     """Return the question to ask if several of a file's tabs may be the ledger."""
     first, grids = tabs[0], [head.grid for head in tabs]
     message = f"{first.file}: each of the sheets {_names(grids)} may be the ledger."
     lacking = [name for name in FIELDS if name not in first.fields]
-    dimension = context.known.shared_dimension([grid.sheet for grid in grids])
+    dimension = first.context.known.shared_dimension([grid.sheet for grid in grids])
     if dimension in lacking:
         return Ambiguous(
             f"{message} Their names are {dimension} names, and no column contains the {dimension}.",
@@ -270,36 +270,34 @@ def _several_tabs(tabs: Sequence[Header], context: ReadingContext) -> Ambiguous:
     )
 
 
-def level_of(head: Header, config: Config) -> tuple[str, ...]:
+def level_of(head: Header) -> tuple[str, ...]:
     """Return a sheet's level: the fields by which it is compared with the book.
 
     Raises `Ambiguous` if the sheet lacks a field of the level in recon.toml.
     """
-    has = head.fields
-    if config.level is None:
+    has, level = head.fields, head.context.config.level
+    if level is None:
         return has
-    lacking = [name for name in config.level if name not in has]
+    lacking = [name for name in level if name not in has]
     if lacking:
-        common = ", ".join(f'"{name}"' for name in has if name in config.level)
+        common = ", ".join(f'"{name}"' for name in has if name in level)
         raise Ambiguous(
             f"{head.location} has no column for {', '.join(lacking)}, but `level` in recon.toml is "
-            f"{', '.join(config.level)}. Name the column under {head.table}, like "
+            f"{', '.join(level)}. Name the column under {head.table}, like "
             f'{lacking[0]} = "...", or use a level that the ledger has.',
             f"[settings]\nlevel = [{common}]",
         )
-    return config.level
+    return level
 
 
-def other_tabs(
-    file: OpenedFile, chosen: Sequence[Header], context: ReadingContext
-) -> Iterator[Unused]:
+def other_tabs(file: OpenedFile, chosen: Sequence[Header]) -> Iterator[Unused]:
     """Yield the tabs that are not read. Raise `Ambiguous` if one of them may contain a ledger."""
     name = file.path.name
     asked = []
     for grid in file.grids:
         if any(grid is head.grid for head in chosen):
             continue
-        reason, severity = _reason_of_tab(grid, chosen[0], context)
+        reason, severity = _reason_of_tab(grid, chosen[0])
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
             yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
@@ -308,15 +306,15 @@ def other_tabs(
     for title, kind in file.others:
         yield Unused(name, FilePart.TAB, title, f"it does not contain cells ({kind})")
     if asked:
-        raise _question_of_others(asked, chosen, context)
+        raise _question_of_others(asked, chosen)
 
 
-def _reason_of_tab(grid: Grid, chosen: Header, context: ReadingContext) -> tuple[str, str]:
+def _reason_of_tab(grid: Grid, chosen: Header) -> tuple[str, str]:
     """Return the reason for not reading a tab, and its severity.
 
     If the reason is empty, the tab may be a ledger.
     """
-    if _is_put_aside(grid, chosen.file, context):
+    if _is_put_aside(grid, chosen.file, chosen.context):
         return "it is set to unused under [inbox] in recon.toml", "medium"
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
@@ -330,13 +328,12 @@ def _reason_of_tab(grid: Grid, chosen: Header, context: ReadingContext) -> tuple
     return refusal_of(grid), "medium"
 
 
-def _question_of_others(
-    asked: Sequence[Grid], chosen: Sequence[Header], context: ReadingContext
-) -> Ambiguous:
+def _question_of_others(asked: Sequence[Grid], chosen: Sequence[Header]) -> Ambiguous:
     """Return the question to ask about tabs with amounts in unknown columns."""
-    file, sheet = chosen[0].file, chosen[0].grid.sheet
-    lines = [chosen[0].table, setting("sheet", sheet)]
-    if context.config.of_file(file).tab or len(chosen) > 1:
+    head = chosen[0]
+    file, sheet = head.file, head.grid.sheet
+    lines = [head.table, setting("sheet", sheet)]
+    if head.context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
         f"{file}: the ledger is in {sheet!r}, but there are also amounts in {_names(asked)}, and "

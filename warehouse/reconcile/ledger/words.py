@@ -229,9 +229,8 @@ def _is_valued(title: str) -> bool:
 def _bare(text: str) -> str:
     """Fold a string and remove its accents."""
     folded = fold(text)
-    if (
-        folded.isascii()
-    ):  # ASCII strings need no normalization, which took half of the word lookup time
+    # ASCII strings need no normalization, which took half of the word lookup time.
+    if folded.isascii():
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

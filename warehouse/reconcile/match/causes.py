@@ -27,12 +27,10 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-_FEWEST_BEHIND = (
-    3  # minimum number of positions, because a few may match by chance or be booked late
-)
-_FEWEST_DIGITS = (
-    3  # minimum number of significant digits, because short numbers may match by chance
-)
+# The minimum number of positions, because a few may match by chance or be booked late.
+_FEWEST_BEHIND = 3
+# The minimum number of significant digits, because short numbers may match by chance.
+_FEWEST_DIGITS = 3
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # units differ by 10 to one of these powers
 _TWO = 2
 

@@ -22,10 +22,9 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-_DUST = Decimal(
-    "0.000001"
-)  # rounding differences up to this amount are always allowed, because it is tiny for any asset
-# with fewer keys than this, only the limit for each asset applies, not the limit over all assets
+# Rounding differences up to this amount are always allowed, because it is tiny for any asset.
+_DUST = Decimal("0.000001")
+# With fewer keys than this, only the limit for each asset applies, not the limit over all assets.
 _FEWEST = 3
 
 # An SQL condition for differences that a setting forgives. Differences that arise because a number

@@ -37,9 +37,8 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-_FEWEST = (
-    3  # minimum number of differences that a rule must explain, because fewer may fit by chance
-)
+# The minimum number of differences that a rule must explain, because fewer may fit by chance.
+_FEWEST = 3
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 

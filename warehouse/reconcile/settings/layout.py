@@ -121,10 +121,8 @@ LAYOUT = (
 SPELLED = ("portfolio", "asset", "venue", "account")
 NAME, ANY = "{}", "*"  # placeholders in a spelling, for the name and for any other characters
 _MARKS = ("CR", "DR")
-_JOINED = (
-    "unused",
-    "positive_words",
-)  # answers to questions extend these settings instead of replacing them
+# Answers to questions extend these settings instead of replacing them.
+_JOINED = ("unused", "positive_words")
 
 
 class Decimals(Enum):
