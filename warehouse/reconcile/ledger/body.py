@@ -407,7 +407,7 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
 
 def ask_for_spellings(body: LedgerBody) -> None:
     """Raise `Ambiguous` if most names in a column are book names with text around them."""
-    head, known = body.head, body.known
+    head, known = body.head, body.known_names
     renames = renames_of(head)
     for field in SPELLED:
         column = head.columns.get(field)

@@ -122,7 +122,7 @@ def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
 def _share_of_assets(body: LedgerBody, column: int) -> float:
     """Return the fraction of a column's distinct values that are assets in the book."""
     values = body.values(column)
-    return sum(body.known.has("asset", value) for value in values) / max(len(values), 1)
+    return sum(body.known_names.has("asset", value) for value in values) / max(len(values), 1)
 
 
 def question_of_columns(
@@ -130,11 +130,11 @@ def question_of_columns(
 ) -> Ambiguous:
     """Return one question about all the columns that a person must explain."""
     head = body.head
-    dimension = body.known.shared_dimension([column.title for column in asked])
+    dimension = body.known_names.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
         # Search all titles, because even the title of an amount or field column may be such a name.
-        titles = [title for title in head.titles if body.known.has(dimension, title)]
+        titles = [title for title in head.titles if body.known_names.has(dimension, title)]
         return Ambiguous(
             f"{head.place}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
             f"are names of a {dimension}, and no column contains the {dimension}. Each of them "
@@ -172,7 +172,7 @@ def _settlement_of(
     has_sign, has_unit = shape.sign is not None, bool(shape.unit_column)
     for column in asked:
         name = next((name for name, other in fields.items() if other is column), "")
-        named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, body.known)
+        named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, body.known_names)
         voids = [] if name else _voids_of(column, head)
         signs = [] if has_sign or name else _sign_lines(column, head.words)
         units = [] if has_unit or name or signs else _unit_lines(column, body)
@@ -211,7 +211,7 @@ def _fields_of(
     head, fields = body.head, dict[str, UnknownColumn]()
 
     def is_named(field: str, values: Collection[str]) -> bool:
-        names = sum(body.known.has(field, fold(value)) for value in values)
+        names = sum(body.known_names.has(field, fold(value)) for value in values)
         return names > _MOST * len(values)
 
     others = [

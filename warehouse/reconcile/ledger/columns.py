@@ -89,7 +89,7 @@ class LedgerBody:
     head: Header
 
     @property
-    def known(self) -> KnownNames:
+    def known_names(self) -> KnownNames:
         """The names in the book."""
         return self.head.context.known
 
@@ -324,7 +324,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return False
     if _has_strong_value(column, values, body.head):
         return True
-    if any(body.known.has(field, value) for field in NAMED_DIMENSIONS for value in values):
+    if any(body.known_names.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
     # Do not count the distinct values of a date column here, because their times usually differ.
     # `_dates_matter` counts them by day.
@@ -363,7 +363,9 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     """Return whether a column only repeats the values of a used column under other names."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
-        return all(not value or body.known.is_same(name, value, other) for value, other in pairs)
+        return all(
+            not value or body.known_names.is_same(name, value, other) for value, other in pairs
+        )
 
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:

@@ -98,7 +98,7 @@ def _notes_below(body: LedgerBody) -> Iterator[str]:
     rows = body.head.grid.rows
     for row in range(max(body.head.body, len(rows) - _BELOW), len(rows)):
         texts = [text for cell in rows[row] if (text := as_text(cell).strip())]
-        if len(texts) == 1 and not body.known.dimension_of(texts[0]):
+        if len(texts) == 1 and not body.known_names.dimension_of(texts[0]):
             yield texts[0]
 
 
