@@ -44,26 +44,16 @@ class Computed:
 
 
 DATES = Computed("DATE", tuple(f"{table.name}.snapshot_date" for table in BOOK))
-NAME_OF_PORTFOLIO = Computed("VARCHAR", ("portfolios.name",))
-NAME_OF_VENUE = Computed("VARCHAR", ("venues.display_name",))
 ACCOUNTS = Computed("BIGINT", ("accounts.account_name", "balances.account_name"))
 COMPUTED: Mapping[str, Computed] = {
-    "portfolio_name": NAME_OF_PORTFOLIO,
-    "venue_name": NAME_OF_VENUE,
-    "accounts": ACCOUNTS,
-    "accounts_new": ACCOUNTS,
-    "accounts_gone": ACCOUNTS,
-    "accounts_increased": ACCOUNTS,
-    "accounts_decreased": ACCOUNTS,
+    **dict.fromkeys(("before_date", "after_date", "opening_date", "closing_date"), DATES),
+    **dict.fromkeys(("valid_from", "valid_to", "changed_after"), DATES),
+    **dict.fromkeys(("accounts", "accounts_new", "accounts_gone"), ACCOUNTS),
+    **dict.fromkeys(("accounts_increased", "accounts_decreased"), ACCOUNTS),
+    "portfolio_name": Computed("VARCHAR", ("portfolios.name",)),
+    "venue_name": Computed("VARCHAR", ("venues.display_name",)),
     "venues": Computed("BIGINT", ("accounts.venue_id",)),
     "portfolios": Computed("BIGINT", ("positions.portfolio_id", "accounts.portfolio_id")),
-    "before_date": DATES,
-    "after_date": DATES,
-    "opening_date": DATES,
-    "closing_date": DATES,
-    "valid_from": DATES,
-    "valid_to": DATES,
-    "changed_after": DATES,
     "nights": Computed("BIGINT", DATES.sources),
     "is_current": Computed("BOOLEAN", DATES.sources),
     "types": Computed("VARCHAR", ("venue_types.type",)),
