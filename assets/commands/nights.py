@@ -101,12 +101,12 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
     """Build or update this home's warehouse from the shelf."""
     address = shelf.require_shelf(nightbook, "publish")
     with writing_with_progress(nightbook, "fetching") as reporting:
-        fetched = shelf.fetch_and_publish(reporting, with_landing=with_landing)
-    count = count_of(fetched.result.on_shelf, "night")
-    if fetched.published is None:
+        result, is_published = shelf.fetch_and_publish(reporting, with_landing=with_landing)
+    count = count_of(result.on_shelf, "night")
+    if not is_published:
         print(f"{address.url}: {count}, all of them already in this home.")
         return 0
-    new = len(fetched.result.fetched)
+    new = len(result.fetched)
     print(f"{address.url}: {count}, {new} of them new or changed.\n  {nightbook.layout.database}")
     print(f"Query: {command_for(nightbook.layout)} query 'from holdings_by_asset'")
     return 0

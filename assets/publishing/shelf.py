@@ -5,7 +5,6 @@ import importlib
 import secrets
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -34,7 +33,6 @@ from pipelines.shelf.object_store import (
 from pipelines.shelf.shelving import Shelver
 from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, REJECTED
-from warehouse.database.publish import Published
 from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -207,19 +205,11 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedNights:
-    """The nights fetched from the shelf, and the version published afterwards, if any."""
+def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> tuple[FetchResult, bool]:
+    """Fetch the nights that this home lacks from the shelf, and publish them if any are new.
 
-    result: FetchResult
-    published: Published | None
-
-
-def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNights:
-    """Fetch the nights that this home lacks from the shelf, and publish them.
-
-    The caller must hold the writer's lock. Raises `NoShelf`, `StoreFailed`, and `NotAllDone` if
-    some nights failed.
+    Returns the fetched nights, and whether a version was published. The caller must hold the
+    writer's lock. Raises `NoShelf`, `StoreFailed`, and `NotAllDone` if some nights failed.
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
@@ -230,10 +220,12 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNig
         placement.settle(layout)
     is_pending = publish.restore_lake(nightbook, and_publish=False)
     is_new = bool(result.fetched) or is_older or is_pending or not layout.database.exists()
-    published = publish.refresh(nightbook) if is_new and result.on_shelf else None
+    is_published = is_new and result.on_shelf > 0
+    if is_published:
+        publish.refresh(nightbook)
     if result.problems:
         raise NotAllDone(result.problems, len(result.fetched))
-    return FetchedNights(result=result, published=published)
+    return result, is_published
 
 
 ICEBERG = "pipelines.lake.iceberg"
