@@ -1,6 +1,7 @@
 """The subcommands of `nightbook reconcile`, which compare the book with a ledger."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -248,9 +249,8 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
     checked = service.verify(_folder(nightbook), Path(file))
     signatures = [signature.description for signature in checked.signatures]
     if output_format:
-        lines = [("difference", words) for words in checked.differences]
-        lines += [("not compared", words) for words in checked.uncompared]
-        lines += [("signature", words) for words in signatures]
+        lines = {"difference": checked.differences, "not compared": checked.uncompared}
+        lines["signature"] = signatures
         return _print_proof(output_format, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
         print(f"{mark(is_well=True)} {checked.message}")
@@ -262,21 +262,19 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
 
 
 def _print_proof(
-    output_format: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool
+    output_format: str, file: str, lines: Mapping[str, Sequence[str]], *, is_whole: bool
 ) -> int:
     """Print the differences and other facts about a file as rows. Return the exit code."""
-    rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
-    print_rows(output_format, PROOF_COLUMNS, rows)
+    rows = [(file, is_whole, kind, words) for kind, each in lines.items() for words in each]
+    print_rows(output_format, PROOF_COLUMNS, rows or [(file, is_whole, "whole", "")])
     return 0 if is_whole else 1
 
 
 def _verify_pack(file: Path, output_format: str | None) -> int:
     check = verify_pack(file, program_version())
     if output_format:
-        lines = [("difference", words) for words in check.differences]
-        lines += [("compared", words) for words in check.compared]
-        lines += [("not compared", words) for words in check.uncompared]
-        lines.append(("SHA-256", check.sha256))
+        lines = {"difference": check.differences, "compared": check.compared}
+        lines |= {"not compared": check.uncompared, "SHA-256": (check.sha256,)}
         return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
     result = "everything that was compared is unchanged" if check.is_whole else "has differences"
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}: {result}')}")
