@@ -157,34 +157,23 @@ def progress_reporter(
     Only one thread may call it at a time, which `Tally` ensures. The bar is drawn after each
     finished item, and at most ten times a second in between. A log gets a line every ten seconds.
     """
-    if nightbook.watch is not None:
-        return _throttle(nightbook, nightbook.watch, BAR_INTERVAL, is_each_shown=True)
-    if tell is None:
+    watch = nightbook.watch
+    if watch is None and tell is None:
         return silent
-
-    def line(progress: Progress) -> None:
-        tell(progress.words, event=event, snapshot=snapshot)
-
-    return _throttle(nightbook, line, LINE_INTERVAL, is_each_shown=False)
-
-
-def _throttle(
-    nightbook: Nightbook,
-    show: Callable[[Progress], None],
-    interval: timedelta,
-    *,
-    is_each_shown: bool,
-) -> ProgressCallback:
     # Limit the output by time, not by count, because there may be thousands of reports a second or
-    # one a minute. If `is_each_shown` is set, show a new count immediately, but not a new number of
-    # bytes.
+    # one a minute. The bar shows a new count immediately, but not a new number of bytes.
+    interval = LINE_INTERVAL if watch is None else BAR_INTERVAL
     last, next_at = (-1, ""), nightbook.now() + interval
 
     def say(progress: Progress) -> None:
         nonlocal last, next_at
         now, count = nightbook.now(), (progress.done, progress.things)
-        if now >= next_at or (is_each_shown and count != last):
-            last, next_at = count, now + interval
-            show(progress)
+        if now < next_at and (watch is None or count == last):
+            return
+        last, next_at = count, now + interval
+        if watch is not None:
+            watch(progress)
+        elif tell is not None:
+            tell(progress.words, event=event, snapshot=snapshot)
 
     return say
