@@ -183,7 +183,7 @@ def close_dead_runs(
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
-        if (launched if (name := _lock_name(run)) is None else not _is_held(layout, name))
+        if (launched if (name := _lock_name(run)) is None else not _is_locked(_lock(layout, name)))
     ]
     for run in dead:
         instance.report_run_failed(run, DIED)
@@ -198,32 +198,22 @@ def _lock_name(run: dg.DagsterRun) -> str | None:
 
 def is_daemon_locked(layout: Layout) -> bool | None:
     """Return whether a daemon is running, or None if its lock file is missing or unreadable."""
-    try:
-        return _is_locked(layout.dagster / DAEMON_LOCK)
-    except OSError:  # Either no daemon ever ran, or this user may not read the file.
-        return None
+    return _is_locked(layout.dagster / DAEMON_LOCK)
 
 
 def _lock(layout: Layout, name: str) -> Path:
     return layout.dagster / "alive" / Path(name).name
 
 
-def _is_held(layout: Layout, name: str) -> bool:
-    """Return whether a process holds the lock with this name."""
-    try:
-        return _is_locked(_lock(layout, name))
-    except OSError:
-        return False
-
-
-def _is_locked(path: Path) -> bool:
+def _is_locked(path: Path) -> bool | None:
+    """Return whether a process holds a lock file, or None if it is missing or unreadable."""
     # A shared lock fails if another process has an exclusive lock, and it needs only read
     # permission.
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:
+        return None
     return False
