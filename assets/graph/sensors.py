@@ -32,7 +32,7 @@ from assets.monitoring.alerts import (
 )
 from assets.monitoring.conditions import book_line, find_alerts, late_alert
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.monitoring.switches import Switches, next_try, night_of
+from assets.monitoring.switches import Switches, night_of, tick_of
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
@@ -159,7 +159,7 @@ def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime |
     parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
     if parsed is None or night_of(nightbook, parsed):
         return None
-    return next_try(nightbook, parsed)
+    return tick_of(nightbook.settings(), parsed, nightbook.now())
 
 
 def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:

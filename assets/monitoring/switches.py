@@ -160,10 +160,10 @@ def next_tick(settings: Settings, after: datetime) -> datetime:
     return next(tick for tick in ticks if tick > after)
 
 
-def tick_of(settings: Settings, day: date) -> datetime | None:
-    """Return the first tick on a date, or None if the schedule has none on that date."""
+def tick_of(settings: Settings, day: date, after: datetime | None = None) -> datetime | None:
+    """Return the first tick on a date, and after a time if one is given, or None."""
     midnight = datetime.combine(day, time(), settings.timezone)
-    tick = next_tick(settings, midnight - timedelta(seconds=1))
+    tick = next_tick(settings, after or midnight - timedelta(seconds=1))
     return tick if tick.astimezone(settings.timezone).date() == day else None
 
 
@@ -185,13 +185,6 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
         if snapshot.state == states.HELD or (snapshot.state == states.ACCEPTED and is_published):
             return snapshot
     return None
-
-
-def next_try(nightbook: Nightbook, day: date) -> datetime | None:
-    """Return the next tick on a date, or None if there are no more on that date."""
-    settings = nightbook.settings()
-    tick = next_tick(settings, nightbook.now())
-    return tick if tick.astimezone(settings.timezone).date() == day else None
 
 
 def next_night(nightbook: Nightbook) -> datetime:
