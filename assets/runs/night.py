@@ -20,13 +20,14 @@ from assets.home.instance import (
     alive,
     close_dead_runs,
     open_instance,
+    quiet,
 )
 from assets.home.writer_lock import RunLock
 from assets.monitoring.alerts import Alert, store_events
 from assets.monitoring.switches import Switches, switches_of
 from assets.nightbook import WARNING, Nightbook
 from assets.runs import records
-from assets.runs.records import RecordAway, in_memory, is_away, reaching_record
+from assets.runs.records import RecordAway, is_away, reaching_record
 from warehouse.storage.layout import Layout
 
 SILENT = run_config("CRITICAL")
@@ -107,7 +108,7 @@ def _run_without_record(
         message = f"Dagster's record cannot be reached ({away.why}), so this night is not recorded"
         nightbook.tell(message, event="unrecorded", level=WARNING)
     RunLock.release_all()
-    with in_memory() as instance:
+    with quiet(), dg.DagsterInstance.ephemeral() as instance:
         result = _execute(nightbook, day, instance, None, tags)
         with contextlib.suppress(OSError):  # ignore a full disk, because the steps report it
             records.store_events(nightbook.layout, day.isoformat(), result)

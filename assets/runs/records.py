@@ -16,7 +16,7 @@ import dagster as dg
 from assets.console.errors import is_ours
 from assets.console.invocation import full_command
 from assets.graph.step import PARTITION, parse_date
-from assets.home.instance import forget_checks, open_instance, quiet
+from assets.home.instance import forget_checks, open_instance
 from assets.monitoring.alerts import Alert
 from assets.nightbook import Nightbook
 from pipelines.maintenance.prune import MissingDates
@@ -59,13 +59,6 @@ def is_away(error: BaseException) -> bool:
             return True
         current = current.__cause__
     return False
-
-
-@contextlib.contextmanager
-def in_memory() -> Iterator[dg.DagsterInstance]:
-    """Yield a Dagster instance whose record is in memory, for the duration of the `with` block."""
-    with quiet(), dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 @contextlib.contextmanager
