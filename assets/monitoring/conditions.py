@@ -281,12 +281,7 @@ def _unpublished_alerts(
 ) -> Iterator[Alert]:
     """Yield one alert about books that were accepted before the given time but never published."""
     _, missing = published_books(layout, nights)
-    old = [
-        snapshot
-        for snapshot in missing
-        if snapshot.decision and _time(snapshot.decision.at) <= before
-    ]
-    if old:
+    if old := _decided_before(missing, before):
         yield Alert(
             cause=f"unpublished:{old[-1].snapshot_id}:{len(old)}",
             title=f"{_days(snapshot.snapshot_date for snapshot in old)} accepted but "
@@ -305,12 +300,7 @@ def _unshelved_alerts(
     nightbook: Nightbook, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
     """Yield one alert about nights that were decided before the given time but not shelved."""
-    old = [
-        snapshot
-        for snapshot in shelf.waiting_nights(nightbook, nights)
-        if snapshot.decision and _time(snapshot.decision.at) <= before
-    ]
-    if old:
+    if old := _decided_before(shelf.waiting_nights(nightbook, nights), before):
         yield Alert(
             cause=f"unshelved:{old[-1].snapshot_id}:{len(old)}",
             title=f"{_days(snapshot.snapshot_id for snapshot in old)} not on the shelf",
@@ -338,6 +328,10 @@ def _missing_alerts(layout: Layout) -> Iterator[Alert]:
             kind=FAILURE,
             waits=True,
         )
+
+
+def _decided_before(nights: list[Snapshot], before: datetime) -> list[Snapshot]:
+    return [night for night in nights if night.decision and _time(night.decision.at) <= before]
 
 
 def _time(text: str) -> datetime:
