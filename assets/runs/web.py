@@ -119,17 +119,14 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
 def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
     """Refuse changes that are not sent as JSON, because forms and links cannot send JSON."""
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-        if not any(_changes(query) for query in _queries(scope)):
+        queries = parse_qs(scope["query_string"].decode("latin-1")).get("query", [])
+        if not any(map(_changes, queries)):
             return None
         return Refusal(NOT_ALLOWED, "Nothing was done. Send mutations as JSON in a POST request.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == JSON and len(headers.getlist("content-type")) == 1:
         return None
     return Refusal(NOT_JSON, f"Nothing was done. Send changes as {JSON}.")
-
-
-def _queries(scope: Scope) -> list[str]:
-    return parse_qs(scope["query_string"].decode("latin-1")).get("query", [])
 
 
 def _changes(query: str) -> bool:
