@@ -196,9 +196,8 @@ def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[st
         *_missing(state, problems),
         *_waiting(members, state),
         *_name_changes(members, state),
+        *_open_portfolios(layout, members, state),
     ):
-        print(printable(f"  {line}"))
-    for line in _open_portfolios(layout, members, state):
         print(printable(f"  {line}"))
 
 
