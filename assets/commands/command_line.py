@@ -54,6 +54,16 @@ def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
     return entries
 
 
+def _port(help_text: str, **attributes: Any) -> click.Option:
+    return option("--port", type=PORT, metavar="N", help=help_text, **attributes)
+
+
+def _why(previous: str) -> click.Option:
+    """Declare the reason for a decision, which is required if it reverses a previous decision."""
+    help_text = f"Reason for the decision. Required if the snapshot was {previous} before"
+    return option("--why", default="", help=help_text)
+
+
 def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
     """Declare a `nightbook reconcile` subcommand, which also works in a firm's home."""
     settings["traits"] |= IN_FIRM
@@ -268,11 +278,7 @@ NIGHTLY_RUN = _section(
         argument(
             "snapshot_id", "ID", "Snapshot to accept, for example 20261120T021500Z", complete=HELD
         ),
-        option(
-            "--why",
-            default="",
-            help="Reason for the decision. Required if the snapshot was rejected before",
-        ),
+        _why("rejected"),
         *dry_run_options(),
         details=(
             "nightbook remembers the accepted reasons as lessons. If other nights are held only "
@@ -292,11 +298,7 @@ NIGHTLY_RUN = _section(
             "Snapshot or lesson to reject, for example 20261120T021500Z or 1f0a2b3c",
             complete=SNAPSHOTS,
         ),
-        option(
-            "--why",
-            default="",
-            help="Reason for the decision. Required if the snapshot was accepted before",
-        ),
+        _why("accepted"),
         details="If you reject an accepted snapshot, its date gets its previous book back.",
         traits=WRITES,
         run=lambda: commands.nights.reject,
@@ -495,14 +497,7 @@ DEVELOPMENT = _section(
     command(
         "dev",
         "Start the Dagster UI and daemon on this machine",
-        option(
-            "--port",
-            type=PORT,
-            metavar="N",
-            default=3000,
-            show_default=True,
-            help="Port of the Dagster UI",
-        ),
+        _port("Port of the Dagster UI", default=3000, show_default=True),
         option(
             "--host-name",
             "host_names",
@@ -516,13 +511,7 @@ DEVELOPMENT = _section(
     command(
         "sandbox",
         "Serve a simulated API, with faults to test against",
-        option(
-            "--port",
-            type=PORT,
-            metavar="N",
-            default=0,
-            help="Port to listen on  [default: a free one]",
-        ),
+        _port("Port to listen on  [default: a free one]", default=0),
         option(
             "--fault",
             "faults",
