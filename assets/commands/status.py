@@ -9,7 +9,8 @@ from assets.console.rows import print_rows
 from assets.console.terminal import GREEN, RED, paint
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import Alert
-from assets.monitoring.conditions import find_alerts, late_alert, published_books, unread_dates
+from assets.monitoring.conditions import find_alerts, late_alert, unread_dates
+from assets.monitoring.staleness import published_books
 from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots

@@ -7,10 +7,10 @@ from typing import Any
 
 from assets.console.invocation import full_command
 from assets.monitoring.alerts import FAILURE, INFO, Alert
-from assets.monitoring.staleness import GRACE
+from assets.monitoring.staleness import GRACE, published_books
 from assets.monitoring.switches import Switches, switch_alerts, tick_of
 from assets.nightbook import Nightbook
-from assets.publishing import lost_decisions, shelf
+from assets.publishing import shelf
 from pipelines.landing import snapshots
 from pipelines.landing.lock import acquire_if_free
 from pipelines.landing.night_folders import snapshot_time
@@ -111,17 +111,6 @@ def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
     if book is None:
         return [f"{wanted} has no book yet."]
     return [f"{wanted} has a book: snapshot {book.snapshot_id}."]
-
-
-def published_books(
-    layout: Layout, nights: list[Snapshot]
-) -> tuple[list[Snapshot], list[Snapshot]]:
-    """Return the books in the warehouse, and the accepted books that were never published."""
-    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
-    books = list(snapshots.books(nights).values())
-    missing = [snapshot for snapshot in books if snapshot.snapshot_id in unpublished]
-    published = [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
-    return list(snapshots.books(published).values()), missing
 
 
 def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:

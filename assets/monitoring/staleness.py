@@ -10,6 +10,7 @@ from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
 from pipelines.schedule import is_due, last_tick
 from pipelines.settings import Settings
 from warehouse.contract import states
@@ -17,6 +18,7 @@ from warehouse.contract.model import and_more
 from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
+from warehouse.storage.layout import Layout
 
 # A run has an hour to publish after its deadline. The alert for a late night uses the same period.
 GRACE = timedelta(hours=1)
@@ -37,13 +39,10 @@ def staleness_note(nightbook: Nightbook) -> str:
     if is_firm(layout.home):
         return _firm_note(read_state(layout.database), settings, nightbook.now())
     nights = snapshots.landed_snapshots(layout)
-    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
-    published = snapshots.books(
-        [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
-    )
+    published, _ = published_books(layout, nights)
     if not published:
         return ""
-    newest = max(published)
+    newest = published[-1].snapshot_date
     due = _due_since(settings, newest, nightbook.now())
     later = [
         snapshot
@@ -60,6 +59,17 @@ def staleness_note(nightbook: Nightbook) -> str:
     ]
     later_nights = "; ".join(filter(None, parts))
     return f"The latest book is from {newest}: since then, {later_nights}. See: nightbook status"
+
+
+def published_books(
+    layout: Layout, nights: list[Snapshot]
+) -> tuple[list[Snapshot], list[Snapshot]]:
+    """Return the books in the warehouse, and the accepted books that were never published."""
+    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
+    books = list(snapshots.books(nights).values())
+    missing = [snapshot for snapshot in books if snapshot.snapshot_id in unpublished]
+    published = [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
+    return list(snapshots.books(published).values()), missing
 
 
 def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
