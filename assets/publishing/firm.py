@@ -8,16 +8,14 @@ from assets.console.invocation import full_command, program_version
 from assets.console.terminal import progress_reporter
 from assets.nightbook import Nightbook
 from assets.publishing import publish as home
-from assets.publishing.publish import (
-    is_of_another_schema,
-    reconciliation_rows,
-    version_name,
-)
+from assets.publishing.publish import reconciliation_rows, version_name
 from pipelines.maintenance import verify
 from warehouse.database import versions
-from warehouse.database.firm.ddl import schema_version
+from warehouse.database.ddl import schema_version
+from warehouse.database.firm.ddl import schema_version as firm_schema_version
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
 from warehouse.export.export import export
+from warehouse.query.read import run as ask
 from warehouse.report.build import write_report
 from warehouse.storage.firm import is_firm, read_firm
 
@@ -32,10 +30,12 @@ def refresh(nightbook: Nightbook) -> None:
 
 def catch_up(nightbook: Nightbook) -> None:
     """Republish if the published warehouse has a different schema version."""
-    if not is_firm(nightbook.layout.home):
-        home.catch_up(nightbook)
-    elif is_of_another_schema(nightbook.layout, schema_version()):
-        publish(nightbook)
+    layout = nightbook.layout
+    if not layout.database.exists():
+        return
+    current = firm_schema_version() if is_firm(layout.home) else schema_version()
+    if ask(layout.database, "select schema_version from ops.build").rows != ((current,),):
+        refresh(nightbook)
 
 
 def publish(

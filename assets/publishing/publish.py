@@ -36,11 +36,9 @@ from pipelines.maintenance.upgrade import (
 from warehouse.contract import states
 from warehouse.contract.model import count_of
 from warehouse.database import versions
-from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
 from warehouse.database.publish import Published, publish
-from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
@@ -206,19 +204,6 @@ def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
         else:
             message = f"judged snapshot {folder.name} from a run that died: it is {judged.state}"
             tell(message, event=judged.state, snapshot=folder.name)
-
-
-def catch_up(nightbook: Nightbook) -> None:
-    """Republish if the published warehouse has a different schema version."""
-    if is_of_another_schema(nightbook.layout, schema_version()):
-        refresh(nightbook)
-
-
-def is_of_another_schema(layout: Layout, schema: str) -> bool:
-    """Return whether the published warehouse has a schema version other than `schema`."""
-    if not layout.database.exists():
-        return False
-    return ask(layout.database, "select schema_version from ops.build").rows != ((schema,),)
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
