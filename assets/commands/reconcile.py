@@ -247,7 +247,7 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
         return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
-    signatures = [signature.description for signature in checked.signatures]
+    signatures = tuple(signature.description for signature in checked.signatures)
     if output_format:
         lines = {"difference": checked.differences, "not compared": checked.uncompared}
         lines["signature"] = signatures
@@ -274,7 +274,7 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
     check = verify_pack(file, program_version())
     if output_format:
         lines = {"difference": check.differences, "compared": check.compared}
-        lines |= {"not compared": check.uncompared, "SHA-256": (check.sha256,)}
+        lines |= {"not compared": check.uncompared, "SHA-256": [check.sha256]}
         return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
     result = "everything that was compared is unchanged" if check.is_whole else "has differences"
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}: {result}')}")
