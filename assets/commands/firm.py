@@ -12,7 +12,7 @@ from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, full_command
 from assets.console.rows import JsonLog, print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
-from assets.home.source_nights import find_problems, sources_of, take_nights
+from assets.home.source_nights import find_problems, take_nights
 from assets.home.writer_lock import OfOneOrganisation, writing, writing_with_progress
 from assets.nightbook import STARTED, EventCallback, Nightbook
 from assets.publishing import firm
@@ -45,7 +45,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         tell(f"Pulling the night of {chosen} for {count} into {layout.home}", event=STARTED)
         problems = find_problems(layout, members)
         runs = take_nights(
-            sources_of(members, None),
+            members.sources,
             members.at_once,
             day=day,
             unless_taken=unless_taken,

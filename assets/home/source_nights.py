@@ -48,10 +48,8 @@ def shard_of(source: Source, shards: int) -> int:
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
 
-def sources_of(firm: Firm, shard: int | None) -> tuple[Source, ...]:
-    """Return the organisations in one shard of a firm, or all of them."""
-    if shard is None:
-        return firm.sources
+def sources_of(firm: Firm, shard: int) -> tuple[Source, ...]:
+    """Return the organisations in one shard of a firm."""
     return tuple(source for source in firm.sources if shard_of(source, firm.shards) == shard)
 
 
