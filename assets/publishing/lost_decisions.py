@@ -10,7 +10,7 @@ second time.
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -36,7 +36,8 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
     Pass the landed snapshots as `nights` if they have already been read.
     """
     # Use the warehouse only if it has not changed since it was published.
-    published = _published_decisions(layout)
+    digests = read_digests(layout.database.parent)
+    published = digests.decided if digests else {}
     lost = [
         snapshot
         for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
@@ -69,12 +70,6 @@ def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) 
 
 def _utc_time(decision: Decision) -> str:
     return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
-
-
-def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
-    """Map each published snapshot to the UTC time of its decision, or None if it is undecided."""
-    digests = read_digests(layout.database.parent)
-    return digests.decided if digests else {}
 
 
 def _restore(layout: Layout, snapshot: Snapshot) -> str:
