@@ -16,7 +16,7 @@ from assets.commands.run import take
 from assets.console.invocation import command_for
 from assets.console.rows import print_rows
 from assets.console.terminal import wants_color
-from assets.home.demo import next_of_demo, the_demo
+from assets.home.demo import FIRST_NIGHTS, next_of_demo, the_demo
 from assets.home.instance import DAEMON_MODULE
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
@@ -34,7 +34,6 @@ from warehouse.report.build import LATEST
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import UMASK, Layout
 
-NIGHTS = 3
 HOUR, MINUTE = 2, 15
 HELD = (
     "select asset_id, is_custom_asset, total_text, portfolios, venues "
@@ -86,7 +85,7 @@ def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
     today = nightbook.now().astimezone(nightbook.settings().timezone)
     with the_demo(layout, nightbook.now()):
         code = _take_nights(
-            nightbook, [today - timedelta(days=ago) for ago in reversed(range(NIGHTS))], today
+            nightbook, [today - timedelta(days=ago) for ago in reversed(range(FIRST_NIGHTS))], today
         )
         if code:
             return code
@@ -104,7 +103,7 @@ def _run_next(nightbook: Nightbook) -> int:
     layout, settings = nightbook.layout, nightbook.settings()
     folder = layout.home / "reconcile"
     with next_of_demo(layout, nightbook.now()) as days:
-        first = days[NIGHTS - 1]
+        first = days[FIRST_NIGHTS - 1]
         night = datetime.combine(days[-1] + timedelta(days=1), time(HOUR, MINUTE))
         night = night.replace(tzinfo=settings.timezone)
         morning = _demo_at(nightbook, night + timedelta(hours=6))

@@ -111,8 +111,8 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
     write_json(layout.home / KEPT, [*_stored_events(layout.home / KEPT), *events])
 
 
-def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
-    """Record the stored events in Dagster. Returns the number of events.
+def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> None:
+    """Record the stored events in Dagster.
 
     If this call is interrupted, the next call records all events a second time, which is harmless.
     """
@@ -121,7 +121,6 @@ def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
         instance.report_runless_asset_event(_event(entry))
     if entries:
         (layout.home / KEPT).unlink()
-    return len(entries)
 
 
 def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:
