@@ -102,12 +102,7 @@ def take(
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
         outcome = run_night(watched, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
-        look(
-            nightbook,
-            partial(tell, event="alerts", level=WARNING),
-            outcome.alerts,
-            dagster=outcome.switches,
-        )
+        look(nightbook, partial(tell, event="alerts", level=WARNING), outcome.alerts)
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
     ending = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
     if nightbook.is_debug and outcome.trace:

@@ -32,7 +32,7 @@ from assets.monitoring.alerts import (
 )
 from assets.monitoring.conditions import book_line, find_alerts, late_alert
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.monitoring.switches import Switches, night_of, tick_of
+from assets.monitoring.switches import night_of, tick_of
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
@@ -293,16 +293,11 @@ def look(
     first: Sequence[Alert] = (),
     send: Send = send_by_apprise,
     get: Get = plain_get,
-    *,
-    dagster: Switches | None = None,
 ) -> None:
-    """Send alerts, write the metrics and send the heartbeat, even if one of them fails.
-
-    Pass `dagster`, the state of schedule and sensors, if it has already been read.
-    """
+    """Send alerts, write the metrics and send the heartbeat, even if one of them fails."""
     alerts = list(first)
     try:
-        alerts += find_alerts(nightbook, dagster=dagster)
+        alerts += find_alerts(nightbook)
     except Exception as error:  # noqa: BLE001 - the operator must learn that checking failed
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-import dagster as dg
-
 from assets.console.invocation import full_command
 from assets.home.demo import is_demo
 from assets.home.instance import (
@@ -74,21 +72,16 @@ def read_switches(layout: Layout) -> Switches:
         return Switches()
     try:
         with open_instance(layout) as instance:
-            return switches_of(instance, layout)
+            states = _ours(instance.all_instigator_state())
+            beat = instance.get_daemon_heartbeats().get(DAEMON)
+            return Switches(
+                off=tuple(name for name in MEANING if name in states and not states[name]),
+                seen=datetime.fromtimestamp(beat.timestamp, UTC) if beat else None,
+                is_on=states.get(SCHEDULE),
+                is_locked=is_daemon_locked(layout),
+            )
     except Exception as error:  # noqa: BLE001 - a database may raise any error
         return Switches(error=f"{type(error).__name__}: {error}".partition("\n")[0])
-
-
-def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
-    """Read the switches from an instance that is already open, because opening one takes 0.1 s."""
-    states = _ours(instance.all_instigator_state())
-    beat = instance.get_daemon_heartbeats().get(DAEMON)
-    return Switches(
-        off=tuple(name for name in MEANING if name in states and not states[name]),
-        seen=datetime.fromtimestamp(beat.timestamp, UTC) if beat else None,
-        is_on=states.get(SCHEDULE),
-        is_locked=is_daemon_locked(layout),
-    )
 
 
 def turn_on(layout: Layout) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import dagster as dg
@@ -24,11 +24,9 @@ from assets.home.instance import (
 )
 from assets.home.writer_lock import RunLock
 from assets.monitoring.alerts import Alert, store_events
-from assets.monitoring.switches import Switches, switches_of
 from assets.nightbook import WARNING, Nightbook
 from assets.runs import records
 from assets.runs.records import RecordAway, is_away, reaching_record
-from warehouse.storage.layout import Layout
 
 SILENT = run_config("CRITICAL")
 
@@ -39,8 +37,7 @@ class NightRun:
 
     `is_judged` is true if the guards judged the night. `failures` has the messages from failed
     steps, and `trace` the stack trace of the first unexpected failure. `alerts` are about this run
-    and any dead earlier runs that it found. `switches` is the state of the schedule and the
-    sensors.
+    and any dead earlier runs that it found.
     """
 
     success: bool
@@ -49,7 +46,6 @@ class NightRun:
     trace: str
     run_id: str
     alerts: tuple[Alert, ...] = ()
-    switches: Switches | None = None
 
 
 def run_night(
@@ -87,17 +83,7 @@ def _run_with_record(
             if is_away(error):
                 raise RecordAway(layout, error) from error
             raise
-        return replace(_night_run(nightbook, result, deaths), switches=_switches(instance, layout))
-
-
-def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
-    """Return the state of the schedule and the sensors, or None if it cannot be read.
-
-    In that case, the next check for problems sends an alert.
-    """
-    with contextlib.suppress(Exception):
-        return switches_of(instance, layout)
-    return None
+        return _night_run(nightbook, result, deaths)
 
 
 def _run_without_record(
