@@ -24,6 +24,9 @@ from warehouse.storage.layout import Layout
 
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
+# Values by date, kind, name and whether an asset is custom. A value is what a person sees, and a
+# hash of content that the person does not see.
+Values = dict[tuple[str, str, str, bool | None], tuple[str | None, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,62 +108,53 @@ def state_changes(before: Layout, after: Layout) -> list[Change]:
 
 def changes(before: Layout, after: Layout) -> list[Change]:
     """Return the differences between the published rows and totals of two homes, by date."""
-    old, new = (_counts(layout) for layout in (before, after))
-    differences = []
-    days = set()
-    for day, table in sorted(old.keys() | new.keys()):
-        if old.get((day, table)) == new.get((day, table)):
-            continue
-        (old_count, _), (new_count, _) = (
-            side.get((day, table), (None, None)) for side in (old, new)
-        )
-        differences.append(
-            Change(date=day, what=ROWS, name=table, before=old_count, after=new_count)
-        )
-        days |= {day} if table == AMOUNTS else set()
-    return [*differences, *_total_changes(before, after, sorted(days))]
+    rows = _differences(_counts(before), _counts(after))
+    days = sorted({change.date for change in rows if change.name == AMOUNTS})
+    return [*rows, *_differences(_totals(before, days), _totals(after, days))]
 
 
-def _counts(layout: Layout) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+def _differences(old: Values, new: Values) -> list[Change]:
+    absent = (None, None)
+    return [
+        Change(
+            date=day,
+            what=what,
+            name=name,
+            is_custom_asset=is_custom,
+            before=old.get(key, absent)[0],
+            after=new.get(key, absent)[0],
+        )
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, absent) != new.get(key, absent)
+        for day, what, name, is_custom in [key]
+    ]
+
+
+def _counts(layout: Layout) -> Values:
     """Return the row count and a content hash for each date and table."""
     if not layout.database.exists():
         return {}
-    counts: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+    counts: Values = {}
     for table in BOOK:
         sql = (
             "select snapshot_date::varchar, count(*)::varchar, sum(hash(row_))::varchar "
             f"from history.{table.name} as row_ group by all"
         )
         for day, count, digest in ask(layout.database, sql).rows:
-            counts[day, table.name] = (count, digest)
+            counts[day, ROWS, table.name, None] = (count, digest)
     return counts
 
 
-def _total_changes(before: Layout, after: Layout, days: list[str]) -> Iterator[Change]:
-    old, new = (_totals(layout, days) for layout in (before, after))
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            day, asset, is_custom = key
-            yield Change(
-                date=day,
-                what=TOTAL,
-                name=asset,
-                is_custom_asset=is_custom,
-                before=old.get(key),
-                after=new.get(key),
-            )
-
-
-def _totals(layout: Layout, days: list[str]) -> dict[tuple[str, str, bool], str]:
+def _totals(layout: Layout, days: list[str]) -> Values:
     """Return each asset's exact total on these dates."""
     if not days or not layout.database.exists():
         return {}
-    totals = {}
+    totals: Values = {}
     for day in days:
         sql = (
             "select asset_id, is_custom_asset, exact_sum(amount_text) from history.balances "
             f"where snapshot_date = date {literal(day)} group by all"
         )
         for asset, is_custom, total in ask(layout.database, sql).rows:
-            totals[day, asset, is_custom] = total
+            totals[day, TOTAL, asset, is_custom] = (total, None)
     return totals
