@@ -1,6 +1,6 @@
 """The conditions that trigger alerts about the home as a whole or about single nights."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -355,9 +355,7 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
             words=f"Its {count_of(count, 'instrument')} {'is' if count == 1 else 'are'} from "
             f"{since}, carried over since then. {why or empty}",
             see=str(layout.database),
-            command=full_command(
-                layout, "query", "select * from findings where kind = 'instruments_stale'"
-            ),
+            command=_query(layout, "select * from findings where kind = 'instruments_stale'"),
         )
 
 
@@ -384,9 +382,7 @@ def _drift_alerts(layout: Layout) -> Iterator[Alert]:
                 )
             ),
             see=str(layout.database),
-            command=full_command(
-                layout, "query", "select * from ops.drift order by first_seen desc"
-            ),
+            command=_query(layout, "select * from ops.drift order by first_seen desc"),
             kind=INFO,
         )
 
@@ -408,7 +404,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
             title=f"check {name} failed",
             words=f"{meaning} Violated on {day} by {count_of(wrong, 'row')}, for example {example}",
             see=str(layout.database),
-            command=full_command(layout, "query", "select * from ops.checks where not passed"),
+            command=_query(layout, "select * from ops.checks where not passed"),
             kind=FAILURE,
         )
 
@@ -422,9 +418,7 @@ def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
             words=f"{lists}: exactly {records} records. Check whether the list is complete or only "
             f"one page of several.{f' Venue: {venue}.' if venue else ''}",
             see=str(layout.database),
-            command=full_command(
-                layout, "query", "select * from findings where kind = 'round_count'"
-            ),
+            command=_query(layout, "select * from findings where kind = 'round_count'"),
             kind=INFO,
         )
 
@@ -488,9 +482,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
         yield Alert(
             cause=f"unread:{result.day}",
             title="not everything in the inbox was read",
-            words="\n".join(
-                (f"Book against ledger, {result.day}:", *first_lines(result.unread, MAX_SHOWN))
-            ),
+            words=_ledger_lines(result, result.unread),
             see=str(folder / "inbox"),
             command=full_command(layout, "reconcile", "status"),
         )
@@ -510,20 +502,26 @@ def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
     for day, kind, breaks in groups:
         since = "" if kind == "breaks" else f" since {day}"
         verb = "is" if len(breaks) == 1 else "are"
-        lines = list(map(_break_line, breaks))
         yield Alert(
             cause=f"{kind}:{day}",
             title=f"{count_of(len(breaks), 'break')} {verb} open{since}",
-            words="\n".join(
-                (f"Book against ledger, {result.day}:", *first_lines(lines, MAX_SHOWN))
-            ),
+            words=_ledger_lines(result, list(map(_break_line, breaks))),
             see=str(folder / "out" / result.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
 
 
+def _ledger_lines(result: Run, lines: Sequence[str]) -> str:
+    return "\n".join((f"Book against ledger, {result.day}:", *first_lines(lines, MAX_SHOWN)))
+
+
 def _break_line(break_: Break) -> str:
     return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference_words}"
+
+
+def _query(layout: Layout, query: str) -> str:
+    """Return the command that shows the rows behind an alert."""
+    return full_command(layout, "query", query)
 
 
 def _rows(layout: Layout, query: str) -> tuple[tuple[Any, ...], ...]:
