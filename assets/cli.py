@@ -76,11 +76,8 @@ def _spell(nightbook: Nightbook, text: str) -> str:
         return text
     try:
         return spell_for(nightbook.layout, text)
-    except (
-        InvalidSettings,
-        OSError,
-        RuntimeError,
-    ):  # The settings are invalid, so the home is unknown.
+    except (InvalidSettings, OSError, RuntimeError):
+        # The settings are invalid, so the home is unknown.
         return spell_commands(text, program())
 
 
@@ -140,9 +137,8 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
         )
         return run(nightbook, **invocation.options)
-    except (
-        BrokenPipeError
-    ):  # A response body is written as bytes, so the text stream cannot catch this error.
+    except BrokenPipeError:
+        # A response body is written as bytes, so the text stream cannot catch this error.
         return 0
     except KeyboardInterrupt:
         print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)

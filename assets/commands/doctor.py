@@ -361,9 +361,5 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     for number, address in enumerate(settings.alerts, 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"
-        result = (
-            f"{channel} accepted a test message"
-            if is_well
-            else f"{channel} failed: check its address"
-        )
-        yield Finding("alerts", is_well=is_well, message=result)
+        result = "accepted a test message" if is_well else "failed: check its address"
+        yield Finding("alerts", is_well=is_well, message=f"{channel} {result}")

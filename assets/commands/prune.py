@@ -96,11 +96,9 @@ def _prune_shelf(
     shelver = shelf.shelver_of(nightbook, address)
     forget = partial(shelf.expire, nightbook)
     result = prune_shelf(shelver, forget, pruned, dry_run=dry_run)
-    nights, size = (
-        count_of(len(result.snapshots), "night"),
-        sum(item.size for item in result.objects),
-    )
+    nights = count_of(len(result.snapshots), "night")
     count = count_of(len(result.objects), "object")
+    size = sum(item.size for item in result.objects)
     print(f"{nights} {verb} from {address.url}: {count}, {size / 1e6:.1f} MB.")
     if result.problems:
         raise shelf.NotAllDone(result.problems, len(result.snapshots))

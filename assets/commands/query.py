@@ -81,11 +81,8 @@ def _read_query(sql: str | None, file: str | None) -> str:
         if file is None or file == STANDARD_INPUT:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(file).read_bytes().decode("utf-8-sig")
-    except (
-        OSError,
-        UnicodeDecodeError,
-        AttributeError,
-    ) as error:  # Reading standard input raises AttributeError if it is closed.
+    except (OSError, UnicodeDecodeError, AttributeError) as error:
+        # Reading standard input raises AttributeError if it is closed.
         source = file or "standard input"
         raise InvalidQueryArguments(
             f"The query could not be read from {source}: {error}. Nothing was run. Give one "

@@ -205,9 +205,8 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        if (
-            not context.selected_asset_keys
-        ):  # A run that was started only for checks must not publish.
+        if not context.selected_asset_keys:
+            # A run that was started only for checks must not publish.
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))

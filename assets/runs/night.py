@@ -132,9 +132,8 @@ def _restoring_sigterm() -> Iterator[None]:
         yield
     finally:
         is_main = threading.current_thread() is threading.main_thread()
-        if (
-            is_main and handler is not None
-        ):  # None means that the handler was not set from Python, so it cannot be restored
+        # None means that the handler was not set from Python, so it cannot be restored.
+        if is_main and handler is not None:
             signal.signal(signal.SIGTERM, handler)
 
 

@@ -152,9 +152,8 @@ FINISHED = [
 ]
 PAGE = 500
 A_DAY = 86_400.0
-DATABASE_TIMEOUT = (
-    10.0  # maximum number of seconds to wait for a running daemon to release a database
-)
+# Maximum number of seconds to wait for a running daemon to release a database.
+DATABASE_TIMEOUT = 10.0
 VACUUM_SHARE = 0.2  # vacuum a database if at least this share of its pages is free
 _EXPORT = re.compile(
     r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
