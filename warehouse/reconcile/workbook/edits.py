@@ -109,9 +109,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         book = read_workbook(path, content, marker=b"run_id", skipped=POSITIONS)
     except NotASpreadsheet:
         return None
-    if book is None:
-        return None
-    sheets = [sheet.rows for sheet in book.sheets if sheet.rows]
+    sheets = [grid.rows for grid in book.grids if grid.rows]
     made_from = _read_values(sheets, ("run_id", "base_revision", "written", WORDING_LABEL))
     tables = [table for rows in sheets if (table := _read_table(rows)) is not None]
     if not tables or "run_id" not in made_from:

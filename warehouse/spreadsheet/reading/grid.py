@@ -1,8 +1,8 @@
 """Files as grids of cells: workbooks, delimited text and printed tables."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,11 +19,9 @@ from warehouse.spreadsheet.reading.files import (
     MOST_CELLS,
     ArchiveMember,
     LedgerFile,
-    is_compound,
     refusal,
     too_wide,
 )
-from warehouse.spreadsheet.reading.openxml import SheetFindings, letters_of
 from warehouse.spreadsheet.reading.printed_tables import (
     BOTH,
     cut_rows,
@@ -32,38 +30,14 @@ from warehouse.spreadsheet.reading.printed_tables import (
     spaced_rows,
 )
 from warehouse.spreadsheet.reading.text import decode
-from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
+from warehouse.spreadsheet.reading.workbook import Grid, read_workbook
+
+__all__ = ["HEAD", "Grid", "OpenedFile", "is_ledger_name", "open_file"]
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
 HEAD = 100  # number of rows to search for a header
 DELIMITERS = ";\t,|"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """One sheet, or the table in a text file.
-
-    `lines` has the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps row
-    and column index to the text of each error cell. If `is_blank_sure` is false, an empty cell may
-    be an error cell, because the format does not distinguish them. `likely_starts` guesses where
-    unproven space-aligned columns begin (counted from 1).
-    """
-
-    sheet: str
-    rows: Sequence[Row]
-    lines: Sequence[int] = ()
-    errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    merged: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
-    hidden_rows: int = 0
-    hidden_columns: frozenset[int] = frozenset()
-    is_visible: bool = True
-    is_blank_sure: bool = True
-    likely_starts: tuple[int, ...] = ()
-
-    def line(self, row: int) -> int:
-        """Convert a row index to the row number shown in a spreadsheet program or an editor."""
-        return self.lines[row] if self.lines else row + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,43 +108,13 @@ def open_file(
             grids=(_text_grid(path, text, recognised, starts),),
             notices=notices,
         )
-    return _workbook(path, content, digest)
-
-
-def _workbook(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
-    """Read a workbook's worksheets, and the names and kinds of its other tabs."""
-    workbook = read_workbook(path, content) or WorkbookCells()
-    grids: list[Grid] = []
-    notices: list[str] = []
-    others: list[tuple[str, str]] = []
-    for sheet in workbook.sheets:
-        if sheet.kind != "WorkSheet":
-            others.append((sheet.name, sheet.kind))
-            continue
-        findings = workbook.findings.get(sheet.name, SheetFindings())
-        notices += [
-            f"{sheet.name}: column {letters_of(column)} shows its numbers in thousands or millions "
-            f"(format {code!r}). The unscaled cell values were read"
-            for column, code in sorted(findings.scaled.items())
-        ]
-        grids.append(
-            Grid(
-                sheet=sheet.name,
-                rows=sheet.rows,
-                errors=findings.errors,
-                merged=sheet.merged,
-                hidden_rows=findings.hidden_rows,
-                hidden_columns=findings.hidden_columns,
-                is_visible=sheet.is_visible,
-                is_blank_sure=not is_compound(content),
-            )
-        )
+    workbook = read_workbook(path, content)
     return OpenedFile(
         path=path,
         sha256=digest,
-        grids=tuple(grids),
-        notices=tuple(notices),
-        others=tuple(others),
+        grids=workbook.grids,
+        notices=workbook.notices,
+        others=workbook.others,
     )
 
 

@@ -7,7 +7,8 @@ ends without a result, the file is rejected.
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -33,7 +34,7 @@ from warehouse.spreadsheet.reading.files import (
     require_no_password,
     too_wide,
 )
-from warehouse.spreadsheet.reading.openxml import SheetFindings, findings
+from warehouse.spreadsheet.reading.openxml import SheetFindings, findings, letters_of
 from warehouse.spreadsheet.reading.xml_workbooks import (
     NoSuchFormat,
     SheetRows,
@@ -101,37 +102,53 @@ class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
     skipped: str = ""
 
 
-class SheetCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """One tab. Only tabs of kind `WorkSheet` have cells."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """One sheet, or the table in a text file.
 
-    name: str
-    kind: str
-    is_visible: bool = True
-    rows: list[list[Any]] = []
+    `lines` has the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps row
+    and column index to the text of each error cell. If `is_blank_sure` is false, an empty cell may
+    be an error cell, because the format does not distinguish them. `likely_starts` guesses where
+    unproven space-aligned columns begin (counted from 1).
+    """
+
+    sheet: str
+    rows: Sequence[Sequence[object]]
+    lines: Sequence[int] = ()
+    errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     merged: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
+    hidden_rows: int = 0
+    hidden_columns: frozenset[int] = frozenset()
+    is_visible: bool = True
+    is_blank_sure: bool = True
+    likely_starts: tuple[int, ...] = ()
+
+    def line(self, row: int) -> int:
+        """Convert a row index to the row number shown in a spreadsheet program or an editor."""
+        return self.lines[row] if self.lines else row + 1
 
 
 class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A workbook's tabs, and the findings by sheet name.
+    """A workbook's worksheets, the name and kind of each other tab, and notices for the reader.
 
     `refused` is the reason if nothing was read. `is_damaged` is true if the file is not recognized
-    as a spreadsheet, and `lacks_marker` if it does not contain the marker.
+    as a spreadsheet.
     """
 
-    sheets: tuple[SheetCells, ...] = ()
-    findings: dict[str, SheetFindings] = {}
+    grids: tuple[Grid, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    notices: tuple[str, ...] = ()
     refused: str = ""
     is_damaged: bool = False
-    lacks_marker: bool = False
 
 
 def read_workbook(
     path: Named, content: bytes, *, marker: bytes = b"", skipped: str = ""
-) -> WorkbookCells | None:
-    """Read the cells of every tab. Return None if no part of the file contains the marker.
+) -> WorkbookCells:
+    """Read the cells of every worksheet. If no part of the file contains the marker, read nothing.
 
-    Tabs whose name starts with `skipped` get no cells. Raises `NotASpreadsheet` if the file is not
-    a spreadsheet, and `UnreadableSpreadsheet` if it cannot be read for another reason.
+    Sheets whose name starts with `skipped` get no cells. Raises `NotASpreadsheet` if the file is
+    not a spreadsheet, and `UnreadableSpreadsheet` if it cannot be read for another reason.
     """
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
     try:
@@ -146,7 +163,7 @@ def read_workbook(
         ) from error
     if reply.refused:
         raise (NotASpreadsheet if reply.is_damaged else UnreadableSpreadsheet)(reply.refused)
-    return None if reply.lacks_marker else reply
+    return reply
 
 
 def read_in_child(request: bytes) -> bytes:
@@ -161,13 +178,13 @@ def read_in_child(request: bytes) -> bytes:
 def _read(request: WorkbookRequest) -> WorkbookCells:
     path = FileName(request.name)
     if request.marker and not _has_marker(path, request):
-        return WorkbookCells(lacks_marker=True)
+        return WorkbookCells()
     kind = kind_of(request.content)
     if kind in REFUSED:
         raise refusal(path, kind.value, "Open it in its program and save it as xlsx or CSV")
     try:
         own = _read_ourselves(path, request, kind)
-        return _read_by_calamine(path, request) if own is None else _as_cells(own, request)
+        return _read_by_calamine(path, request) if own is None else own
     except TooWide as error:
         raise too_wide(path) from error
     except python_calamine.PasswordError as error:
@@ -178,14 +195,13 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
         raise NotASpreadsheet(message) from error
 
 
-def _read_ourselves(
-    path: Named, request: WorkbookRequest, kind: FileKind
-) -> list[SheetRows] | None:
+def _read_ourselves(path: Named, request: WorkbookRequest, kind: FileKind) -> WorkbookCells | None:
     """Read the sheets with our own reader. Return None if we leave this format to calamine."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
         is_open = kind is FileKind.FLAT_OPEN
-        return read_open_document(file) if is_open else read_spreadsheet_ml(file)
+        sheets = read_open_document(file) if is_open else read_spreadsheet_ml(file)
+        return _as_cells(sheets, request)
     if is_compound(request.content):
         require_no_password(path, request.content)
         return None
@@ -193,7 +209,7 @@ def _read_ourselves(
         if _CONTENT not in names.namelist():
             return None
         with names.open(_CONTENT) as content:
-            return read_open_document(content, request.skipped)
+            return _as_cells(read_open_document(content, request.skipped), request)
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
@@ -201,24 +217,19 @@ def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCell
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))
-    return WorkbookCells(
-        sheets=tuple(
-            SheetCells(
-                name=sheet.name,
-                kind="WorkSheet",
-                is_visible=sheet.is_visible,
-                rows=_packable(sheet.rows),
-                merged=filled_spans(sheet.rows, sheet.merged),
-            )
-            for sheet in sheets
-        ),
-        findings={
-            sheet.name: SheetFindings(
-                sheet.errors, sheet.hidden_rows, frozenset(sheet.hidden_columns)
-            )
-            for sheet in sheets
-        },
+    grids = (
+        Grid(
+            sheet=sheet.name,
+            rows=_packable(sheet.rows),
+            errors=sheet.errors,
+            merged=filled_spans(sheet.rows, sheet.merged),
+            hidden_rows=sheet.hidden_rows,
+            hidden_columns=frozenset(sheet.hidden_columns),
+            is_visible=sheet.is_visible,
+        )
+        for sheet in sheets
     )
+    return WorkbookCells(grids=tuple(grids))
 
 
 def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
@@ -229,9 +240,22 @@ def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
     elif not request.marker:
         with archive(path, content) as names:
             findings_by_sheet = findings(names)
+    grids: list[Grid] = []
+    notices: list[str] = []
+    others: list[tuple[str, str]] = []
     with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
-        sheets = tuple(_sheet(path, book, tab, request) for tab in book.sheets_metadata)
-    return WorkbookCells(sheets=sheets, findings=findings_by_sheet)
+        for tab in book.sheets_metadata:
+            if tab.typ is not python_calamine.SheetTypeEnum.WorkSheet:
+                others.append((tab.name, str(tab.typ).rpartition(".")[2]))
+                continue
+            found = findings_by_sheet.get(tab.name, SheetFindings())
+            grids.append(_grid(path, book, tab, request, found))
+            notices += [
+                f"{tab.name}: column {letters_of(column)} shows its numbers in thousands or "
+                f"millions (format {code!r}). The unscaled cell values were read"
+                for column, code in sorted(found.scaled.items())
+            ]
+    return WorkbookCells(grids=tuple(grids), others=tuple(others), notices=tuple(notices))
 
 
 def _has_marker(path: Named, request: WorkbookRequest) -> bool:
@@ -242,15 +266,13 @@ def _has_marker(path: Named, request: WorkbookRequest) -> bool:
         return False
 
 
-def _sheet(
+def _grid(
     path: Named,
     book: python_calamine.CalamineWorkbook,
     tab: python_calamine.SheetMetadata,
     request: WorkbookRequest,
-) -> SheetCells:
-    kind = str(tab.typ).rpartition(".")[2]
-    if tab.typ is not python_calamine.SheetTypeEnum.WorkSheet:
-        return SheetCells(name=tab.name, kind=kind)
+    found: SheetFindings,
+) -> Grid:
     sheet = book.get_sheet_by_name(tab.name)
     height, width = sheet.end or (0, 0)
     if (height + 1) * (width + 1) > MOST_CELLS:
@@ -259,12 +281,15 @@ def _sheet(
     rows = sheet.to_python(skip_empty_area=False) if is_read else []
     if not request.marker:
         _trim(rows)
-    return SheetCells(
-        name=tab.name,
-        kind=kind,
-        is_visible=tab.visible is python_calamine.SheetVisibleEnum.Visible,
+    return Grid(
+        sheet=tab.name,
         rows=_packable(rows),
+        errors=found.errors,
         merged=filled_spans(rows, sheet.merged_cell_ranges or ()),
+        hidden_rows=found.hidden_rows,
+        hidden_columns=found.hidden_columns,
+        is_visible=tab.visible is python_calamine.SheetVisibleEnum.Visible,
+        is_blank_sure=not is_compound(request.content),
     )
 
 
