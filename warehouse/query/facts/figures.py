@@ -1,7 +1,7 @@
 """Figures from a night, and their exact sums."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -34,6 +34,15 @@ class _View:
     key: tuple[str, ...]
     rows: str
     figures: tuple[str, ...] = ("total_text",)
+
+    @property
+    def query(self) -> str:
+        """The query for the asset's sums."""
+        columns = ", ".join((*self.key, *self.figures))
+        return (
+            f"select {columns} from {self.rows} asset_id = $asset and is_custom_asset = $custom "
+            "order by all"
+        )
 
 
 _VIEWS = (
@@ -69,80 +78,50 @@ class PublishedSum:
     ties_out: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookPosition:
-    """One asset of a portfolio, in one book. `rows` has the selected accounts and amounts."""
-
-    snapshot: Mapping[str, Any]
-    portfolio_id: str
-    asset_id: str
-    is_custom_asset: bool
-    rows: list[dict[str, Any]]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The values of the query parameters."""
-        return {
-            "day": self.snapshot["snapshot_date"],
-            "asset": self.asset_id,
-            "custom": self.is_custom_asset,
-        }
+Key = tuple[Any, ...]
+Totals = dict[tuple[str, Key], tuple[int, Decimal]]
 
 
-def published_sums(connection: DuckDBPyConnection, position: BookPosition) -> list[PublishedSum]:
-    """Return all published sums that include at least one row of a position."""
-    rows = [row | {"portfolio_id": position.portfolio_id} for row in position.rows]
-    keys = {view: dict.fromkeys(_key_of(row, view) for row in rows) for view in _VIEWS}
-    totals = _add_up(connection, position, keys)
+def _published_sums(
+    connection: DuckDBPyConnection,
+    rows: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+) -> list[PublishedSum]:
+    """Return all published sums that include at least one of a position's rows."""
+    keys = {view: {_key_of(row, view) for row in rows} for view in _VIEWS}
+    totals: Totals = defaultdict(lambda: (0, Decimal(0)))
+    # Count and add up the asset's amounts for each key of each view.
+    for row in _stream(connection, _PARTS, parameters):
+        amount = exact(row["amount_text"])
+        for view, wanted_keys in keys.items():
+            if (key := _key_of(row, view)) in wanted_keys:
+                count, total = totals[view.name, key]
+                totals[view.name, key] = count + 1, EXACT.add(total, amount)
     return [
         sum_
         for view in _VIEWS
-        for sum_ in _sums_of_view(connection, position, view, keys[view], totals)
+        for sum_ in _sums_of_view(view, _stream(connection, view.query, parameters), keys, totals)
     ]
 
 
-Key = tuple[Any, ...]
-Totals = dict[tuple[str, Key], tuple[int, Decimal]]
+def _stream(
+    connection: DuckDBPyConnection, query: str, parameters: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield a query's rows. The query does not need all of the parameters."""
+    used = {name: value for name, value in parameters.items() if f"${name}" in query}
+    return stream_records(connection, query, used)
 
 
 def _key_of(row: Mapping[str, Any], view: _View) -> Key:
     return tuple(row[column] for column in view.key)
 
 
-def _add_up(
-    connection: DuckDBPyConnection, position: BookPosition, keys: Mapping[_View, Mapping[Key, None]]
-) -> Totals:
-    """Count and add up the asset's amounts for each key of each view."""
-    totals: Totals = defaultdict(lambda: (0, Decimal(0)))
-    for row in stream_records(connection, _PARTS, position.parameters):
-        amount = exact(row["amount_text"])
-        for view, wanted_keys in keys.items():
-            if (key := _key_of(row, view)) in wanted_keys:
-                count, total = totals[view.name, key]
-                totals[view.name, key] = count + 1, EXACT.add(total, amount)
-    return totals
-
-
 def _sums_of_view(
-    connection: DuckDBPyConnection,
-    position: BookPosition,
-    view: _View,
-    keys: Mapping[Key, None],
-    totals: Totals,
+    view: _View, rows: Iterable[Mapping[str, Any]], keys: Mapping[_View, set[Key]], totals: Totals
 ) -> Iterator[PublishedSum]:
-    columns = ", ".join((*view.key, *view.figures))
-    query = (
-        f"select {columns} from {view.rows} asset_id = $asset and is_custom_asset = $custom "
-        "order by all"
-    )
-    values = position.parameters | {
-        "portfolio": position.portfolio_id,
-        "snapshot": position.snapshot["snapshot_id"],
-    }
-    parameters = {name: value for name, value in values.items() if f"${name}" in query}
-    for row in stream_records(connection, query, parameters):
+    for row in rows:
         key = _key_of(row, view)
-        if key in keys:
+        if key in keys[view]:
             count, total = totals[view.name, key]
             figures = {column: row[column] for column in view.figures}
             yield PublishedSum(
@@ -167,8 +146,9 @@ select asset_id, is_custom_asset from history.positions
 where snapshot_date = ? and portfolio_id = ? order by all
 """
 _ACCOUNTS = """
-select accounts.venue_id, venues.display_name as venue_name, accounts.account_name,
-    accounts.duplicate_no, balances.bucket, balances.state, balances.amount_text
+select accounts.portfolio_id, accounts.venue_id, venues.display_name as venue_name,
+    accounts.account_name, accounts.duplicate_no, balances.bucket, balances.state,
+    balances.amount_text
 from history.accounts as accounts
 left join history.balances as balances
     using (snapshot_date, portfolio_id, asset_id, is_custom_asset, venue_id, account_name,
@@ -255,13 +235,8 @@ def figures(connection: DuckDBPyConnection, wanted: FigureSelection) -> TracedFi
     asset_id, is_custom = _find_asset(connection, day, portfolio, wanted)
     rows = records(connection, _ACCOUNTS, day, portfolio.id, asset_id, is_custom)
     rows = _select_rows(rows, wanted, f"{asset_id!r} of portfolio {portfolio.label}")
-    position = BookPosition(
-        snapshot=snapshot,
-        portfolio_id=portfolio.id,
-        asset_id=asset_id,
-        is_custom_asset=is_custom,
-        rows=rows,
-    )
+    parameters = {"day": day, "snapshot": snapshot_id, "portfolio": portfolio.id}
+    parameters |= {"asset": asset_id, "custom": is_custom}
     return TracedFigures(
         snapshot=snapshot,
         requests=records(connection, _REQUESTS, snapshot_id),
@@ -270,7 +245,7 @@ def figures(connection: DuckDBPyConnection, wanted: FigureSelection) -> TracedFi
         asset_id=asset_id,
         is_custom_asset=is_custom,
         accounts=_accounts(rows),
-        sums=published_sums(connection, position),
+        sums=_published_sums(connection, rows, parameters),
     )
 
 
