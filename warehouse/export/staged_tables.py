@@ -1,13 +1,13 @@
 """An export's temporary tables, and the CSV files written from them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
 
 from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.connect import records, scalar
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 from warehouse.spreadsheet.writing.layout import title
 from warehouse.spreadsheet.writing.rows import is_rounded
@@ -36,42 +36,25 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
     }
 
 
-def batches(
-    source: OpenBook, exhibit: Exhibit, names: tuple[str, ...]
-) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Yield an exhibit's rows in order, in batches. Each batch is a tuple of columns.
-
-    Decimals are strings in plain digits, because every caller writes text.
-    """
-    kinds = columns_of(source, exhibit)
-    columns = ", ".join(_column(name, kinds) for name in names)
-    result = source.connection.execute(f"select {columns} from {exhibit.staged_name}")
-    while fetched := result.fetchmany(BATCH):
-        yield tuple(zip(*fetched, strict=True))
-        source.on_rows(len(fetched))
-
-
-def _column(name: str, kinds: dict[str, str]) -> str:
-    return f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
-
-
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """Return the length of the longest value in each text column."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
-    columns = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
-    row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
-    return dict(zip(names, row or (), strict=True))
+    return _largest(source, exhibit, names, "length({0})")
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """Return each amount column's largest number of digits before the decimal point, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
+    digits = "least(15, coalesce(nullif(instr({0}, '.'), 0) - 1, strlen({0})))"
+    return _largest(source, exhibit, names, digits)
+
+
+def _largest(source: OpenBook, exhibit: Exhibit, names: Iterable[str], size: str) -> dict[str, int]:
+    """Return the largest size of a value in each column. In the SQL `size`, {0} is the column."""
     columns = ", ".join(
-        f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
-        for name in map(quote_identifier, names)
+        f"coalesce(max({size.format(name)}), 0) as {name}" for name in map(quote_identifier, names)
     )
-    row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
-    return dict(zip(names, row or (), strict=True))
+    return records(source.connection, f"select {columns} from {exhibit.staged_name}")[0]
 
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
@@ -82,8 +65,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
         for name in map(quote_identifier, names)
     )
     query = f"select count(*) from {exhibit.staged_name} where {tests}"
-    row = source.connection.execute(query).fetchone()
-    return int(row[0]) if row else 0
+    return int(scalar(source.connection, query))
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
@@ -130,57 +112,64 @@ def field(text: str) -> str:
 
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the CSV file for people. Return the number of rows."""
-    kinds = columns_of(source, exhibit)
+    names = columns_of(source, exhibit)
     # Write each amount's exact string, but under the amount column's title.
-    names = tuple(name for name in kinds if f"{name}_text" not in kinds)
-    titles = [title(name.removesuffix("_text")) for name in names]
-    formatters = _formatters(kinds, names, harmless)
-    with written_aside(path) as file:
-        file.write(BYTE_ORDER_MARK.encode())
-        return _write(file, titles, batches(source, exhibit, names), formatters)
+    titles = {
+        name: title(name.removesuffix("_text")) for name in names if f"{name}_text" not in names
+    }
+    return _write(source, exhibit, path, titles, safe=harmless, mark=BYTE_ORDER_MARK)
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the CSV file for programs, with the view's column names. Return the number of rows."""
+    names = [name for name in columns_of(source, exhibit) if name not in NAMES]
+    return _write(source, exhibit, path, dict(zip(names, names, strict=True)))
+
+
+def _write(
+    source: OpenBook,
+    exhibit: Exhibit,
+    path: Path,
+    titles: Mapping[str, str],
+    *,
+    safe: Callable[[str], str] = str,
+    mark: str = "",
+) -> int:
+    """Write a CSV file with these columns. Return the number of rows.
+
+    Only text is quoted. `safe` returns the text to show in a cell, and `mark` begins the file.
+    """
     kinds = columns_of(source, exhibit)
-    names = tuple(name for name in kinds if name not in NAMES)
-    with written_aside(path) as file:
-        return _write(file, names, batches(source, exhibit, names), _formatters(kinds, names, str))
+    # Decimals are cast to strings in plain digits.
+    columns = ", ".join(
+        quote_identifier(name) + ("::varchar" if kinds[name].startswith("DECIMAL") else "")
+        for name in titles
+    )
 
+    def quote(text: str) -> str:
+        return field(safe(text))
 
-def _formatters(
-    kinds: Mapping[str, str], names: Iterable[str], text: Callable[[str], str]
-) -> list[Callable[[Any], str]]:
-    """Return a formatting function for each column. Only text columns are quoted."""
-
-    def quote(value: str) -> str:
-        return field(text(value))
-
-    return [
+    formatters = [
         quote if kinds[name] == "VARCHAR" and not name.endswith("_text") else _bare
-        for name in names
+        for name in titles
     ]
+    rows = 0
+    with written_aside(path) as file:
+        file.write(f"{mark}{','.join(map(field, titles.values()))}\r\n".encode())
+        result = source.connection.execute(f"select {columns} from {exhibit.staged_name}")
+        while batch := result.fetchmany(BATCH):
+            lines = (
+                ",".join(
+                    "" if value is None else to_text(value)
+                    for value, to_text in zip(row, formatters, strict=True)
+                )
+                for row in batch
+            )
+            file.write("".join(f"{line}\r\n" for line in lines).encode())
+            rows += len(batch)
+            source.on_rows(len(batch))
+    return rows
 
 
 def _bare(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _write(
-    file: IO[bytes],
-    titles: Iterable[str],
-    rows: Iterable[Sequence[Sequence[Any]]],
-    formatters: Sequence[Callable[[Any], str]],
-) -> int:
-    """Write a CSV header and its rows. Return the number of rows."""
-    file.write((",".join(map(field, titles)) + "\r\n").encode())
-    count = 0
-    for batch in rows:
-        columns = [
-            ["" if value is None else to_text(value) for value in column]
-            for to_text, column in zip(formatters, batch, strict=True)
-        ]
-        lines = [",".join(line) + "\r\n" for line in zip(*columns, strict=True)]
-        file.write("".join(lines).encode())
-        count += len(lines)
-    return count
