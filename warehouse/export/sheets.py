@@ -83,24 +83,10 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table that is not based on a view. Each column is a list of strings and None values."""
+    """A table that is not based on a view. Each row maps column sources to strings or None."""
 
     columns: tuple[SheetColumn, ...]
-    values: Mapping[str, Sequence[str | None]]
-
-    @classmethod
-    def of(
-        cls, columns: tuple[SheetColumn, ...], rows: Sequence[Mapping[str, str | None]]
-    ) -> "TextTable":
-        """Build a table from rows that are keyed by column source."""
-        return cls(
-            columns, {column.source: [row.get(column.source) for row in rows] for column in columns}
-        )
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(next(iter(self.values.values())))
+    rows: Sequence[Mapping[str, str | None]]
 
 
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
@@ -196,8 +182,9 @@ def fill_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[RowsXml]:
     """Yield the rows for one sheet of a text table."""
-    part = slice(sheet.start, sheet.start + sheet.rows)
-    values = {name: column[part] for name, column in table.values.items()}
+    values = {
+        column.source: [row.get(column.source) for row in table.rows] for column in sheet.columns
+    }
     yield from render_rows(sheet.columns, [values], styles, shortened)
 
 
@@ -232,7 +219,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
         )
         for position, (name, meaning) in enumerate(headers)
     )
-    return TextTable.of(columns, rows)
+    return TextTable(columns, rows)
 
 
 def width_of(header: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
@@ -308,7 +295,7 @@ def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
             ("Text", "One piece of the text.", 120),
         )
     )
-    return TextTable.of(columns, rows)
+    return TextTable(columns, rows)
 
 
 SOURCES = "Sources"
@@ -339,4 +326,4 @@ def source_sheet(source: OpenBook) -> TextTable:
         )
         for name, header in _HEADERS.items()
     )
-    return TextTable.of(columns, rows)
+    return TextTable(columns, rows)

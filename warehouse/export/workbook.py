@@ -1,10 +1,8 @@
 """The positions workbook: written, then read back to check the totals in the finished file."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -25,9 +23,9 @@ from warehouse.export.sheets import (
 from warehouse.export.staged_tables import texts_over
 from warehouse.export.summary import Figures, write_summary
 from warehouse.export.totals import ExpectedTotals, control_totals, expect_totals
-from warehouse.query.book import EXHIBITS, NotExported, OpenBook
+from warehouse.query.book import NotExported, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
-from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
+from warehouse.spreadsheet.writing.format import define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import SumColumns, add_up, splice
@@ -89,14 +87,8 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 EVIDENCE = "Evidence"
 FIRST = 2  # number of the first long sheet, because sheet 1 is the summary
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """One long sheet and the function that fills it."""
-
-    sheet: TableSheet
-    fill: Callable[[Styles], Iterable[RowsXml]]
+# A long sheet, and the function that fills it.
+_Plan = tuple[TableSheet, Callable[[Styles], Iterable[RowsXml]]]
 
 
 def write(
@@ -109,7 +101,7 @@ def write(
     expected = tuple(expect_totals(source, exhibit) for exhibit in source.exhibits)
     lines = control_totals(source, expected)
     evidence = evidence_sheet(source, lines, program_version)
-    shortened = shorten_texts(chain(*_long_texts(source, evidence)))
+    shortened = shorten_texts(_long_texts(source, evidence))
     plans = {
         exhibit.title: parts(
             exhibit.title,
@@ -130,22 +122,32 @@ def write(
         Figures(source=source, sheets=plans, expected=expected, lines=lines, notices=notices),
         program_version,
     )
-    planned = [*_plan_tables(source, plans, shortened), _plan_texts(EVIDENCE, evidence, shortened)]
+    planned = list(_plan_tables(source, plans, shortened))
+    planned.append(_plan_texts(EVIDENCE, evidence, shortened))
     if source.is_firm:
         planned.append(_plan_texts(SOURCES, source_sheet(source), {}))
     if shortened:
         planned.append(_plan_texts(LONG_TEXTS, long_text_sheet(shortened), {}))
     footer = f"Positions as of {source.day}, book {source.snapshot_id}"
-    verify = partial(_verify, planned, expected, shortened)
-    _save(workbook, planned, path, footer=footer, verify=verify)
+    for sheet, fill in planned:
+        long_table(workbook, sheet, fill, footer=footer)
+        if sheet.table in plans:
+            define_names(workbook, sheet)
+    workbook.book.close()
+    with written_aside(path) as file:
+        splice(workbook, file)
+        sheets = [(number, sheet) for number, (sheet, _) in enumerate(planned, FIRST)]
+        for totals in expected:
+            own = [item for item in sheets if item[1].table == totals.exhibit.title]
+            verify_sheets(file, totals, own, shortened)
     return notices
 
 
-def _long_texts(source: OpenBook, evidence: TextTable) -> Iterable[list[str]]:
+def _long_texts(source: OpenBook, evidence: TextTable) -> Iterator[str]:
     for exhibit in source.exhibits:
-        yield texts_over(source, exhibit, CELL_LIMIT)
-    for values in evidence.values.values():
-        yield [text for text in values if text is not None]
+        yield from texts_over(source, exhibit, CELL_LIMIT)
+    for row in evidence.rows:
+        yield from filter(None, row.values())
 
 
 def _split_notices(plans: Mapping[str, tuple[TableSheet, ...]]) -> list[str]:
@@ -169,43 +171,12 @@ def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
 
 def _plan_tables(
     source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shortened: Mapping[str, str]
-) -> Iterable[_Planned]:
+) -> Iterator[_Plan]:
     for exhibit in source.exhibits:
         for sheet in plans[exhibit.title]:
-            yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shortened))
+            yield sheet, partial(fill_sheet, source, exhibit, sheet, shortened)
 
 
-def _plan_texts(name: str, table: TextTable, shortened: Mapping[str, str]) -> _Planned:
-    (sheet,) = parts(name, table.columns, table.rows)
-    return _Planned(sheet, partial(fill_texts, table, sheet, shortened))
-
-
-def _verify(
-    planned: Iterable[_Planned],
-    expected: Iterable[ExpectedTotals],
-    shortened: Mapping[str, str],
-    file: IO[bytes],
-) -> None:
-    """Compare each table in the finished file with the warehouse."""
-    sheets = [(number, plan.sheet) for number, plan in enumerate(planned, FIRST)]
-    for totals in expected:
-        own = [(number, sheet) for number, sheet in sheets if sheet.table == totals.exhibit.title]
-        verify_sheets(file, totals, own, shortened)
-
-
-def _save(
-    workbook: Draft,
-    planned: list[_Planned],
-    path: Path,
-    *,
-    footer: str,
-    verify: Callable[[IO[bytes]], None],
-) -> None:
-    for plan in planned:
-        long_table(workbook, plan.sheet, plan.fill, footer=footer)
-        if plan.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
-            define_names(workbook, plan.sheet)
-    workbook.book.close()
-    with written_aside(path) as file:
-        splice(workbook, file)
-        verify(file)
+def _plan_texts(name: str, table: TextTable, shortened: Mapping[str, str]) -> _Plan:
+    (sheet,) = parts(name, table.columns, len(table.rows))
+    return sheet, partial(fill_texts, table, sheet, shortened)
