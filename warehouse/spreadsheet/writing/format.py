@@ -41,7 +41,6 @@ _WRITER_OPTIONS = {
 _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
     """A workbook's formats by purpose.
 
@@ -49,22 +48,39 @@ class Formats:
     decimals than a cell shows.
     """
 
-    header: Any
-    header_right: Any
-    cells: dict[SheetColumnKind, Any]
-    hostile: dict[SheetColumnKind, Any]
-    amounts: list[Any]
-    tiny: Any
-    huge: Any
-    rounded: Any
-    title: Any
-    label: Any
-    wrapped: Any
-    day: Any
-    notice: Any
-    good: Any
-    fair: Any
-    bad: Any
+    def __init__(self, book: Any) -> None:
+        def add(**properties: object) -> Any:
+            return book.add_format(properties)
+
+        line = AMOUNT_LINE
+        text = line | {"num_format": "@"}
+        cells = {
+            SheetColumnKind.TEXT: text,
+            SheetColumnKind.DIGITS: text,
+            SheetColumnKind.COUNT: line | {"num_format": "#,##0_)"},
+            SheetColumnKind.NUMBER: line | {"num_format": AMOUNT},
+            SheetColumnKind.EXACT: text | {"align": "right", "indent": 1},
+        }
+        heading = {"bold": True, "font_color": "white", "bg_color": BLUE, "valign": "vcenter"}
+        heading |= {"text_wrap": True, "border": 1}
+        self.header = add(**heading)
+        self.header_right = add(**heading | {"align": "right", "indent": 1})
+        self.cells = {kind: add(**shape) for kind, shape in cells.items()}
+        self.hostile = {kind: add(**shape, quote_prefix=True) for kind, shape in cells.items()}
+        numbers = [amount_format(decimals) for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)]
+        numbers.append(amount_format(DECIMALS, is_rounded=True))
+        self.amounts = [add(**line, num_format=number) for number in numbers]
+        self.tiny = add(num_format=TINY)
+        self.huge = add(num_format=HUGE)
+        self.rounded = add(italic=True)
+        self.title = add(bold=True, font_size=18, font_color=BLUE)
+        self.label = add(bold=True, font_color=GREY, valign="top")
+        self.wrapped = add(text_wrap=True, valign="top", num_format="@")
+        self.day = add(bold=True, num_format="yyyy-mm-dd", align="left")
+        self.notice = add(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@")
+        self.good = add(bold=True, font_color="#375623", bg_color="#E2EFDA")
+        self.fair = add(bold=True, font_color="#7F6000", bg_color=AMBER)
+        self.bad = add(bold=True, font_color="#9C0006", bg_color="#FFC7CE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,50 +158,7 @@ def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
     book.set_properties({"title": title, "author": "nightbook", "created": created})
     for name, text in about.items():
         book.set_custom_property(name, text, "text")
-    return Draft(file, book, _formats(book))
-
-
-def _formats(book: Any) -> Formats:
-    line = AMOUNT_LINE
-    text: dict[str, object] = line | {"num_format": "@"}
-    exact = text | {"align": "right", "indent": 1}
-    cells: dict[SheetColumnKind, dict[str, object]] = {
-        SheetColumnKind.TEXT: text,
-        SheetColumnKind.DIGITS: text,
-        SheetColumnKind.COUNT: line | {"num_format": "#,##0_)"},
-        SheetColumnKind.NUMBER: line | {"num_format": AMOUNT},
-        SheetColumnKind.EXACT: exact,
-    }
-    quoted = {kind: shape | {"quote_prefix": True} for kind, shape in cells.items()}
-
-    def add(**properties: object) -> Any:
-        return book.add_format(properties)
-
-    heading = {"bold": True, "font_color": "white", "bg_color": BLUE, "valign": "vcenter"}
-    heading |= {"text_wrap": True, "border": 1}
-    right = heading | {"align": "right", "indent": 1}
-    return Formats(
-        header=add(**heading),
-        header_right=add(**right),
-        cells={kind: book.add_format(shape) for kind, shape in cells.items()},
-        hostile={kind: book.add_format(shape) for kind, shape in quoted.items()},
-        amounts=[
-            add(**line | {"num_format": amount_format(decimals)})
-            for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)
-        ]
-        + [add(**line | {"num_format": amount_format(DECIMALS, is_rounded=True)})],
-        tiny=add(num_format=TINY),
-        huge=add(num_format=HUGE),
-        rounded=add(italic=True),
-        title=add(bold=True, font_size=18, font_color=BLUE),
-        label=add(bold=True, font_color=GREY, valign="top"),
-        wrapped=add(text_wrap=True, valign="top", num_format="@"),
-        day=add(bold=True, num_format="yyyy-mm-dd", align="left"),
-        notice=add(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@"),
-        good=add(bold=True, font_color="#375623", bg_color="#E2EFDA"),
-        fair=add(bold=True, font_color="#7F6000", bg_color=AMBER),
-        bad=add(bold=True, font_color="#9C0006", bg_color="#FFC7CE"),
-    )
+    return Draft(file, book, Formats(book))
 
 
 def must(code: object) -> None:
