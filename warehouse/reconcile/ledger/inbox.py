@@ -17,13 +17,12 @@ from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import Ambiguous, choices, reading_files
 from warehouse.spreadsheet.reading.files import (
     ARCHIVES,
-    FLAT,
     GZIP,
     ZIP,
     ArchiveMember,
     LedgerFile,
     UnreadableSpreadsheet,
-    kind_of,
+    flat_root,
     members,
 )
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
@@ -157,7 +156,7 @@ def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]
     if not is_ledger_name(path):
         remedy = "unpack it" if ending in ARCHIVES else "save its ledger as xlsx, ods or csv"
         yield f"files with {ending} are not read: {remedy}, {settle}", "high"
-    if ending == ".xml" and kind_of(path.read_bytes()) not in FLAT:
+    if ending == ".xml" and not flat_root(path.read_bytes()):
         reason = "it is XML, but not a spreadsheet: save the ledger as xlsx, ods or csv"
         yield f"{reason}, {settle}", "high"
 

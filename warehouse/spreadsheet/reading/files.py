@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -44,57 +43,50 @@ _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-class FileKind(Enum):
-    """A file format, recognized by its first bytes. If it is rejected, its value is the reason."""
-
-    FLAT_OPEN = "a flat OpenDocument spreadsheet"
-    SPREADSHEET_ML = "an Excel 2003 XML spreadsheet"
-    WEB_PAGE = "is a web page, whatever its name says"
-    OTHER_XML = "is XML, but not a spreadsheet, whatever its name says"
-    SYLK = "is a SYLK file, whatever its name says"
-    DIF = "is a Data Interchange Format (DIF) file, whatever its name says"
-    OLD_BIFF = "was written by a program older than Excel 95, or only looks like it"
-    OTHER = "another format"
-
-
-REFUSED = frozenset(
-    {FileKind.WEB_PAGE, FileKind.OTHER_XML, FileKind.SYLK, FileKind.DIF, FileKind.OLD_BIFF}
-)
-FLAT = frozenset({FileKind.FLAT_OPEN, FileKind.SPREADSHEET_ML})
-_FIRST_BYTES = {
-    b"ID;P": FileKind.SYLK,
-    b"TABLE\r\n0,1": FileKind.DIF,
-    b"TABLE\n0,1": FileKind.DIF,
-    b"\x09\x00\x04\x00": FileKind.OLD_BIFF,
-    b"\x09\x00\x06\x00": FileKind.OLD_BIFF,
-    b"\x09\x02\x06\x00": FileKind.OLD_BIFF,
-    b"\x09\x04\x06\x00": FileKind.OLD_BIFF,
-    b"\x09\x08\x08\x00": FileKind.OLD_BIFF,
-    b"\x09\x08\x10\x00": FileKind.OLD_BIFF,
+# The first bytes of formats that we refuse, and the reason.
+_REFUSED = {
+    (b"ID;P",): "is a SYLK file, whatever its name says",
+    (
+        b"TABLE\r\n0,1",
+        b"TABLE\n0,1",
+    ): "is a Data Interchange Format (DIF) file, whatever its name says",
+    (
+        *(b"\x09\x00\x04\x00", b"\x09\x00\x06\x00", b"\x09\x02\x06\x00"),
+        *(b"\x09\x04\x06\x00", b"\x09\x08\x08\x00", b"\x09\x08\x10\x00"),
+    ): "was written by a program older than Excel 95, or only looks like it",
 }
+OPEN_DOCUMENT, SPREADSHEET_ML = "document", "Workbook"
 
 
-def kind_of(content: bytes) -> FileKind:
-    """Identify a file's format by its first bytes, because its extension may be wrong.
+def flat_root(content: bytes) -> str:
+    """Return the root element of a flat XML spreadsheet, or "" for any other format.
 
-    `OTHER` covers every format that calamine reads.
+    The first bytes identify the format, because the extension may be wrong.
     """
-    for first_bytes, kind in _FIRST_BYTES.items():
-        if content.startswith(first_bytes):
-            return kind
+    text = _xml_head(content)
+    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    is_flat = root is not None and "<!" not in text[: root.start()]
+    return root[1] if root and is_flat and root[1] in (OPEN_DOCUMENT, SPREADSHEET_ML) else ""
+
+
+def format_problem(content: bytes) -> str:
+    """Return why a file's format cannot be read, or "" for a format that calamine or we read."""
+    for beginnings, problem in _REFUSED.items():
+        if content.startswith(beginnings):
+            return problem
+    text = _xml_head(content)
+    if not text or flat_root(content):
+        return ""
+    is_xml = text.startswith("<?xml") and "<html" not in text
+    kind = "XML, but not a spreadsheet" if is_xml else "a web page"
+    return f"is {kind}, whatever its name says"
+
+
+def _xml_head(content: bytes) -> str:
+    """Return the beginning of an XML file or a web page, or "" for any other file."""
     head = content[:_HEAD_BYTES]
     text = head.decode(_ENCODINGS.get(head[:2], "utf-8-sig"), "replace").lstrip()
-    if not text.startswith("<"):
-        return FileKind.OTHER
-    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    names = {"document": FileKind.FLAT_OPEN, "Workbook": FileKind.SPREADSHEET_ML}
-    if root is not None and "<!" not in text[: root.start()] and root[1] in names:
-        return names[root[1]]
-    return (
-        FileKind.OTHER_XML
-        if text.startswith("<?xml") and "<html" not in text
-        else FileKind.WEB_PAGE
-    )
+    return text if text.startswith("<") else ""
 
 
 class Named(Protocol):

@@ -18,17 +18,16 @@ from msgspec.msgpack import Ext
 
 from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
 from warehouse.spreadsheet.reading.files import (
-    FLAT,
     MOST_CELLS,
-    REFUSED,
-    FileKind,
+    OPEN_DOCUMENT,
     FileName,
     Named,
     NotASpreadsheet,
     UnreadableSpreadsheet,
     archive,
+    flat_root,
+    format_problem,
     is_compound,
-    kind_of,
     password_refusal,
     refusal,
     require_no_password,
@@ -179,11 +178,10 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     path = FileName(request.name)
     if request.marker and not _has_marker(path, request):
         return WorkbookCells()
-    kind = kind_of(request.content)
-    if kind in REFUSED:
-        raise refusal(path, kind.value, "Open it in its program and save it as xlsx or CSV")
+    if problem := format_problem(request.content):
+        raise refusal(path, problem, "Open it in its program and save it as xlsx or CSV")
     try:
-        own = _read_ourselves(path, request, kind)
+        own = _read_ourselves(path, request)
         return _read_by_calamine(path, request) if own is None else own
     except TooWide as error:
         raise too_wide(path) from error
@@ -195,13 +193,11 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
         raise NotASpreadsheet(message) from error
 
 
-def _read_ourselves(path: Named, request: WorkbookRequest, kind: FileKind) -> WorkbookCells | None:
+def _read_ourselves(path: Named, request: WorkbookRequest) -> WorkbookCells | None:
     """Read the sheets with our own reader. Return None if we leave this format to calamine."""
-    if kind in FLAT:
-        file = io.BytesIO(request.content)
-        is_open = kind is FileKind.FLAT_OPEN
-        sheets = read_open_document(file) if is_open else read_spreadsheet_ml(file)
-        return _as_cells(sheets, request)
+    if root := flat_root(request.content):
+        read = read_open_document if root == OPEN_DOCUMENT else read_spreadsheet_ml
+        return _as_cells(read(io.BytesIO(request.content)), request)
     if is_compound(request.content):
         require_no_password(path, request.content)
         return None
