@@ -97,13 +97,6 @@ class Named(Protocol):
         """The name to use in messages. For a file in an archive, the archive's name comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
-    """The name of a file whose path is unknown."""
-
-    name: str
-
-
 class UnreadableSpreadsheet(ValueError):
     """A file cannot be read as a spreadsheet or as a text table. Nothing was read from it."""
 

@@ -20,7 +20,6 @@ from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
 from warehouse.spreadsheet.reading.files import (
     MOST_CELLS,
     OPEN_DOCUMENT,
-    FileName,
     Named,
     NotASpreadsheet,
     UnreadableSpreadsheet,
@@ -175,33 +174,32 @@ def read_in_child(request: bytes) -> bytes:
 
 
 def _read(request: WorkbookRequest) -> WorkbookCells:
-    path = FileName(request.name)
-    if request.marker and not _has_marker(path, request):
+    if request.marker and not _has_marker(request):
         return WorkbookCells()
     if problem := format_problem(request.content):
-        raise refusal(path, problem, "Open it in its program and save it as xlsx or CSV")
+        raise refusal(request, problem, "Open it in its program and save it as xlsx or CSV")
     try:
-        own = _read_ourselves(path, request)
-        return _read_by_calamine(path, request) if own is None else own
+        own = _read_ourselves(request)
+        return _read_by_calamine(request) if own is None else own
     except TooWide as error:
-        raise too_wide(path) from error
+        raise too_wide(request) from error
     except python_calamine.PasswordError as error:
-        raise password_refusal(path) from error
+        raise password_refusal(request) from error
     except (python_calamine.CalamineError, NoSuchFormat) as error:
         problem = f"is not a complete spreadsheet ({error})"
-        message = str(refusal(path, problem, "Save it again as xlsx, ods or CSV"))
+        message = str(refusal(request, problem, "Save it again as xlsx, ods or CSV"))
         raise NotASpreadsheet(message) from error
 
 
-def _read_ourselves(path: Named, request: WorkbookRequest) -> WorkbookCells | None:
+def _read_ourselves(request: WorkbookRequest) -> WorkbookCells | None:
     """Read the sheets with our own reader. Return None if we leave this format to calamine."""
     if root := flat_root(request.content):
         read = read_open_document if root == OPEN_DOCUMENT else read_spreadsheet_ml
         return _as_cells(read(io.BytesIO(request.content)), request)
     if is_compound(request.content):
-        require_no_password(path, request.content)
+        require_no_password(request, request.content)
         return None
-    with archive(path, request.content) as names:
+    with archive(request, request.content) as names:
         if _CONTENT not in names.namelist():
             return None
         with names.open(_CONTENT) as content:
@@ -228,13 +226,13 @@ def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCell
     return WorkbookCells(grids=tuple(grids))
 
 
-def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
+def _read_by_calamine(request: WorkbookRequest) -> WorkbookCells:
     content = request.content
     findings_by_sheet: dict[str, SheetFindings] = {}
     if is_compound(content):
         content = mend_code_page(content)
     elif not request.marker:
-        with archive(path, content) as names:
+        with archive(request, content) as names:
             findings_by_sheet = findings(names)
     grids: list[Grid] = []
     notices: list[str] = []
@@ -245,7 +243,7 @@ def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
                 others.append((tab.name, str(tab.typ).rpartition(".")[2]))
                 continue
             found = findings_by_sheet.get(tab.name, SheetFindings())
-            grids.append(_grid(path, book, tab, request, found))
+            grids.append(_grid(request, book, tab, found))
             notices += [
                 f"{tab.name}: column {letters_of(column)} shows its numbers in thousands or "
                 f"millions (format {code!r}). The unscaled cell values were read"
@@ -254,25 +252,24 @@ def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
     return WorkbookCells(grids=tuple(grids), others=tuple(others), notices=tuple(notices))
 
 
-def _has_marker(path: Named, request: WorkbookRequest) -> bool:
+def _has_marker(request: WorkbookRequest) -> bool:
     try:
-        with archive(path, request.content) as names:
+        with archive(request, request.content) as names:
             return any(request.marker in names.read(info) for info in names.infolist())
     except UnreadableSpreadsheet:
         return False
 
 
 def _grid(
-    path: Named,
+    request: WorkbookRequest,
     book: python_calamine.CalamineWorkbook,
     tab: python_calamine.SheetMetadata,
-    request: WorkbookRequest,
     found: SheetFindings,
 ) -> Grid:
     sheet = book.get_sheet_by_name(tab.name)
     height, width = sheet.end or (0, 0)
     if (height + 1) * (width + 1) > MOST_CELLS:
-        raise too_wide(path)
+        raise too_wide(request)
     is_read = not (request.skipped and tab.name.startswith(request.skipped))
     rows = sheet.to_python(skip_empty_area=False) if is_read else []
     if not request.marker:
