@@ -112,13 +112,14 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
+    title = lines[header].strip()
+    others = [(number, line) for number, line in enumerate(lines) if line.strip() != title]
+    without_digit = {number for number, line in others if not _DIGIT.search(line)}
+    sentences = {number for number, line in others if _SENTENCE.fullmatch(line.strip())}
     # A note may cross a column edge. So if the columns cannot be found with all lines, leave out
     # lines that may be notes: first the lines without a digit, then also sentences with single
     # spaces.
-    for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
-        notes = {
-            number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
-        }
+    for notes in (set[int](), without_digit, without_digit | sentences):
         left_out = asides | notes
         body = [lines[number] for number in range(header, len(lines)) if number not in left_out]
         columns = _columns(body, titles)
@@ -136,20 +137,6 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
         if not any("  " in str(cell) for row in rows for cell in row[: len(columns)]):
             return rows
     return None
-
-
-def _find_no_notes(lines: Sequence[str]) -> set[int]:
-    del lines
-    return set()
-
-
-def _find_lines_without_digits(lines: Sequence[str]) -> set[int]:
-    return {number for number, line in enumerate(lines) if not _DIGIT.search(line)}
-
-
-def _find_sentences(lines: Sequence[str]) -> set[int]:
-    sentences = {number for number, line in enumerate(lines) if _SENTENCE.fullmatch(line.strip())}
-    return sentences | _find_lines_without_digits(lines)
 
 
 def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
