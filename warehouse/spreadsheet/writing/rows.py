@@ -204,12 +204,10 @@ class _Statement:
 
     def _texts(self) -> dict[str, str]:
         """Map column names to SQL for the part of a text cell that follows the row number."""
-        amounts = self._amounts()
         return {
             _text(letter): self._text(letter, column)
             for letter, column in self._columns()
-            if column.kind is SheetColumnKind.TEXT
-            or (column.kind is SheetColumnKind.EXACT and column.source not in amounts)
+            if column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
         }
 
     def _text(self, letter: str, column: SheetColumn) -> str:
@@ -233,7 +231,7 @@ class _Statement:
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
             return f"{start}, {_text(letter)}"  # The text of this column is never NULL.
-        if _text(letter) in self._texts():
+        if column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT):
             return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
             return self._number(letter, column)
@@ -241,15 +239,7 @@ class _Statement:
             value, begin = _value(column.source), literal(f'" s="{plain}"><v>')
             cell = f"concat({start}, {begin}, {value}, '</v></c>')"
             return f"case when {value} is not null then {cell} end"
-        if column.kind is SheetColumnKind.DIGITS:
-            return f"{start}, {_inline(plain, self._digits())}"
-        amount = _amount(column.source)
-        return (
-            f"case when strlen({amount}) <= {CELL_LIMIT} "
-            f"then concat({start}, {_inline(plain, amount)}) "
-            f"when {amount} is not null then concat({start}, "
-            f"{self.text_cell}({amount}, '{plain}', '{self.styles.hostile[letter]}')) end"
-        )
+        return f"{start}, {_inline(plain, self._digits())}"
 
     def _number(self, letter: str, column: SheetColumn) -> str:
         start, amount = f"'<c r=\"{letter}', row_no", _amount(column.source)
