@@ -28,7 +28,7 @@ from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
-from warehouse.spreadsheet.writing.splice import SumColumns, add_up, splice
+from warehouse.spreadsheet.writing.splice import add_up, splice
 from warehouse.storage.layout import written_aside
 
 
@@ -47,18 +47,17 @@ def verify_sheets(
     whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
-        cells = SumColumns(
-            f"xl/worksheets/sheet{number}.xml",
+        letters = (
             sheet.letter("asset_id", SheetColumnKind.TEXT),
             sheet.letter(FLAG, SheetColumnKind.TEXT),
             sheet.letter(TOTAL, SheetColumnKind.EXACT),
         )
         try:
-            read_back = add_up(file, cells, whole, EXACT)
+            count, found_sums = add_up(file, f"xl/worksheets/sheet{number}.xml", letters, whole)
         except ValueError as error:
             raise _mismatch_error(expected, str(error)) from None
-        rows += read_back.rows
-        for key, total in read_back.sums.items():
+        rows += count
+        for key, total in found_sums.items():
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
     wanted = {
         (_escape_in_cell(shortened.get(asset, asset)), yes(is_custom)): total
