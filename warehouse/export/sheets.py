@@ -99,53 +99,33 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     whole = longest_whole(source, exhibit)
     meaning_of = meanings(exhibit)
 
-    def columns_of_kind(
-        names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True
-    ) -> Iterator[SheetColumn]:
-        for name in names:
-            width = fitting(texts.get(name, len(title(name))))
-            if kind is SheetColumnKind.NUMBER:
-                width = _number_width(whole[name])
-            yield _column(name, kind, meaning_of, width, printed=printed)
+    def column(name: str, kind: SheetColumnKind, *, printed: bool = True) -> SheetColumn:
+        source = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
+        meaning = f"{source}: {meaning_of[source]}".replace("NULL if", "Empty if")
+        width = fitting(texts.get(name, len(title(name))))
+        if kind is SheetColumnKind.NUMBER:
+            # The digits before the decimal point, their commas, and the decimal places.
+            width = max(12.0, whole[name] + whole[name] // 3 + _DECIMALS + 1.0)
+        heading = _TITLES.get(source, title(source))
+        return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)
 
-    exact = [name for name in kinds if name.endswith("_text")]
-    parts = [name for name in exact if name != TOTAL]
+    text, count = SheetColumnKind.TEXT, SheetColumnKind.COUNT
+    number, exact = SheetColumnKind.NUMBER, SheetColumnKind.EXACT
+    parts = [name for name in kinds if name.endswith("_text") and name != TOTAL]
     names = [name for name in (SOURCE.name, PORTFOLIO_NAME) if name in kinds]
     names += [name for name in exhibit.key if name not in (*_OFF_PAPER, SOURCE.name)]
     return (
-        *columns_of_kind(names, SheetColumnKind.TEXT),
-        *columns_of_kind([TOTAL], SheetColumnKind.NUMBER),
+        *(column(name, text) for name in names),
+        column(TOTAL, number),
         _DIGITS,
-        *columns_of_kind([TOTAL], SheetColumnKind.EXACT),
-        *columns_of_kind([name for name in _COUNTS if name in kinds], SheetColumnKind.COUNT),
-        *columns_of_kind(parts, SheetColumnKind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
-        *columns_of_kind(
-            [name for name in exhibit.key if name == "portfolio_id"],
-            SheetColumnKind.TEXT,
-            printed=False,
-        ),
-        *columns_of_kind(
-            [name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False
-        ),
-        *columns_of_kind(parts, SheetColumnKind.EXACT, printed=False),
+        column(TOTAL, exact),
+        *(column(name, count) for name in _COUNTS if name in kinds),
+        *(column(name, number, printed=len(parts) <= _PRINTED_PARTS) for name in parts),
+        *(column(name, text, printed=False) for name in exhibit.key if name == "portfolio_id"),
+        *(column(name, count, printed=False) for name in _OFF_PAPER[1:] if name in kinds),
+        *(column(name, exact, printed=False) for name in parts),
         *lookup_columns(exhibit),
     )
-
-
-def _column(
-    name: str, kind: SheetColumnKind, meaning_of: Mapping[str, str], width: float, *, printed: bool
-) -> SheetColumn:
-    column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
-    heading, meaning = (
-        _TITLES.get(column, title(column)),
-        f"{column}: {meaning_of[column]}".replace("NULL if", "Empty if"),
-    )
-    return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)
-
-
-def _number_width(whole: int) -> float:
-    """Return the column width for `whole` digits, their commas, and the decimal places."""
-    return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
 def fill_sheet(
