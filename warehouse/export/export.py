@@ -56,7 +56,7 @@ def export(
             f"{', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
-    with book(database, as_of, texts_alone=[*formats] == ["xlsx"]) as opened:
+    with book(database, as_of) as opened:
         source = _with_progress(opened, formats, say)
         notices = source.notices
         if "xlsx" in formats:

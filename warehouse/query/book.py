@@ -102,13 +102,8 @@ def book(
     database: Path,
     as_of: date | None,
     exhibits: Sequence[Exhibit] = EXHIBITS,
-    *,
-    texts_alone: bool = False,
 ) -> Iterator[OpenBook]:
     """Open the newest book, or the newest one on or before `as_of`, and copy its `exhibits`.
-
-    With `texts_alone`, the copies contain amounts only as exact strings, not as decimals. This is a
-    quarter faster (measured).
 
     Raises `FileNotFoundError` if nothing is published, and `NotExported` if there is no such book
     or the file is not a nightbook warehouse.
@@ -119,7 +114,7 @@ def book(
             # programs may need the other cores.
             with connect(database, threads="1", temp_directory=scratch) as connection:
                 connection.execute("set TimeZone = 'UTC'")
-                yield _open_book(connection, as_of, exhibits, texts_alone=texts_alone)
+                yield _open_book(connection, as_of, exhibits)
         except (duckdb.Error, QueryFailed) as error:
             raise NotExported(
                 f"{database.name} could not be read as a nightbook warehouse: {error}. No file "
@@ -129,11 +124,7 @@ def book(
 
 
 def _open_book(
-    connection: DuckDBPyConnection,
-    as_of: date | None,
-    exhibits: Sequence[Exhibit],
-    *,
-    texts_alone: bool,
+    connection: DuckDBPyConnection, as_of: date | None, exhibits: Sequence[Exhibit]
 ) -> OpenBook:
     is_firm = has_sources(connection)
     if is_firm:
@@ -143,7 +134,7 @@ def _open_book(
     in_little_memory(
         connection,
         max(_LEAST_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
-        lambda: _stage_each(connection, exhibits, day, texts_alone=texts_alone),
+        lambda: _stage(connection, exhibits, day),
     )
     return OpenBook(
         connection=connection,
@@ -179,13 +170,6 @@ def in_little_memory(
     return work()
 
 
-def _stage_each(
-    connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date, *, texts_alone: bool
-) -> None:
-    for exhibit in exhibits:
-        _stage(connection, exhibit, day, texts_alone=texts_alone)
-
-
 def _find_book(
     connection: DuckDBPyConnection, as_of: date | None, snapshots: str
 ) -> dict[str, Any]:
@@ -210,29 +194,24 @@ def _find_book(
     )
 
 
-def _stage(
-    connection: DuckDBPyConnection, exhibit: Exhibit, day: date, *, texts_alone: bool
-) -> None:
-    """Copy an exhibit to a temporary table. A portfolio or venue without a name gets its ID."""
+def _stage(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date) -> None:
+    """Copy exhibits to temporary tables. A portfolio or venue without a name gets its ID."""
     on_day = f"date {literal(day.isoformat())}"
-    # Views have their name columns at the end, but in an export the portfolio name comes first.
-    query = f"select column_name from (describe select * from {exhibit.view})"
-    available = {name for (name,) in connection.execute(query).fetchall()}
-    names = available & set(NAMES)
-    decimals = {name for name in available if texts_alone and f"{name}_text" in available}
-    excluded = ", ".join(map(quote_identifier, sorted(names | decimals)))
-    columns = f"given.* exclude ({excluded})" if excluded else "given.*"
-    if PORTFOLIO_NAME in names:
-        columns = (
-            f"coalesce(given.portfolio_name, given.portfolio_id) as {PORTFOLIO_NAME}, {columns}"
+    for exhibit in exhibits:
+        # Views have their name columns at the end, but in an export the portfolio name comes first.
+        query = f"select column_name from (describe select * from {exhibit.view})"
+        names = {name for (name,) in connection.execute(query).fetchall()} & set(NAMES)
+        columns = f"given.* exclude ({', '.join(sorted(names))})" if names else "given.*"
+        if PORTFOLIO_NAME in names:
+            name = f"coalesce(given.portfolio_name, given.portfolio_id) as {PORTFOLIO_NAME}"
+            columns = f"{name}, {columns}"
+        if VENUE_NAME in names:
+            columns += f", coalesce(nullif(given.venue_name, ''), given.venue_id) as {VENUE_NAME}"
+        order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
+        connection.execute(
+            f"create or replace temp table {exhibit.staged_name} as select {columns} "
+            f"from {exhibit.view}_as_of({on_day}) as given order by {order}"
         )
-    if VENUE_NAME in names:
-        columns += f", coalesce(nullif(given.venue_name, ''), given.venue_id) as {VENUE_NAME}"
-    order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
-    connection.execute(
-        f"create or replace temp table {exhibit.staged_name} as select {columns} "
-        f"from {exhibit.view}_as_of({on_day}) as given order by {order}"
-    )
 
 
 def _notices(
