@@ -35,11 +35,11 @@ from warehouse.spreadsheet.reading.files import (
 from warehouse.spreadsheet.reading.openxml import SheetFindings, findings, letters_of
 from warehouse.spreadsheet.reading.xml_workbooks import (
     NoSuchFormat,
+    OpenDocument,
     SheetRows,
+    SpreadsheetML,
     TooWide,
     filled_spans,
-    read_open_document,
-    read_spreadsheet_ml,
 )
 
 _FIRST_RECORD = (
@@ -194,8 +194,8 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
 def _read_ourselves(request: WorkbookRequest) -> WorkbookCells | None:
     """Read the sheets with our own reader. Return None if we leave this format to calamine."""
     if root := flat_root(request.content):
-        read = read_open_document if root == OPEN_DOCUMENT else read_spreadsheet_ml
-        return _as_cells(read(io.BytesIO(request.content)), request)
+        handler = OpenDocument() if root == OPEN_DOCUMENT else SpreadsheetML()
+        return _as_cells(handler.read(io.BytesIO(request.content)), request)
     if is_compound(request.content):
         require_no_password(request, request.content)
         return None
@@ -203,7 +203,7 @@ def _read_ourselves(request: WorkbookRequest) -> WorkbookCells | None:
         if _CONTENT not in names.namelist():
             return None
         with names.open(_CONTENT) as content:
-            return _as_cells(read_open_document(content, request.skipped), request)
+            return _as_cells(OpenDocument(request.skipped).read(content), request)
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:

@@ -6,10 +6,11 @@ format. Such files may also have the extension xls.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import IO, Any, Protocol
+from typing import IO, Any
 from xml.parsers import expat
 
 from warehouse.spreadsheet.reading.files import MOST_CELLS
@@ -21,15 +22,32 @@ class NoSuchFormat(Exception):
     """A file is not in the expected format. The message describes the problem."""
 
 
-class Handler(Protocol):
+class Handler(ABC):
     """A handler for one format's XML events. It receives names without prefixes."""
 
+    def __init__(self) -> None:
+        self.sheets: list[SheetRows] = []
+        self._path: list[str] = []
+        self._next_column = 0  # index of the next declared column
+        self._row: Mapping[str, str] = {}
+        self._cells: list[tuple[object, int]] = []
+        self._column_index = 0
+        self._cell: Mapping[str, str] = {}
+
+    def read(self, file: IO[bytes]) -> "list[SheetRows]":
+        """Read the sheets from a file."""
+        parse(file, self)
+        return self.sheets
+
+    @abstractmethod
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
 
+    @abstractmethod
     def end(self, name: str) -> None:
         """Handle the end of an element."""
 
+    @abstractmethod
     def text(self, characters: str) -> None:
         """Handle a piece of text."""
 
@@ -155,22 +173,16 @@ _MOST_SPACES = 10_000
 _MOST_REPEATS = 2**31
 
 
-class OpenDocument:
+class OpenDocument(Handler):
     """A handler for OpenDocument. It skips the rows of sheets whose names start with `skipped`."""
 
     def __init__(self, skipped: str = "") -> None:
-        self.sheets: list[SheetRows] = []
+        super().__init__()
         self._skipped = skipped
         self._hidden_styles: set[str] = set()
         self._style = ""
-        self._path: list[str] = []
         self._ignored = 0  # nesting depth inside a skipped element, or 0
         self._sheet: SheetRows | None = None
-        self._next_column = 0  # index of the next declared column
-        self._row: Mapping[str, str] = {}
-        self._cells: list[tuple[object, int]] = []
-        self._column_index = 0
-        self._cell: Mapping[str, str] = {}
         self._paragraphs: list[str] = []
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -276,13 +288,6 @@ class CellError:
         self.text = text
 
 
-def read_open_document(file: IO[bytes], skipped: str = "") -> list[SheetRows]:
-    """Read the sheets from a flat document, or from the content.xml of a zipped one."""
-    document = OpenDocument(skipped)
-    parse(file, document)
-    return document.sheets
-
-
 def _repetitions(attributes: Mapping[str, str], name: str) -> int:
     text = attributes.get(name)
     if text is None:
@@ -330,17 +335,11 @@ def _duration(text: str) -> timedelta:
     return -length if match[1] else length
 
 
-class SpreadsheetML:
+class SpreadsheetML(Handler):
     """A handler for SpreadsheetML 2003."""
 
     def __init__(self) -> None:
-        self.sheets: list[SheetRows] = []
-        self._path: list[str] = []
-        self._next_column = 0  # index of the next declared column
-        self._row: Mapping[str, str] = {}
-        self._cells: list[tuple[object, int]] = []
-        self._column_index = 0
-        self._cell: Mapping[str, str] = {}
+        super().__init__()
         self._kind = ""
         self._characters: list[str] = []
 
@@ -424,13 +423,6 @@ class SpreadsheetML:
             self._cells.append(("", min(across, MOST_COLUMNS)))
         self._column_index += 1 + across
         self._characters = []
-
-
-def read_spreadsheet_ml(file: IO[bytes]) -> list[SheetRows]:
-    """Read the sheets from a SpreadsheetML 2003 workbook."""
-    workbook = SpreadsheetML()
-    parse(file, workbook)
-    return workbook.sheets
 
 
 def _number(attributes: Mapping[str, str], name: str, default: int) -> int:
