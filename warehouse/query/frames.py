@@ -151,11 +151,15 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
     """
     frame = AmountFrame(answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False))
     for name, values in _amount_columns(answer):
-        # Use an array of objects, because pandas would convert a list of strings to its own type.
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        frame[name] = pd.Series(column, dtype=object)
+        frame[name] = _object_series(values)
     return frame
+
+
+def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
+    # Use an array of objects, because pandas would convert a list of strings to its own type.
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return pd.Series(column, dtype=object)
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
@@ -375,12 +379,9 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
 
 def _exact_amounts(values: Iterable[Any], source: str) -> "pd.Series[Any]":
     """Convert values to a series of exact amounts. Raises `NotExact` if a value is not exact."""
-    converted = [
-        value if type(value) is ExactAmount else _exact_amount(value, source) for value in values
-    ]
-    column = np.empty(len(converted), dtype=object)
-    column[:] = converted
-    return pd.Series(column, dtype=object)
+    return _object_series(
+        [value if type(value) is ExactAmount else _exact_amount(value, source) for value in values]
+    )
 
 
 def _exact_amount(value: Any, source: str) -> ExactAmount | None:
