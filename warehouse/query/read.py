@@ -155,42 +155,43 @@ def tables(database: Path) -> tuple[Description, ...]:
     """Return all tables, views and macros of the warehouse with their comments and columns."""
     with open_database(database, with_lake=False) as connection:
         listed = connection.execute(_LISTED).fetchall()
-        columns = connection.execute(_COLUMNS).fetchall()
-    columns_by_table: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for schema, name, column, kind, comment in columns:
-        columns_by_table.setdefault((schema, name), []).append((column, kind, comment or ""))
     return tuple(
         Description(
             schema=schema,
             name=name,
             kind=kind,
             comment=comment or "",
-            columns=tuple((parameter, "", "") for parameter in parameters)
-            if parameters is not None
-            else tuple(columns_by_table[schema, name]),
+            columns=tuple(columns or [(parameter, "", "") for parameter in parameters]),
         )
-        for schema, name, kind, comment, parameters in listed
+        for schema, name, kind, comment, parameters, columns in listed
     )
 
 
 _WRITING = ("ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DROP", "EXPORT", "INSERT", "UPDATE")
 _LISTED = """
-select schema_name, table_name as name, 'table' as kind, comment, null::varchar[] as parameters
-from duckdb_tables() where database_name = current_database() and not internal and not temporary
-    and schema_name <> 'internal'
-union all
-select schema_name, view_name, 'view', comment, null
-from duckdb_views() where database_name = current_database() and not internal
-    and schema_name <> 'internal'
-union all
-select schema_name, function_name, 'macro', comment, parameters
-from duckdb_functions()
-where database_name = current_database() and not internal
-    and function_type in ('macro', 'table_macro') and schema_name <> 'internal'
+with listed as (
+    select schema_name, table_name as name, 'table' as kind, comment, [] as parameters
+    from duckdb_tables() where database_name = current_database() and not internal
+        and not temporary
+    union all
+    select schema_name, view_name, 'view', comment, []
+    from duckdb_views() where database_name = current_database() and not internal
+    union all
+    select schema_name, function_name, 'macro', comment, parameters
+    from duckdb_functions()
+    where database_name = current_database() and not internal
+        and function_type in ('macro', 'table_macro')
+),
+
+columns as (
+    select schema_name, table_name as name,
+        list((column_name, data_type, coalesce(comment, '')) order by column_index) as columns
+    from duckdb_columns() where database_name = current_database() and not internal
+    group by all
+)
+
+select schema_name, name, kind, comment, parameters, if(kind = 'macro', null, columns)
+from listed left join columns using (schema_name, name)
+where schema_name <> 'internal'
 order by schema_name = 'ops', schema_name = 'history', kind = 'macro', name
-"""
-_COLUMNS = """
-select schema_name, table_name, column_name, data_type, comment
-from duckdb_columns() where database_name = current_database() and not internal
-order by schema_name, table_name, column_index
 """

@@ -15,17 +15,12 @@ from warehouse.query.connect import records
 from warehouse.query.firm_state import has_sources, shared_portfolios
 from warehouse.query.formats import printable
 
-_NIGHT = """
-select snapshot_id, snapshot_date, coalesce(reject_count, 0) as rejects
-from ops.snapshots
-where is_book and snapshot_date = ?
-"""
+_NIGHT = (
+    "select snapshot_id, snapshot_date, reject_count from ops.snapshots "
+    "where is_book and snapshot_date = ?"
+)
+_FIRM_NIGHT = _NIGHT.replace("ops.snapshots", "firm_nights")
 _WAITING = "select snapshot_id from ops.snapshots where state = ? and snapshot_id > ? order by all"
-_FIRM_NIGHT = """
-select snapshot_id, snapshot_date, coalesce(reject_count, 0) as rejects
-from firm_nights
-where snapshot_date = ?
-"""
 _FIRM_WAITING = (
     "select source || ' ' || snapshot_id from ops.snapshots where state = ? and snapshot_date >= ? "
     "order by all"
@@ -79,16 +74,13 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
     """
     firm_facts = _firm_facts(connection, day) if has_sources(connection) else {}
     [row] = records(connection, _FIRM_NIGHT if firm_facts else _NIGHT, day)
-    waiting = (
-        connection.execute(_FIRM_WAITING, [HELD, day])
-        if firm_facts
-        else connection.execute(_WAITING, [HELD, row["snapshot_id"]])
-    ).fetchall()
+    query, after = (_FIRM_WAITING, day) if firm_facts else (_WAITING, row["snapshot_id"])
+    waiting = connection.execute(query, [HELD, after]).fetchall()
     incomplete = connection.execute(_INCOMPLETE, {"day": day}).fetchall()
     return {
         "snapshot_id": row["snapshot_id"],
         "as_of": row["snapshot_date"].isoformat(),
-        "rejects": row["rejects"],
+        "rejects": row["reject_count"] or 0,
         "incomplete_portfolios": [portfolio for (portfolio,) in incomplete],
         "waiting": [snapshot for (snapshot,) in waiting],
         **firm_facts,
