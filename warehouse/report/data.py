@@ -28,47 +28,35 @@ LATE = timedelta(hours=26)
 FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# The maximum number of rows that a page shows for each query, or None if it needs all rows.
-_ALWAYS = {
-    "build": None,
+# The queries of every report, of a home's report (by the nights that it needs), and of a firm's.
+_ALWAYS = ("build", "breaks_by_owner", "breaks_over_time", "reconciled")
+_OF_HOME = ("waiting", "drift", "checks")
+_OF_LAST_NIGHT = (
+    *("last_night", "night_counts", "control_totals"),
+    *("failed_requests", "rejects", "inexact"),
+)
+_OF_BOOK = ("findings", "findings_solved", "holdings", "locked_funds", "freshness")
+_OF_CHANGES = (
+    *("changes_by_asset", "changes_by_portfolio", "changes_by_venue"),
+    *("changed_names", "totals_over_time"),
+)
+_OF_FIRM = ("firm_sources", "firm_holdings", "firm_moves", "firm_findings")
+# The maximum number of rows that a page shows. A page needs all rows of the other queries.
+_MOST = {
     "waiting": 4,
-    "breaks_by_owner": None,
-    "breaks_over_time": None,
-    "reconciled": None,
     "drift": 25,
-    "checks": None,
-}
-_OF_LAST_NIGHT = {
-    "last_night": None,
-    "night_counts": None,
-    "control_totals": None,
     "failed_requests": 20,
     "rejects": 25,
     "inexact": 25,
-}
-_OF_BOOK = {
-    "findings": None,
-    "findings_solved": None,
-    "holdings": None,
     "locked_funds": 25,
-    "freshness": None,
-}
-_OF_CHANGES = {
-    "changes_by_asset": None,
     "changes_by_portfolio": 15,
     "changes_by_venue": 15,
     "changed_names": 15,
-    "totals_over_time": None,
-}
-_OF_FIRM = {
-    "build": None,
-    "breaks_by_owner": None,
-    "breaks_over_time": None,
-    "reconciled": None,
-    "firm_sources": None,
+    "changed_accounts": 15,
     "firm_holdings": 40,
     "firm_moves": 40,
     "firm_findings": 40,
+    "firm_shared": 40,
 }
 
 
@@ -158,14 +146,13 @@ def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> Re
     )
 
 
-def run_query(
-    connection: DuckDBPyConnection, name: str, most: int | None = None, **values: str
-) -> QueryRows:
+def run_query(connection: DuckDBPyConnection, name: str, **values: str) -> QueryRows:
     """Run a query from `queries/` with each `$name` replaced by our own SQL.
 
-    If `most` is given, keep that many rows and only count the rest. Raises `ReportFailed` if the
-    query fails.
+    Keep as many rows as a page shows, and only count the rest. Raises `ReportFailed` if the query
+    fails.
     """
+    most = _MOST.get(name)
     text = (_QUERIES / f"{name}.sql").read_text("utf-8")
     query = Template(text).substitute(values).strip()
     try:
@@ -210,14 +197,13 @@ def _load_book(
         "pinned_first": _pinned_first(pinned),
     }
     queries = (
-        _ALWAYS
-        | (_OF_LAST_NIGHT if last else {})
-        | (_OF_BOOK if nights.book else {})
-        | (_OF_CHANGES if before else {})
+        *_ALWAYS,
+        *_OF_HOME,
+        *(_OF_LAST_NIGHT if last else ()),
+        *(_OF_BOOK if nights.book else ()),
+        *(_OF_CHANGES if before else ()),
     )
-    answers: dict[str, QueryRows] = {
-        name: run_query(connection, name, most, **sql) for name, most in queries.items()
-    }
+    answers = {name: run_query(connection, name, **sql) for name in queries}
     gaps = run_query(connection, "gaps")
     states = states_by_day(nights.snapshots.rows, gaps.rows)
     values: dict[str, Any] = {"gaps": gaps, "states": states, "counted": Counter(states.values())}
@@ -231,7 +217,7 @@ def _load_book(
         values["moved"] = by_asset.with_rows(moves(by_asset.rows))
         for change in ("new", "gone"):
             values[f"{change}_accounts"] = run_query(
-                connection, "changed_accounts", 15, change=literal(change), **sql
+                connection, "changed_accounts", change=literal(change), **sql
             )
     return {**answers, **values}
 
@@ -244,10 +230,10 @@ def _pinned_first(pinned: Sequence[str]) -> str:
 
 
 def _load_firm(connection: DuckDBPyConnection, now: datetime) -> dict[str, Any]:
-    answers = {name: run_query(connection, name, most) for name, most in _OF_FIRM.items()}
+    answers = {name: run_query(connection, name) for name in (*_ALWAYS, *_OF_FIRM)}
     firm = state_of(connection)
     if firm.shared:
-        answers["firm_shared"] = run_query(connection, "firm_shared", 40)
+        answers["firm_shared"] = run_query(connection, "firm_shared")
     sources = answers["firm_sources"]
     is_late = bool(sources.rows) and now.date() - sources.rows[0]["snapshot_date"] >= FIRM_LATE
     return {
