@@ -37,6 +37,7 @@ from warehouse.spreadsheet.writing.layout import (
 _ROW_NUMBER = "number of the row"
 BATCH = 1024  # rows per batch (about a megabyte of XML)
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
+_TEXTS = (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 _FUNCTION_NUMBERS = itertools.count(1)
 LINE, HIGHEST = 15, 405  # heights of one line and of the tallest row, in points
 RowsXml = bytes | memoryview  # one or more rows
@@ -118,11 +119,10 @@ def render_rows(
     Each batch maps sources to values: integers for COUNT, otherwise strings. Raises `ValueError` if
     the value of a NUMBER is not an amount.
     """
-    kinds = {column.source: column.kind for column in columns}
-    kinds = {name: kind for name, kind in kinds.items() if kind is not SheetColumnKind.DIGITS}
     fields = {
-        name: pa.int64() if kind is SheetColumnKind.COUNT else pa.string()
-        for name, kind in kinds.items()
+        column.source: pa.int64() if column.kind is SheetColumnKind.COUNT else pa.string()
+        for column in columns
+        if column.kind is not SheetColumnKind.DIGITS
     }
     schema = pa.schema({_ROW_NUMBER: pa.int64()} | fields)
 
@@ -164,9 +164,13 @@ class _Statement:
 
     def sql(self) -> str:
         """Return the statement."""
-        texts, amounts = self._texts(), self._amounts()
+        texts = {
+            _text(letter): self._text(letter, column)
+            for letter, column in self._columns()
+            if column.kind in _TEXTS
+        }
         values = [f"{sql} as {_value(name)}" for name, sql in self.query.values.items()]
-        proved = [f"{self._check_amount(name)} as {_amount(name)}" for name in amounts]
+        proved = [f"{self._check_amount(name)} as {_amount(name)}" for name in self._amounts()]
         rendered = [f"{sql} as {text}" for text, sql in texts.items()]
         cells = ", ".join(self._cell(letter, column) for letter, column in self._columns())
         return (
@@ -202,15 +206,8 @@ class _Statement:
             f"else error(left({value}, 60) || ' {message}') end"
         )
 
-    def _texts(self) -> dict[str, str]:
-        """Map column names to SQL for the part of a text cell that follows the row number."""
-        return {
-            _text(letter): self._text(letter, column)
-            for letter, column in self._columns()
-            if column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
-        }
-
     def _text(self, letter: str, column: SheetColumn) -> str:
+        """Return SQL for the part of a text cell that follows the row number."""
         value, plain = _value(column.source), self.styles.plain[letter]
         is_exact = column.kind is SheetColumnKind.EXACT
         simple = f"{PLAIN}|[0-9.-]*" if is_exact else PLAIN
@@ -231,7 +228,7 @@ class _Statement:
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
             return f"{start}, {_text(letter)}"  # The text of this column is never NULL.
-        if column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT):
+        if column.kind in _TEXTS:
             return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
             return self._number(letter, column)
