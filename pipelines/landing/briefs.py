@@ -32,9 +32,6 @@ IN_LAKE = {
     "drift_count": "drift",
 }
 Row = dict[str, Any]
-_DAY = len("YYYY-MM-DD")
-# Two seconds in nanoseconds. FAT stores file times at this resolution, which is the coarsest.
-_TICK = 2_000_000_000
 
 
 # Exclude briefs from garbage collection, because they have no reference cycles. With years of
@@ -58,19 +55,11 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     decisions: tuple[Decision, ...]
 
 
-class _DateFolder(msgspec.Struct, frozen=True, gc=False):
-    """A date's snapshot IDs, and the version of the date folder."""
-
-    folder: tuple[int, ...]
-    ids: tuple[str, ...]
-
-
 class _Cache(msgspec.Struct):
-    """A home's cache: briefs and decisions by snapshot ID, and date folders by date."""
+    """A home's cache: briefs and decisions by snapshot ID."""
 
     briefs: dict[str, Brief] = {}
     decided: dict[str, Decided] = {}
-    days: dict[str, _DateFolder] = {}
 
 
 class Briefs:
@@ -79,7 +68,6 @@ class Briefs:
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
         self._cache = _read(layout.briefs)
-        self._landed: dict[str, tuple[int, int, int]] = {}
         self._seen: set[str] = set()
         self._is_changed = False
 
@@ -88,7 +76,7 @@ class Briefs:
         name = snapshot.snapshot_id
         brief = self._cache.briefs.get(name)
         if brief is None or name not in self._seen:
-            landed = self._landed.get(name) or edition(f"{snapshot.place}/{MANIFEST}")
+            landed = edition(f"{snapshot.folder}/{MANIFEST}")
             files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
             if brief is None or brief.files != files:
                 brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
@@ -101,47 +89,18 @@ class Briefs:
 
     def nights(self) -> list[Snapshot]:
         """Return all landed snapshots, oldest first, as `snapshots.landed_snapshots` does."""
-        landing = str(self._layout.landing)
-        days = night_folders.dates(self._layout)
-        newest = edition(f"{landing}/{days[-1]}") if days else ()
-        ids = sorted((each, day) for day in days for each in self._ids(f"{landing}/{day}", newest))
-        return [
-            self._snapshot(snapshot_id, day, f"{landing}/{day}/{snapshot_id}")
-            for snapshot_id, day in ids
-            if self._is_landed(snapshot_id, f"{landing}/{day}/{snapshot_id}/{MANIFEST}")
-        ]
+        return [self._snapshot(folder) for folder in night_folders.folders(self._layout)]
 
-    def _ids(self, folder: str, newest: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the IDs of a date's snapshots.
-
-        Adding or deleting a snapshot changes the date folder's modification time.
-        """
-        # Two changes within one clock tick get the same timestamp. So cache the list only if the
-        # folder is older than the newest date's folder, because any later change then gets a later
-        # timestamp.
-        now = edition(folder)
-        day = self._cache.days.get(folder[-_DAY:])
-        if day is None or day.folder != now:
-            day = _DateFolder(now, tuple(night_folders.ids_in(folder)))
-            if now[-1] + _TICK < newest[-1]:
-                self._cache.days[folder[-_DAY:]] = day
-                self._is_changed = True
-        return day.ids
-
-    def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
-        """Return whether the snapshot has a manifest, and remember that file's version."""
-        self._landed[snapshot_id] = edition(manifest)
-        return any(self._landed[snapshot_id])
-
-    def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
+    def _snapshot(self, folder: Path) -> Snapshot:
         """Return a snapshot with its decisions, rereading them only if their file has changed."""
         file = edition(f"{folder}/{DECISION}")
-        decided = self._cache.decided.get(snapshot_id)
+        decided = self._cache.decided.get(folder.name)
         if decided is None or decided.file != file:
-            decided = Decided(file, snapshots.read(Path(folder)).decisions)
-            self._cache.decided[snapshot_id] = decided
+            decided = Decided(file, snapshots.read(folder).decisions)
+            self._cache.decided[folder.name] = decided
             self._is_changed = True
-        return Snapshot(snapshot_id, day, folder, decided.decisions)
+        day = date.fromisoformat(folder.parent.name)
+        return Snapshot(folder.name, day, folder, decided.decisions)
 
     def _build(self, folder: Path, files: tuple[int, ...]) -> Brief:
         """Build a night's brief from its manifests."""

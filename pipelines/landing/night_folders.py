@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,8 @@ def dates(layout: Layout) -> list[date]:
 
 def nights(layout: Layout) -> Iterator[Path]:
     """Yield the folders of all snapshots, including unfinished ones."""
-    landing = layout.landing
     for name, day in _ids(layout):
-        yield file_in(file_in(landing, day), name)
+        yield layout.landing / day / name
 
 
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
@@ -85,12 +83,6 @@ def snapshot_time(snapshot_id: str) -> datetime:
     return datetime.fromisoformat(snapshot_id)
 
 
-@lru_cache(maxsize=1 << 18)
-def file_in(folder: Path, name: str) -> Path:
-    """Return a file's path from a cache, because creating paths for years of nights is slow."""
-    return folder / name
-
-
 def _names(folder: Path | str) -> list[str]:
     """Return the names in a folder.
 
@@ -102,7 +94,6 @@ def _names(folder: Path | str) -> list[str]:
         return []
 
 
-@lru_cache(maxsize=1 << 16)
 def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
     """Parse the time in a folder's name. Return None if the name is not a valid time."""
     with contextlib.suppress(ValueError):
@@ -115,7 +106,7 @@ def folders(layout: Layout) -> Iterator[Path]:
     landing = layout.landing
     for name, day in sorted(_ids(layout)):
         if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path is slow
-            yield file_in(file_in(landing, day), name)
+            yield landing / day / name
 
 
 class DamagedFile(Exception):

@@ -103,13 +103,8 @@ class Snapshot:
 
     snapshot_id: str
     snapshot_date: date
-    place: str
+    folder: Path
     decisions: tuple[Decision, ...]
-
-    @property
-    def folder(self) -> Path:
-        """The snapshot's folder. Its `Path` is created on demand, because creating many is slow."""
-        return Path(self.place)
 
     @property
     def state(self) -> str:
@@ -165,10 +160,10 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 
 def read(folder: Path) -> Snapshot:
     """Read the snapshot in a folder. Raises `DamagedFile` if its decisions were changed."""
-    path = night_folders.file_in(folder, DECISION)
+    path = folder / DECISION
     file = edition(path)
     decisions = _decisions(path, file) if any(file) else ()
-    return Snapshot(folder.name, date.fromisoformat(folder.parts[-2]), str(folder), decisions)
+    return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
 
 
 @lru_cache(maxsize=1 << 16)

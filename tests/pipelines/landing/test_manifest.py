@@ -209,7 +209,7 @@ def decided(*made: tuple[str, str, int]) -> Snapshot:
         Decision(state, by, datetime(2026, 11, 20, hour, tzinfo=UTC).isoformat(), ())
         for state, by, hour in made
     )
-    return Snapshot("20261120T021500Z", date(2026, 11, 20), ".", decisions)
+    return Snapshot("20261120T021500Z", date(2026, 11, 20), Path(), decisions)
 
 
 @pytest.mark.parametrize(
