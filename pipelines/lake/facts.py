@@ -16,7 +16,7 @@ from pipelines.landing.reasons import max_share
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.ops import DECISIONS, LESSONS, REASONS, WITHDRAWN
-from warehouse.exact import EXACT, exact, plain
+from warehouse.exact import subtract
 from warehouse.sql.files import open_files
 
 GONE, FELL, ROSE = "gone", "fell", "rose"
@@ -276,12 +276,8 @@ class Facts:
 
     def without(self, share: Share) -> "Facts":
         """Return these facts without a share of the book."""
-        subtrahends = {asset: exact(text) for asset, text in share.totals.items()}
-        zero = Decimal(0)
         totals = {
-            asset: plain(EXACT.subtract(exact(text), subtrahends.get(asset, zero)))
-            if asset in subtrahends
-            else text
+            asset: subtract(text, share.totals[asset]) if asset in share.totals else text
             for asset, text in self.totals.items()
         }
         accounts = {

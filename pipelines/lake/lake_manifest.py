@@ -6,10 +6,10 @@ and the counts. It is written last and contains its own digest.
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from string import digits
 from typing import Any
@@ -19,7 +19,6 @@ from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
 from pipelines.flatten.control_totals.totals import write_holdings
 from pipelines.lake import facts as slices
 from pipelines.lake import guards
-from pipelines.lake import guards as systemic_defects
 from pipelines.lake.facts import Facts, PortfolioChange, Share, find_repeated_accounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import Briefs
@@ -28,7 +27,7 @@ from pipelines.landing.snapshots import Snapshot
 from warehouse.contract.lake import HOLDINGS, lake_contract
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
-from warehouse.exact import EXACT, exact, plain
+from warehouse.exact import total as exact_total
 from warehouse.sql.files import open_files
 from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
@@ -63,7 +62,6 @@ group by all
 BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 
-@dataclass(frozen=True, slots=True)
 class LakeManifests:
     """A cache of landed nights and lake manifests, used during one command.
 
@@ -71,30 +69,27 @@ class LakeManifests:
     night and again to publish it. The command reports its decisions through `note`.
     """
 
-    layout: Layout
-    _read: dict[str, Row] = field(default_factory=dict)
-    _briefs: list[Briefs] = field(default_factory=list)
-    _landed: dict[str, Snapshot] = field(default_factory=dict)
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._read: dict[str, Row] = {}
 
-    @property
+    @cached_property
     def briefs(self) -> Briefs:
         """The briefs of all nights."""
-        if not self._briefs:
-            self._briefs.append(Briefs(self.layout, self.of))
-        return self._briefs[0]
+        return Briefs(self.layout, self.of)
+
+    @cached_property
+    def _landed(self) -> dict[str, Snapshot]:
+        return {snapshot.snapshot_id: snapshot for snapshot in self.briefs.nights()}
 
     @property
     def nights(self) -> list[Snapshot]:
         """All landed snapshots, oldest first."""
-        if not self._landed:
-            every = self.briefs.nights()
-            self._landed.update({snapshot.snapshot_id: snapshot for snapshot in every})
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
         """Update a cached night after a decision."""
-        if self._landed:
-            self._landed[decided.snapshot_id] = decided
+        self._landed[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
         """Return a snapshot's manifest. Raises `landing.DamagedFile`."""
@@ -117,15 +112,14 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     facts = _facts(files, manifest, parts)
     compared = guards.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
-    facts |= {"slices": _slices(layout, manifest, compared)}
-    facts |= _portfolio_changes(layout, manifest, facts["money"], compared)
+    facts |= _changes(layout, manifest, facts["money"], compared)
     content = {
         "snapshot_id": manifest.snapshot_id,
         "snapshot_date": manifest.snapshot_date.isoformat(),
         "tables": {name: asdict(table) for name, table in tables.items()},
         "nightly": nightly,
         "facts": facts,
-        "money_shapes": [asdict(shape) for shape in systemic_defects.money_shapes(manifest, parts)],
+        "money_shapes": [asdict(shape) for shape in guards.money_shapes(manifest, parts)],
         "differing_totals": [
             f"{total.table_name} {total.measure} {total.asset_id} {total.bucket}".strip()
             for part in parts
@@ -206,34 +200,27 @@ def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
-def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return the parts of the book that moved since each book in `compared`, by snapshot ID."""
-    now = layout.staged_file(BALANCES, manifest.snapshot_id)
-    moves_by_base: dict[str, list[Row]] = {}
-    for base in compared:
-        before = _table_file(layout, BALANCES, base.snapshot_id)
-        # The file is missing if the book was pruned after this night was first judged.
-        if before is not None:
-            moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
-    return moves_by_base
-
-
-def _portfolio_changes(
+def _changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
-) -> dict[str, Row]:
-    """Return the portfolios that are missing or new compared with each book in `compared`.
+) -> Row:
+    """Return the slices that moved, and the missing and new portfolios, since each earlier book.
 
-    Empty portfolios that are missing are not listed, because they do not contribute to any sum.
+    Both are by the snapshot ID of the book. Empty portfolios that are missing are not listed,
+    because they do not contribute to any sum.
     """
+    moved: dict[str, list[Row]] = {}
     changes: dict[str, Row] = {}
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     held_now = layout.staged_file(PORTFOLIO_HOLDINGS, manifest.snapshot_id)
     for base in compared:
+        before = _table_file(layout, BALANCES, base.snapshot_id)
+        if before is None:  # The book was pruned after this night was first judged.
+            continue
+        moved[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
         missing = sorted(name for name, has in base.money.items() if has and name not in money)
         new = sorted(money.keys() - base.money.keys())
-        before = _table_file(layout, BALANCES, base.snapshot_id)
         held_before = _table_file(layout, PORTFOLIO_HOLDINGS, base.snapshot_id)
-        if not (missing or new) or before is None or held_before is None:
+        if not (missing or new) or held_before is None:
             continue
         change = PortfolioChange(
             missing=missing,
@@ -243,7 +230,7 @@ def _portfolio_changes(
             slices=slices.moves(before, now, without=[*missing, *new]),
         )
         changes[base.snapshot_id] = asdict(change)
-    return {"portfolio_changes": changes} if changes else {}
+    return {"slices": moved} | ({"portfolio_changes": changes} if changes else {})
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
@@ -271,19 +258,18 @@ def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dic
 
 
 def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
-    defects = systemic_defects.everywhere(manifest, parts)
+    defects = guards.everywhere(manifest, parts)
     with open_files(files) as connection:
         money = dict(connection.execute(_MONEY).fetchall())
         accounts = dict(connection.execute(_ACCOUNTS).fetchall())
-    totals: dict[str, Decimal] = {}
+    sums: dict[str, list[str]] = {}
     for total in parts.portfolios.totals:
         if total.measure == "sum":
-            asset = _total_name(total.asset_id, is_custom=total.is_custom_asset)
-            value = exact(total.in_lake)
-            totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), value)
+            asset = total.asset_id + (" (custom)" if total.is_custom_asset else "")
+            sums.setdefault(asset, []).append(total.in_lake)
     return {
         "counts": {name: table.rows for name, table in parts.tables.items()},
-        "totals": {asset: plain(total) for asset, total in totals.items()},
+        "totals": {asset: exact_total(texts) for asset, texts in sums.items()},
         "money": money,
         "drops": {},
         "everywhere": list(defects),
@@ -292,10 +278,6 @@ def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
         "accounts": accounts,
         "unread": sorted({*flatten.failed_venues(manifest), *parts.venues.stale_venues}),
     }
-
-
-def _total_name(asset_id: str, *, is_custom: bool) -> str:
-    return asset_id + (" (custom)" if is_custom else "")
 
 
 def _nightly_rows(manifest: Manifest, parts: Parts) -> list[tuple[Table, list[Row]]]:
