@@ -382,10 +382,13 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
         fill(connection, table, contents.decided.get(table.name, ()))
 
 
-def fill_reconciliation(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write the reconciliation tables: results, comments and signatures."""
-    for table in RECONCILED if contents.reconciled is not None else ():
-        fill(connection, table, (contents.reconciled or {}).get(table.name, ()))
+def fill_reconciliation(
+    connection: DuckDBPyConnection, reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None
+) -> None:
+    """Write the reconciliation tables: results, comments and signatures. None changes nothing."""
+    if reconciled is not None:
+        for table in RECONCILED:
+            fill(connection, table, reconciled.get(table.name, ()))
 
 
 def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -57,13 +57,10 @@ def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) 
 
 def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
     """Store the comparison of a book with the previous book. Schema main must show both books."""
-    for view in materialized_views():
-        if view.name == COMPARED:
-            connection.execute(
-                f"delete from {materialized_as(view.name)} where snapshot_date = ?", [day]
-            )
-            source = f"internal.{quote_identifier(view.name)}"
-            connection.execute(f"{_insert(view, source)} order by all")
+    remove_rows(connection, [day], [COMPARED])
+    [view] = [view for view in materialized_views() if view.name == COMPARED]
+    source = f"internal.{quote_identifier(COMPARED)}"
+    connection.execute(f"{_insert(view, source)} order by all")
 
 
 def _insert(view: SqlFile, source: str) -> str:

@@ -140,7 +140,7 @@ class _WarehouseBuild:
                 self._replace_days(connection, removed, books)
             fill_snapshots(connection, contents)
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
-            fill_reconciliation(connection, contents)
+            fill_reconciliation(connection, contents.reconciled)
             checks = verify(connection, books, window, self.say)
             record_build(
                 connection,

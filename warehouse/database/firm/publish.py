@@ -16,7 +16,6 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database import ddl as ddl_of_source
 from warehouse.database import load
 from warehouse.database.firm import ddl, gate
@@ -26,7 +25,6 @@ from warehouse.database.firm.load import (
     load_source,
     remove_source,
 )
-from warehouse.database.load import fill
 from warehouse.database.new_version import build_database, new_version, record_build
 from warehouse.database.versions import VERSIONS_GB, newest_whole, seal
 from warehouse.progress import ProgressCallback, Tally, silent
@@ -121,7 +119,43 @@ class _FirmBookBuild:
         return _create_empty(self.layout, file, memory)
 
     def run(self, connection: DuckDBPyConnection) -> FirmBook:
-        return _update(connection, self.layout, self.build, self.say)
+        """Update an open file with the sources' published nights, and close it."""
+        layout, build = self.layout, self.build
+        with contextlib.closing(connection):
+            is_new = not known_sources(connection)
+            connection.execute("commit")
+            kept = _attach_last(connection, layout) if is_new else None
+            known = known_sources(connection, f"{_KEPT}." if kept else "")
+            connection.execute("begin")
+            for name in known.keys() - {source.name for source in build.firm.sources}:
+                remove_source(connection, name)
+            connection.execute("commit")
+            results = _load_sources(connection, layout, build, known, self.say, kept=kept)
+            if kept:
+                connection.execute(f"detach {_KEPT}")
+            connection.execute("begin")
+            changes = gate.record_sources(connection, known, results, build.built_at)
+            newest = gate.record_nights(connection, build.day, build.notes)
+            gate.record_shared_portfolios(connection, build.firm.owners)
+            shared = gate.sources_set_aside(connection)
+            shared_lately = gate.sources_set_aside_lately(connection, newest)
+            load.run_all(connection, ddl.surface(newest, shared, shared_lately))
+            load.fill_reconciliation(connection, build.reconciled)
+            record_build(
+                connection,
+                version=build.version,
+                built_at=build.built_at,
+                newest=newest,
+                program_version=build.program_version,
+                schema=ddl.schema_version(),
+            )
+            state = state_of(connection)
+            load.complete(connection)
+        if kept and kept != layout.database.resolve():
+            changes += (
+                f"the last version of this file is damaged, so {kept.parent.name} was used",
+            )
+        return FirmBook(database=layout.database, newest=newest, state=state, changes=changes)
 
 
 def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
@@ -142,46 +176,6 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     connection.execute(f"detach {_PATTERN}")
     connection.execute("begin")
     return connection
-
-
-def _update(
-    connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: ProgressCallback
-) -> FirmBook:
-    """Update an open file with the sources' published nights, and close it."""
-    with contextlib.closing(connection):
-        is_new = not known_sources(connection)
-        connection.execute("commit")
-        kept = _attach_last(connection, layout) if is_new else None
-        known = known_sources(connection, f"{_KEPT}." if kept else "")
-        connection.execute("begin")
-        for name in known.keys() - {source.name for source in build.firm.sources}:
-            remove_source(connection, name)
-        connection.execute("commit")
-        results = _load_sources(connection, layout, build, known, say, kept=kept)
-        if kept:
-            connection.execute(f"detach {_KEPT}")
-        connection.execute("begin")
-        changes = gate.record_sources(connection, known, results, build.built_at)
-        newest = gate.record_nights(connection, build.day, build.notes)
-        gate.record_shared_portfolios(connection, build.firm.owners)
-        shared = gate.sources_set_aside(connection)
-        shared_lately = gate.sources_set_aside_lately(connection, newest)
-        load.run_all(connection, ddl.surface(newest, shared, shared_lately))
-        for table in RECONCILED if build.reconciled is not None else ():
-            fill(connection, table, (build.reconciled or {}).get(table.name, ()))
-        record_build(
-            connection,
-            version=build.version,
-            built_at=build.built_at,
-            newest=newest,
-            program_version=build.program_version,
-            schema=ddl.schema_version(),
-        )
-        state = state_of(connection)
-        load.complete(connection)
-    if kept and kept != layout.database.resolve():
-        changes += (f"the last version of this file is damaged, so {kept.parent.name} was used",)
-    return FirmBook(database=layout.database, newest=newest, state=state, changes=changes)
 
 
 def _attach_last(connection: DuckDBPyConnection, layout: Layout) -> Path | None:
