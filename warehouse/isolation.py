@@ -11,11 +11,12 @@ parent and in the child.
 
 import contextlib
 import importlib
+import json
 import resource
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 OPEN_FILES = 64
 _TIMEOUT_CODES = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
@@ -45,9 +46,9 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     The child cannot write files and has no environment variables. Raises `ChildTimedOut` if it
     exceeds its time limit, and `ChildStopped` if it ends without a result for another reason.
     """
-    arguments = map(str, (limits.seconds, limits.memory_bytes, limits.threads, limits.open_files))
     # -I prevents the working directory and the environment from affecting which modules load.
-    command = [sys.executable, "-I", "-m", "warehouse.isolation", function, *arguments]
+    command = [sys.executable, "-I", "-m", "warehouse.isolation", function]
+    command.append(json.dumps(asdict(limits)))
     with subprocess.Popen(
         command,
         env={},
@@ -92,19 +93,12 @@ def _at_most(limit: int, value: int) -> int:
     return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
 
 
-def main(function: str, seconds: str, memory_bytes: str, threads: str, open_files: str) -> None:
+def main(function: str, limits: str) -> None:
     """Process the request on standard input and write the result to standard output."""
     module, _, name = function.partition(":")
     process = getattr(importlib.import_module(module), name)
     # Set the limits after the import, so that they do not apply to loading the libraries.
-    _limit_process(
-        ChildLimits(
-            seconds=float(seconds),
-            memory_bytes=int(memory_bytes),
-            threads=int(threads),
-            open_files=int(open_files),
-        )
-    )
+    _limit_process(ChildLimits(**json.loads(limits)))
     sys.stdout.buffer.write(process(sys.stdin.buffer.read()))
 
 
