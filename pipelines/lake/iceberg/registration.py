@@ -16,7 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, EqualTo, In
 from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
 
 from pipelines.lake.iceberg.catalog import commit_together
-from pipelines.lake.iceberg.tables import NIGHTS, identifier, prepare
+from pipelines.lake.iceberg.tables import NIGHTS, prepare
 from pipelines.landing import night_folders
 from pipelines.shelf.night_manifest import ADVICE, Document, NightManifest, Role
 from pipelines.shelf.object_store import ObjectStore, generation_of
@@ -77,7 +77,7 @@ def register(
 
 def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
     """Return all rows of the gate table."""
-    gate = catalog.load_table(identifier(namespace, NIGHTS.name))
+    gate = catalog.load_table((namespace, NIGHTS.name))
     return msgspec.convert(gate.scan().to_arrow().to_pylist(), list[NightRow])
 
 
@@ -161,9 +161,7 @@ def _commit(
         if change.has_new_files
     }
     transactions = [
-        table_transaction(catalog, identifier(namespace, table.name), files)
-        for table in LAKE
-        if files
+        table_transaction(catalog, (namespace, table.name), files) for table in LAKE if files
     ]
     gate = gate_transaction(catalog, namespace, rows, [f"{TAG}{name}" for name in files])
     commit_together(catalog, [*transactions, gate])
@@ -194,7 +192,7 @@ def gate_transaction(
     # files after ten years.
     kinds = {column.name: TYPES[column.kind] for column in NIGHTS.columns}
     content = [msgspec.structs.asdict(row) for row in rows]
-    transaction = catalog.load_table(identifier(namespace, NIGHTS.name)).transaction()
+    transaction = catalog.load_table((namespace, NIGHTS.name)).transaction()
     drop_rows(transaction, AlwaysTrue())
     transaction.append(pa.Table.from_pylist(content, schema=pa.schema(list(kinds.items()))))
     set_tags(transaction, tags)
@@ -236,7 +234,7 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
     tags = {f"{TAG}{row.snapshot_id}" for row in going}
     transactions = []
     for table in LAKE:
-        transaction = catalog.load_table(identifier(namespace, table.name)).transaction()
+        transaction = catalog.load_table((namespace, table.name)).transaction()
         drop_rows(transaction, In("snapshot_id", [row.snapshot_id for row in going]))
         _forget(transaction, tags)
         transactions.append(transaction)

@@ -73,11 +73,6 @@ PROPERTIES = {
 }
 
 
-def identifier(namespace: str, table: str) -> tuple[str, str]:
-    """Return the name of a table in the catalog."""
-    return (namespace, table)
-
-
 def prepare(catalog: Any, namespace: str) -> None:
     """Create the namespace and its tables, and add new columns. Can be interrupted and repeated.
 
@@ -89,7 +84,7 @@ def prepare(catalog: Any, namespace: str) -> None:
     for table in (*LAKE, NIGHTS):
         if table.name not in existing:
             _create(catalog, namespace, table)
-        _check(catalog.load_table(identifier(namespace, table.name)), table)
+        _check(catalog.load_table((namespace, table.name)), table)
 
 
 def ids(table: Table) -> dict[str, int]:
@@ -122,7 +117,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
         TableAlreadyExistsError
     ):  # another machine may have created the table already
         catalog.create_table(
-            identifier(namespace, table.name),
+            (namespace, table.name),
             schema=schema(table),
             partition_spec=PartitionSpec() if table is NIGHTS else PartitionSpec(day),
             properties=PROPERTIES | {"comment": table.meaning},
