@@ -21,7 +21,6 @@ from warehouse.database.versions import (
     GB,
     clear,
     copy_current,
-    flushing_in_background,
     is_as_published,
     is_base_intact,
     prune,
@@ -191,8 +190,7 @@ def _build_within(
     published = () if fresh else copy_current(layout, file)
     if published and (connection := build.open_copy(file, memory)) is not None:
         try:
-            with flushing_in_background(file):
-                result = build.run(connection)
+            result = build.run(connection)
             digests = block_digests(file)
             if is_base_intact(layout, published, digests):
                 return result, digests

@@ -6,13 +6,11 @@ removes the remains. `digests.json`, next to the database, has the SHA-256 of it
 last decision on each snapshot, so that `nightbook verify` finds changed bytes and lost decisions.
 """
 
-import contextlib
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 
 from warehouse.query.connect import open_database
@@ -90,22 +88,6 @@ def _copy_range(source: int, target: int, size: int) -> int:
         return os.copy_file_range(source, target, size)
     except (AttributeError, OSError):
         return 0
-
-
-@contextlib.contextmanager
-def flushing_in_background(file: Path) -> Iterator[None]:
-    """Flush a copied file to disk during the `with` block, so the final flush has less to write.
-
-    Raises `OSError` after the block if the flush failed.
-    """
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        with ThreadPoolExecutor(1, "disk") as pool:
-            written = pool.submit(os.fsync, descriptor)
-            yield
-            written.result()
-    finally:
-        os.close(descriptor)
 
 
 def seal(
