@@ -9,7 +9,6 @@ from assets.console.terminal import progress_reporter
 from assets.nightbook import Nightbook
 from assets.publishing import publish as home
 from assets.publishing.publish import reconciliation_rows, version_name
-from pipelines.maintenance import verify
 from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.firm.ddl import schema_version as firm_schema_version
@@ -63,7 +62,7 @@ def publish(
     say = progress_reporter(nightbook, nightbook.tell, "publishing")
     budget = nightbook.settings().versions_gb
     book = publish_firm(layout, build, fresh=fresh, say=say, versions_gb=budget)
-    for version in verify.damaged_versions(layout) if fresh else ():
+    for version in versions.damaged(layout) if fresh else ():
         # Remove damaged versions, so that `verify` succeeds after a rebuild.
         versions.remove(version)
     return book

@@ -259,16 +259,6 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
     yield from _surplus(layout.warehouse, expected)
 
 
-def damaged_versions(layout: Layout) -> Iterator[Path]:
-    """Yield the older warehouse versions that have changed since they were published."""
-    current = (layout.warehouse / "current").resolve()
-    for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
-        digests = read_digests(version)
-        is_whole = digests is not None and digests.match(version / DATABASE)
-        if not is_whole and version.resolve() != current:
-            yield version
-
-
 def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:

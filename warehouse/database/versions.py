@@ -206,11 +206,19 @@ def newest_whole(layout: Layout) -> Path | None:
     """Return the published database or, if it is damaged, the newest undamaged version."""
     # This hashes all blocks, so use it only for a build from scratch.
     versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for folder in (layout.database.resolve().parent, *versions):
-        digests = read_digests(folder)
-        if digests is not None and digests.match(folder / DATABASE):
-            return folder / DATABASE
-    return None
+    folders = (layout.database.resolve().parent, *versions)
+    return next((folder / DATABASE for folder in folders if _is_whole(folder)), None)
+
+
+def damaged(layout: Layout) -> list[Path]:
+    """Return the folders of older versions that have changed since they were published."""
+    return [folder for folder in older(layout) if not _is_whole(folder)]
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether a version's database and digests are unchanged."""
+    digests = read_digests(folder)
+    return digests is not None and digests.match(folder / DATABASE)
 
 
 def size_of(version: Path) -> int:
