@@ -3,17 +3,16 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.model import Column, Kind, Table
-from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
+from warehouse.contract.model import Table
+from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, amount, count, day, flag, text
 
 _EXACT = (
     "Sums are exact. If a sum does not fit in DECIMAL(38,18), the number is NULL and the ..._text "
     "column contains the sum."
 )
-_sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
     text("asset_id", "Asset ID. Amounts of different assets are never added together."),
@@ -38,7 +37,7 @@ _SUMS = tuple(
     column
     for name, meaning in SUMS.items()
     for column in (
-        _sum(name=name, meaning=meaning),
+        amount(name, meaning),
         text(f"{name}_text", f"The amount in {name} as exact text."),
     )
 )

@@ -11,6 +11,7 @@ def _ours(kind: Kind, name: str, meaning: str, *, nullable: bool = False) -> Col
 
 
 text = partial(_ours, Kind.TEXT)
+amount = partial(_ours, Kind.AMOUNT, nullable=True)
 flag = partial(_ours, Kind.FLAG)
 ordinal = partial(_ours, Kind.ORDINAL)
 count = partial(_ours, Kind.COUNT)

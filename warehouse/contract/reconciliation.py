@@ -1,8 +1,8 @@
 """The reconciliation tables in `ops`: reconciliations, breaks, annotations and signatures."""
 
 from warehouse.contract.book import SNAPSHOT_DATE
-from warehouse.contract.model import Column, Kind, Table
-from warehouse.contract.ops import count, day, flag, moment, ops_table, ordinal, text
+from warehouse.contract.model import Table
+from warehouse.contract.ops import amount, count, day, flag, moment, ops_table, ordinal, text
 
 _NAMES = tuple(
     text(name, f"{meaning}. NULL if the ledger is not compared at this level.", nullable=True)
@@ -82,15 +82,10 @@ BREAKS = ops_table(
             "Exact amount in the book. NULL if the position is not in the book.",
             nullable=True,
         ),
-        Column(
-            name="difference",
-            kind=Kind.AMOUNT,
-            source="nightbook",
-            meaning=(
-                "Amount in the ledger minus amount in the book. NULL if DECIMAL(38,18) cannot "
-                "hold it exactly."
-            ),
-            nullable=True,
+        amount(
+            "difference",
+            "Amount in the ledger minus amount in the book. NULL if DECIMAL(38,18) cannot "
+            "hold it exactly.",
         ),
         text("difference_text", "Exact difference, as a string."),
         count("ledger_rows", "Number of ledger rows whose amounts were added up."),

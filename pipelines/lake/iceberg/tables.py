@@ -23,10 +23,10 @@ from pyiceberg.types import (
 )
 
 from pipelines.lake.iceberg.address import ForeignTable
-from warehouse.contract.book import SNAPSHOT_DATE, moment, ordinal, text
+from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.lake import LAKE, field_ids
 from warehouse.contract.model import Kind, Table
-from warehouse.contract.ops import SNAPSHOT_ID
+from warehouse.contract.ops import SNAPSHOT_ID, moment, ordinal, text
 
 TYPES = {
     Kind.TEXT: StringType(),
@@ -45,21 +45,18 @@ NIGHTS = Table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        ordinal("sequence", "nightbook", "Row number within this snapshot, starting at 0."),
+        ordinal("sequence", "Row number within this snapshot, starting at 0."),
         text(
             "state",
-            "nightbook",
             "accepted (the book of its date), superseded, held, rejected or pruned.",
         ),
-        moment("since", "nightbook", "Time of the decision, UTC."),
+        moment("since", "Time of the decision, UTC.", nullable=True),
         ordinal(
             "generation",
-            "nightbook",
             "Number of the night's manifest on the shelf that contains the decision.",
         ),
         text(
             "files",
-            "nightbook",
             "Digest of the files registered for the snapshot. Empty if there are none.",
         ),
     ),
