@@ -366,10 +366,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
     """
     newest, marked, problems = newest_manifests(shelver.store), list[Snapshot](), list[str]()
     for snapshot in nights:
-
-        def next_generation(before: NightManifest, snapshot: Snapshot = snapshot) -> NightManifest:
-            return _pruned_generation(shelver, snapshot, before)
-
+        next_generation = partial(_pruned_generation, shelver, snapshot)
         try:
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)

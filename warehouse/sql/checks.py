@@ -6,7 +6,6 @@ stops the publish, and a `warning` is only reported.
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
@@ -65,16 +64,12 @@ def every_check() -> tuple[Check, ...]:
         Check(sql_file.name, sql_file.comment, sql_file.entries["severity"], sql_file.sql)
         for sql_file in sql_files()
     )
-    return (*files, *_key_checks())
+    return (*files, *map(_key_check, BOOK))
 
 
-def _key_checks() -> Iterator[Check]:
-    for table in BOOK:
-        yield Check(f"{table.name}_key", _key_meaning(table), ERROR, _key_query(table))
-
-
-def _key_meaning(table: Table) -> str:
-    return f"No two rows of {table.name} have the same {', '.join(table.key)}."
+def _key_check(table: Table) -> Check:
+    meaning = f"No two rows of {table.name} have the same {', '.join(table.key)}."
+    return Check(f"{table.name}_key", meaning, ERROR, _key_query(table))
 
 
 def _key_query(table: Table) -> str:
