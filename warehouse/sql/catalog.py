@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from warehouse.contract.book import BALANCES, BOOK, KNOWN_BALANCES
@@ -56,16 +57,9 @@ def _folder(name: str) -> tuple[SqlFile, ...]:
 def views() -> tuple[SqlFile, ...]:
     """Return all views with their forms filled in, in creation order."""
     # A view must be created after the views that it reads.
-    remaining = [fill_form(view, HERE / "views" / "forms") for view in _folder("views")]
-    ordered: list[SqlFile] = []
-    while remaining:
-        names = {view.name for view in remaining}
-        ready = [view for view in remaining if not tables_in(view.sql, names - {view.name})]
-        if not ready:
-            raise ValueError(f"the views {sorted(names)} depend on each other in a circle")
-        ordered += ready
-        remaining = [view for view in remaining if view not in ready]
-    return tuple(ordered)
+    filled = {view.name: fill_form(view, HERE / "views" / "forms") for view in _folder("views")}
+    reads = {name: tables_in(view.sql, set(filled) - {name}) for name, view in filled.items()}
+    return tuple(filled[name] for name in TopologicalSorter(reads).static_order())
 
 
 @cache
@@ -125,14 +119,10 @@ def macros() -> tuple[Macro, ...]:
     """
     internal = (_macro(sql_file, "internal") for sql_file in _folder("macros/internal"))
     typed = (_macro(sql_file, "main") for sql_file in _folder("macros"))
-    return (*internal, *typed, *_table_macros())
-
-
-def _table_macros() -> tuple[Macro, ...]:
     balances = _as_of("balances", BALANCES.meaning, "select * from balances")
-    as_of = [_as_of(view.name, view.meaning, view.sql) for view in views() if view.name in AS_OF]
-    between = [_between(view) for view in views() if view.name in BETWEEN]
-    return (balances, *as_of, *between)
+    as_of = (_as_of(view.name, view.meaning, view.sql) for view in views() if view.name in AS_OF)
+    between = (_between(view) for view in views() if view.name in BETWEEN)
+    return (*internal, *typed, balances, *as_of, *between)
 
 
 def _as_of(name: str, meaning: str, sql: str) -> Macro:
@@ -297,13 +287,11 @@ def _replacement_name(name: str) -> str:
 def views_of(sql: str) -> dict[str, str]:
     """Return the SQL of all views that a query reads directly or indirectly, in creation order."""
     sql_by_view = {view.name: view.sql for view in views()}
-    names: set[str] = set()
-    remaining = [sql]
-    while remaining:
-        new = set(tables_in(remaining.pop(), set(sql_by_view))) - names
-        names |= new
-        remaining += [sql_by_view[name] for name in new]
-    return {name: text for name, text in sql_by_view.items() if name in names}
+    used = set(tables_in(sql, set(sql_by_view)))
+    for name in reversed(sql_by_view):  # Each view comes after the views that it reads.
+        if name in used:
+            used.update(tables_in(sql_by_view[name], set(sql_by_view)))
+    return {name: text for name, text in sql_by_view.items() if name in used}
 
 
 def checks() -> tuple[SqlFile, ...]:
