@@ -46,11 +46,10 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NightChange:
-    """A shelved night, its new row in the gate table, and whether its files must be registered."""
+    """A night's new row in the gate table, and its files by table if they must be registered."""
 
-    night: NightManifest
     row: NightRow
-    has_new_files: bool
+    new_files: Mapping[str, str] | None
 
 
 def register(
@@ -69,7 +68,7 @@ def register(
     for _, nights in sorted(dates.items()):
         changes = _changes(store, nights, rows)
         rows = [*rows, *(change.row for change in changes)]
-        _commit(catalog, namespace, store, changes, rows)
+        _commit(catalog, namespace, changes, rows)
         changed += [change.row.snapshot_id for change in changes]
         progress.add(1)
     return tuple(changed)
@@ -117,7 +116,8 @@ def _changes(
         is_older = night.state == ACCEPTED and night.snapshot_id != book
         state = SUPERSEDED if is_older else night.state
         registered = before.files if before else ""
-        files = _digest(files_of(store, night)) if state in BOOKS else registered
+        paths = files_of(store, night) if state in BOOKS else None
+        files = registered if paths is None else _digest(paths)
         row = NightRow(
             snapshot_date=night.snapshot_date,
             snapshot_id=night.snapshot_id,
@@ -128,7 +128,7 @@ def _changes(
             files=files,
         )
         if before is None or before != msgspec.structs.replace(row, sequence=before.sequence):
-            changes.append(NightChange(night, row, files != registered))
+            changes.append(NightChange(row, paths if files != registered else None))
     return changes
 
 
@@ -148,17 +148,13 @@ def _digest(files: Mapping[str, str]) -> str:
 
 
 def _commit(
-    catalog: Any,
-    namespace: str,
-    store: ObjectStore,
-    changes: Iterable[NightChange],
-    rows: Iterable[NightRow],
+    catalog: Any, namespace: str, changes: Iterable[NightChange], rows: Iterable[NightRow]
 ) -> None:
     """Commit one date's changes to the gate table and, if there are new files, to all tables."""
     files = {
-        change.row.snapshot_id: files_of(store, change.night)
+        change.row.snapshot_id: change.new_files
         for change in changes
-        if change.has_new_files
+        if change.new_files is not None
     }
     transactions = [
         table_transaction(catalog, (namespace, table.name), files) for table in LAKE if files
