@@ -21,9 +21,10 @@ from assets.commands.demo import HELD, OVER_TIME
 from tests.house.pages import EVERY_TEXT, blocks, queries
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
+from tests.support.dictionary_examples import examples
 from warehouse.query.formats import text
 from warehouse.query.read import keep_open, run
-from warehouse.sql.dictionary.render import QUESTIONS, examples
+from warehouse.sql.dictionary.render import QUESTIONS
 from warehouse.storage.layout import Layout
 
 HUGE = "90000000000000000000"

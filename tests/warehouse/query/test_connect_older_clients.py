@@ -15,8 +15,8 @@ import pytest
 
 from tests.support import environments
 from tests.support.books import Amount, Night, night, published
+from tests.support.dictionary_examples import examples
 from tests.support.shared import some_daily
-from warehouse.sql.dictionary.render import examples
 from warehouse.storage.layout import Layout
 
 OLDER = {"duckdb12": "1.2.2", "duckdb13": "1.3.2", "duckdb14": "1.4.5", "duckdb15": "1.5.6"}

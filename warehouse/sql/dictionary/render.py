@@ -1,7 +1,5 @@
 """The data dictionary as Markdown: tables, views, macros, diagrams and questions."""
 
-# ruff: noqa: S608 - examples name our own tables
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -123,8 +121,6 @@ def render() -> str:
         about_snapshots=[table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)],
         snapshot_parents=(SNAPSHOTS, REQUESTS),
         diagram=lambda *arguments: "\n".join(diagram(*arguments)),
-        example=_example,
-        over_nights=_over_nights,
         quote_all=_quote_all,
     )
     return page.rstrip() + "\n"
@@ -132,29 +128,6 @@ def render() -> str:
 
 def _quote_all(names: Iterable[str], schema: str = "") -> str:
     return ", ".join(f"`{schema}{name}`" for name in names)
-
-
-def examples() -> tuple[tuple[str, str], ...]:
-    """Return all example queries in the dictionary, each with the name of its table or view."""
-    return (
-        *((table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)),
-        *((f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE),
-        *((view.name, view.example) for view in (*ops_views(), *views())),
-        *((f"history.{name}", _over_nights(name)) for name in MATERIALIZED),
-        *((macro.name, macro.example) for macro in macros()),
-        *((check.name, check.sql) for check in every_check()),
-        *((question.words, question.sql) for question in QUESTIONS),
-    )
-
-
-def _example(table: Table) -> str:
-    if table.schema == "ops":
-        return f"select * from ops.{table.name} limit 10"
-    return f"select * from {table.name} limit 10"
-
-
-def _over_nights(name: str) -> str:
-    return f"select snapshot_date, count(*) from history.{name} group by all order by all"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ import duckdb
 import pytest
 
 from tests.support.books import Amount, night, published, published_once
+from tests.support.dictionary_examples import examples
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, keep_open, run, tables
 from warehouse.sql.catalog import BEFORE, macros, views
-from warehouse.sql.dictionary.render import FILE, examples, render
+from warehouse.sql.dictionary.render import FILE, render
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import Layout
 
