@@ -58,7 +58,7 @@ def _of(night: Snapshot) -> list[Lesson]:
             # lessons that were revoked individually.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
-                taught[key] = Lesson(lesson.reason, night, lesson.taught, decision)
+                taught[key] = replace(lesson, taken_back=decision)
         if decision.state == ACCEPTED:
             taught |= {
                 lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches

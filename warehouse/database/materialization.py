@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from typing import Any
 
 from duckdb import DuckDBPyConnection
 
@@ -114,7 +113,11 @@ def count_totals(
         [book.snapshot_id],
     )
     connection.execute("drop table measured")
-    return tuple(_difference(row) for row in differences)
+    return tuple(
+        f"{measure} of {table}{f', asset {asset!r} in {bucket!r}' if asset else ''}: {in_json} in "
+        f"the JSON, {in_lake} in the lake, {in_warehouse} in the database"
+        for table, measure, asset, bucket, in_json, in_lake, in_warehouse in differences
+    )
 
 
 def forget_totals(
@@ -140,13 +143,4 @@ def _measure(connection: DuckDBPyConnection) -> None:
         "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
         "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
         "from main.balances group by asset_id, is_custom_asset, bucket"
-    )
-
-
-def _difference(row: tuple[Any, ...]) -> str:
-    table, measure, asset, bucket, in_json, in_lake, in_warehouse = row
-    details = f", asset {asset!r} in {bucket!r}" if asset else ""
-    return (
-        f"{measure} of {table}{details}: {in_json} in the JSON, {in_lake} in the lake, "
-        f"{in_warehouse} in the database"
     )
