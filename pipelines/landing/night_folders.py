@@ -40,14 +40,10 @@ def nights(layout: Layout) -> Iterator[Path]:
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
     """Yield each snapshot ID and the name of its date folder, as strings because that is faster."""
     landing = layout.landing
-    for name in map(date.isoformat, dates(layout)):
-        for snapshot_id in ids_in(f"{landing}/{name}"):
-            yield snapshot_id, name
-
-
-def ids_in(folder: str) -> list[str]:
-    """Return the snapshot IDs in a date folder, including unfinished snapshots."""
-    return [name for name in _names(folder) if _time_of(name, ID)]
+    for day in map(date.isoformat, dates(layout)):
+        for name in _names(f"{landing}/{day}"):
+            if _time_of(name, ID):
+                yield name, day
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
