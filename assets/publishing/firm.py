@@ -62,7 +62,7 @@ def publish(
     say = progress_reporter(nightbook, nightbook.tell, "publishing")
     budget = nightbook.settings().versions_gb
     book = publish_firm(layout, build, fresh=fresh, say=say, versions_gb=budget)
-    for version in versions.damaged(layout) if fresh else ():
+    for version in versions.damaged_versions(layout) if fresh else ():
         # Remove damaged versions, so that `verify` succeeds after a rebuild.
         versions.remove(version)
     return book

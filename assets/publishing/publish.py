@@ -294,7 +294,7 @@ def _rebuild(
         raise error
     placement.settle(layout)
     published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)
-    for version in versions.damaged(layout):
+    for version in versions.damaged_versions(layout):
         versions.remove(version)
     return published
 

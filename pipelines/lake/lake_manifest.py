@@ -79,17 +79,17 @@ class LakeManifests:
         return Briefs(self.layout, self.of)
 
     @cached_property
-    def _landed(self) -> dict[str, Snapshot]:
+    def _nights_by_id(self) -> dict[str, Snapshot]:
         return {snapshot.snapshot_id: snapshot for snapshot in self.briefs.nights()}
 
     @property
     def nights(self) -> list[Snapshot]:
         """All landed snapshots, oldest first."""
-        return list(self._landed.values())
+        return list(self._nights_by_id.values())
 
     def note(self, decided: Snapshot) -> None:
         """Update a cached night after a decision."""
-        self._landed[decided.snapshot_id] = decided
+        self._nights_by_id[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
         """Return a snapshot's manifest. Raises `landing.DamagedFile`."""

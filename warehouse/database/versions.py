@@ -210,7 +210,7 @@ def newest_whole(layout: Layout) -> Path | None:
     return next((folder / DATABASE for folder in folders if _is_whole(folder)), None)
 
 
-def damaged(layout: Layout) -> list[Path]:
+def damaged_versions(layout: Layout) -> list[Path]:
     """Return the folders of older versions that have changed since they were published."""
     return [folder for folder in older(layout) if not _is_whole(folder)]
 
