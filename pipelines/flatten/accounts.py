@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.edge import models
-from pipelines.flatten.columns import COLUMNS, Level
+from pipelines.flatten.columns import COLUMNS, Level, UnfitValue
 from pipelines.flatten.venues import LandedResponse, landed_responses
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
@@ -295,7 +295,8 @@ def count_per_account(accounts: Level) -> pa.Array:
     return pa.array(counts, pa.int32())
 
 
-def locate_amount(row: int, amounts: Amounts) -> tuple[int, str]:
-    """Return the index of the account that contains an amount, and the rest of the JSON path."""
-    bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
-    return int(amounts.accounts[row]), f".balance.{bucket}.{state}"
+def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
+    """Return an unfit amount with its account's row instead of its own row, and its path there."""
+    bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
+    account = int(amounts.accounts[value.row])
+    return value._replace(row=account, tail=f".balance.{bucket}.{state}")

@@ -28,20 +28,6 @@ from warehouse.storage.layout import Layout, read_json, write_json
 from warehouse.storage.parquet import WrittenFile, conform
 
 
-class UnfitValue(NamedTuple):
-    """A value that does not fit in its column.
-
-    `row` is the value's index in the batch. If the value is `legal`, it is noted as inexact.
-    Otherwise the tolerant reader reads the batch.
-    """
-
-    table: str
-    column: str
-    row: int
-    text: str
-    legal: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """The records of one model in a batch, with one column per field, for example `Portfolio.id`.
@@ -57,18 +43,35 @@ class Level:
     parent: "Level | None" = None
     parents: Any = None
 
-    def path(self, row: int, numbers: list[int]) -> str:
-        """Return the JSON path of a record.
+    def locate(self, row: int, numbers: list[int]) -> tuple[int, str]:
+        """Return the index of the outermost record that contains a record, and its JSON path.
 
         `numbers` has the positions of the outermost records in their response.
         """
         if self.parent is None:
-            return f"data[{numbers[row]}]"
+            return row, f"data[{numbers[row]}]"
         # Parents are in ascending order, so a binary search finds the first record of this parent.
         # The index in the list is the distance from that record.
         above = int(self.parents[row])
         number = row - int(np.searchsorted(self.parents, above))
-        return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
+        top, path = self.parent.locate(above, numbers)
+        return top, f"{path}.{self.list_name}[{number}]"
+
+
+class UnfitValue(NamedTuple):
+    """A value that does not fit in its column.
+
+    The value belongs to the record `row` of `level`, and `tail` is the end of its JSON path. If the
+    value is `legal`, it is noted as inexact. Otherwise the tolerant reader reads the batch.
+    """
+
+    table: str
+    column: str
+    level: Level
+    row: int
+    tail: str
+    text: str
+    legal: bool
 
 
 def top_level(records: pa.StructArray, shape: RecordShape) -> Level:
@@ -129,11 +132,12 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 
 
 def pick_columns(
-    table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
+    table: Table, level: Level, sources: dict[str, Any], computed: dict[str, Any], rows: int
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     """Build a table's batch. Also return the values that do not fit in their columns.
 
-    A column comes from `computed` if `computed` has its name, otherwise from `sources`.
+    A column comes from `computed` if `computed` has its name, otherwise from `sources`. `level` has
+    the records that contain the values of `sources`.
     """
     columns: dict[str, Any] = {}
     unfit: list[UnfitValue] = []
@@ -142,41 +146,28 @@ def pick_columns(
             columns[column.name] = computed[column.name]
             continue
         texts = sources[column.source]
-        if column.kind is Kind.AMOUNT:
-            columns[column.name], rows_unfit = amounts.column(texts)
-            unfit += _unfit_amounts(table.name, column.name, texts, rows_unfit)
-        elif column.kind is Kind.MOMENT:
-            columns[column.name], wrong, cut = timestamps.column(texts)
-            unfit += _unfit_values(table.name, column.name, texts, wrong, legal=False)
-            unfit += _unfit_values(table.name, column.name, texts, cut, legal=True)
-        else:
+        if column.kind not in _CONVERTERS:
             columns[column.name] = texts
+            continue
+        # `locate_amount` sets the path of an amount in a balance, which has no field of its own.
+        columns[column.name], invalid, inexact = _CONVERTERS[column.kind](texts)
+        unfit += [
+            UnfitValue(
+                table=table.name,
+                column=column.name,
+                level=level,
+                row=row,
+                tail=TAILS.get(column.source, ""),
+                text=texts[row].as_py(),
+                legal=legal,
+            )
+            for legal, found in ((False, invalid), (True, inexact))
+            for row in found
+        ]
     return conform(table, columns, rows), unfit
 
 
-def _unfit_amounts(
-    table: str, column: str, texts: pa.Array, indexes: list[int]
-) -> list[UnfitValue]:
-    return [
-        UnfitValue(
-            table=table,
-            column=column,
-            row=row,
-            text=text,
-            legal=amounts.parse(text) is not None,
-        )
-        for row in indexes
-        if (text := texts[row].as_py()) is not None
-    ]
-
-
-def _unfit_values(
-    table: str, column: str, texts: pa.Array, indexes: list[int], *, legal: bool
-) -> list[UnfitValue]:
-    return [
-        UnfitValue(table=table, column=column, row=row, text=texts[row].as_py(), legal=legal)
-        for row in indexes
-    ]
+_CONVERTERS = {Kind.AMOUNT: amounts.column, Kind.MOMENT: timestamps.column}
 
 
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
@@ -188,15 +179,12 @@ def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 class TableBatch:
     """One batch's rows by table, the values that do not fit in their columns, and the keys.
 
-    `locate` takes a value that does not fit, and the positions of the batch's records in their
-    responses. It returns the index of the outermost record in the batch, and the JSON path of the
-    value. Each entry in `keys` has columns that together must be unique. If they are not, the
-    tolerant reader reads the batch.
+    Each entry in `keys` has columns that together must be unique. If they are not, the tolerant
+    reader reads the batch.
     """
 
     tables: dict[str, pa.RecordBatch]
     unfit: list[UnfitValue]
-    locate: Callable[[UnfitValue, list[int]], tuple[int, str]]
     keys: tuple[dict[str, pa.Array], ...] = ()
 
 
@@ -236,13 +224,8 @@ def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
     return tails
 
 
+# The end of each field's JSON path, from its record to the field.
 TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
-SOURCES = {place: source for source, place in COLUMNS.items()}
-
-
-def tail(value: UnfitValue) -> str:
-    """Return the last part of a value's path, from its record to its field."""
-    return TAILS[SOURCES[value.table, value.column]]
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
@@ -265,12 +248,11 @@ def _plain_rows(
     fast_reader.record_undocumented_values(records, resource.shape, notes)
     numbers = [element.number for element in batch]
     for value in filled.unfit:
-        record, path = filled.locate(value, numbers)
-        request_no = batch[record].request_no
+        record, path = value.level.locate(value.row, numbers)
         notes.inexact.append(
             Inexact(
-                request_no=request_no,
-                path=path,
+                request_no=batch[record].request_no,
+                path=path + value.tail,
                 table_name=value.table,
                 column_name=value.column,
                 value=value.text,

@@ -1,7 +1,6 @@
 """Table rows for portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from pipelines.flatten import accounts as balances
 from pipelines.flatten import columns
-from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue, tail
+from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue
 from pipelines.records.defects import repeated_integration
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
@@ -25,23 +24,6 @@ _KEYS = (
     ("Position.assetId", "Position.isCustomAsset"),
     ("Account.venueId", "Account.name"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """The nested records in a batch, by table, and the amounts in the batch's accounts."""
-
-    by_table: dict[str, Level]
-    amounts: balances.Amounts
-
-    def locate(self, unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-        """Return the index of the portfolio that contains a value, and the value's JSON path."""
-        if unfit.table == BALANCES.name:
-            level = self.by_table[ACCOUNTS.name]
-            row, rest = balances.locate_amount(unfit.row, self.amounts)
-        else:
-            level, row, rest = self.by_table[unfit.table], unfit.row, tail(unfit)
-        return _top(level, row), level.path(row, numbers) + rest
 
 
 def portfolio_resource(snapshot_date: date) -> Resource:
@@ -66,23 +48,13 @@ def _fill(snapshot_date: date, records: pa.StructArray) -> TableBatch:
         POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, account_counts),
         ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
     }
-    amounts = balances.read_amounts(accounts)
-    filled[BALANCES.name] = _balances(filled[ACCOUNTS.name][0], amounts)
-    by_table = {"portfolios": tops, "integrations": links, "positions": positions}
-    levels = _Levels({**by_table, "accounts": accounts}, amounts)
+    filled[BALANCES.name] = _balances(filled[ACCOUNTS.name][0], accounts)
     keyed = (links, positions, accounts)
     return TableBatch(
         {name: batch for name, (batch, _) in filled.items()},
         [value for _, unfit in filled.values() for value in unfit],
-        levels.locate,
         tuple(_key(level, sources) for level, sources in zip(keyed, _KEYS, strict=True)),
     )
-
-
-def _top(level: Level, row: int) -> int:
-    while level.parent is not None:
-        level, row = level.parent, int(level.parents[row])
-    return row
 
 
 def _rows(
@@ -91,7 +63,7 @@ def _rows(
     sources = columns.inherit_columns(level, (*level.columns, *_ABOVE))
     day = columns.constant_column(snapshot_date, level.rows, pa.date32())
     computed = {"snapshot_date": day} | computed
-    return columns.pick_columns(table, sources, level.rows, computed)
+    return columns.pick_columns(table, level, sources, computed, level.rows)
 
 
 def _account_facts(accounts: Level) -> dict[str, Any]:
@@ -105,14 +77,17 @@ def _account_facts(accounts: Level) -> dict[str, Any]:
 
 
 def _balances(
-    accounts: pa.RecordBatch, amounts: balances.Amounts
+    account_rows: pa.RecordBatch, accounts: Level
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    own = [name for name in BALANCES.names if name in accounts.schema.names]
-    owners = accounts.select(own).take(pa.array(amounts.accounts))
+    amounts = balances.read_amounts(accounts)
+    own = [name for name in BALANCES.names if name in account_rows.schema.names]
+    owners = account_rows.select(own).take(pa.array(amounts.accounts))
     computed: dict[str, Any] = {name: owners.column(name) for name in own}
     computed |= {"bucket": amounts.buckets, "state": amounts.states, "amount_text": amounts.texts}
     source = {BALANCES.column("amount").source: amounts.texts}
-    return columns.pick_columns(BALANCES, source, len(amounts.texts), computed)
+    count = len(amounts.texts)
+    rows, unfit = columns.pick_columns(BALANCES, accounts, source, computed, count)
+    return rows, [balances.locate_amount(value, amounts) for value in unfit]
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pipelines.edge.response import wholeness
 from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import columns
-from pipelines.flatten.columns import Resource, TableBatch, UnfitValue, tail
+from pipelines.flatten.columns import Resource, TableBatch
 from pipelines.landing import snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records.defects import repeated_type
@@ -233,20 +233,22 @@ def instrument_resource(
 def _fill_venues(snapshot_date: date, embedded: Embedded, records: pa.StructArray) -> TableBatch:
     level = columns.top_level(records, VENUE)
     day = columns.constant_column(snapshot_date, level.rows, pa.date32())
-    rows, unfit = columns.pick_columns(VENUES, level.columns, level.rows, {"snapshot_date": day})
+    rows, unfit = columns.pick_columns(
+        VENUES, level, level.columns, {"snapshot_date": day}, level.rows
+    )
     types = level.columns["Venue.type"]
     owners = level.columns["Venue.id"].take(pc.list_parent_indices(types))
     type_names = pc.list_flatten(types)
     day = columns.constant_column(snapshot_date, len(type_names), pa.date32())
     computed = {"snapshot_date": day, "venue_id": owners, "type": type_names}
-    pairs, _ = columns.pick_columns(VENUE_TYPES, {}, len(type_names), computed)
+    pairs, _ = columns.pick_columns(VENUE_TYPES, level, {}, computed, len(type_names))
     for venue_id, instruments in zip(
         level.columns["Venue.id"].to_pylist(), level.columns["Venue.instruments"], strict=True
     ):
         if instruments.is_valid:
             embedded[venue_id] = instruments.values
     tables = {VENUES.name: rows, VENUE_TYPES.name: pairs}
-    return TableBatch(tables, unfit, _locate, ({"venue": owners, "type": type_names},))
+    return TableBatch(tables, unfit, ({"venue": owners, "type": type_names},))
 
 
 def _fill_instruments(
@@ -258,13 +260,9 @@ def _fill_instruments(
         "venue_id": columns.constant_column(venue_id, level.rows, pa.string()),
         "stale_since": pa.nulls(level.rows, pa.date32()),
     }
-    rows, unfit = columns.pick_columns(INSTRUMENTS, level.columns, level.rows, computed)
+    rows, unfit = columns.pick_columns(INSTRUMENTS, level, level.columns, computed, level.rows)
     listed.append(records)
-    return TableBatch({INSTRUMENTS.name: rows}, unfit, _locate)
-
-
-def _locate(unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-    return unfit.row, f"data[{numbers[unfit.row]}]{tail(unfit)}"
+    return TableBatch({INSTRUMENTS.name: rows}, unfit)
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:

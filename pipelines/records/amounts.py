@@ -71,10 +71,10 @@ def _are_digits(texts: pa.Array) -> bool:
     return bool(sizes.max(initial=0) <= _MOST and ((dots >= 0) & (dots <= _SHORT)).all())
 
 
-def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
-    """Convert strings to `DECIMAL(38,18)`.
+def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
+    """Convert strings to `DECIMAL(38,18)`, or to NULL.
 
-    Also return the indexes of strings that were not converted.
+    Also return the indexes of strings that are not amounts, and of amounts that do not fit exactly.
     """
     # Arrow casts the strings that match the gate, and Python converts the few others. If a string
     # is not an amount, or the type cannot store it exactly, it becomes NULL and its index is
@@ -84,19 +84,16 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     # exact or NULL.
     if _are_digits(texts):
         with contextlib.suppress(pa.ArrowInvalid):
-            return texts.cast(TYPE), []
+            return texts.cast(TYPE), [], []
     gated = pc.match_substring_regex(texts, GATE)
     if pc.all(gated).as_py() is not False:  # For a NULL string, the match result is NULL.
-        return texts.cast(TYPE), []
+        return texts.cast(TYPE), [], []
     values = pc.if_else(gated, texts, pa.NULL).cast(TYPE)
     # Python converts the few remaining strings (exponents, signs, bare decimal points) one by one.
     indexes = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
-    filled = {}
-    for index in indexes:
-        value = parse(texts[index].as_py())
-        fitting = None if value is None else fit_decimal(value)
-        if fitting is not None:
-            filled[index] = fitting
-    if filled:
-        values = replace_at(values, filled)
-    return values, [index for index in indexes if index not in filled]
+    parsed = {index: parse(texts[index].as_py()) for index in indexes}
+    invalid = [index for index, value in parsed.items() if value is None]
+    fitting = {index: fit_decimal(value) for index, value in parsed.items() if value is not None}
+    filled = {index: value for index, value in fitting.items() if value is not None}
+    inexact = [index for index, value in fitting.items() if value is None]
+    return replace_at(values, filled) if filled else values, invalid, inexact

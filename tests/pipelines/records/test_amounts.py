@@ -42,8 +42,8 @@ ODD = st.text("0123456789.-+eE _\n\x00\u0661\uff11", max_size=12)
 def test_what_is_no_amount_is_none() -> None:
     """Underscores, spaces, other scripts, NaN, huge exponents and endless texts are refused."""
     assert [text for text in NO_AMOUNTS if amounts.parse(text) is not None] == []
-    values, places = amounts.column(pa.array(NO_AMOUNTS))
-    assert places == list(range(len(NO_AMOUNTS)))
+    values, invalid, inexact = amounts.column(pa.array(NO_AMOUNTS))
+    assert (invalid, inexact) == (list(range(len(NO_AMOUNTS))), [])
     assert values.null_count == len(NO_AMOUNTS)
 
 
@@ -68,24 +68,26 @@ def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
 @given(st.lists(strategies.amounts() | ODD | st.none(), max_size=20))
 def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None:
     """Each value is the Decimal of its text or NULL, and the places of lost texts are told."""
-    values, places = amounts.column(pa.array(several, pa.string()))
+    values, invalid, inexact = amounts.column(pa.array(several, pa.string()))
     expected = [
         oracle.value(text) if text is not None and oracle.is_amount(text) else None
         for text in several
     ]
     assert values.to_pylist() == expected
     lost = [n for n, text in enumerate(several) if text is not None and expected[n] is None]
-    assert places == lost
+    assert sorted(invalid + inexact) == lost
+    assert all(oracle.is_amount(str(several[place])) for place in inexact)
+    assert not any(oracle.is_amount(str(several[place])) for place in invalid)
 
 
 @MANY
 @given(st.lists(st.from_regex(r"\A-?[0-9]{0,25}\.?[0-9]{0,25}\Z") | st.none(), max_size=5))
 def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | None]) -> None:
     """However many there are, and wherever the point is: what the grammar says, or NULL."""
-    values, places = amounts.column(pa.array(["e", *several], pa.string()).slice(1))
+    values, invalid, inexact = amounts.column(pa.array(["e", *several], pa.string()).slice(1))
     parsed = [None if text is None else amounts.parse(text) for text in several]
     assert values.to_pylist() == [None if v is None else fit_decimal(v) for v in parsed]
-    assert places == [
+    assert sorted(invalid + inexact) == [
         n for n, text in enumerate(several) if text is not None and values[n].as_py() is None
     ]
 
