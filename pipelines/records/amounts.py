@@ -6,7 +6,6 @@ other scripts, JSON numbers and strings of more than 1,000 characters are not. T
 rounds.
 """
 
-import contextlib
 import re
 from decimal import Decimal
 from typing import Any
@@ -22,7 +21,6 @@ EXPONENT_LIMIT = 200
 LONGEST = 1000
 # Arrow casts these strings exactly to DECIMAL(38,18). It may reject or wrap other strings.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
-_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # _MOST is 38 digits and a decimal point
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
 
@@ -52,25 +50,6 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
     return pc.replace_with_mask(values, pa.array(mask), replacements)
 
 
-def _are_digits(texts: pa.Array) -> bool:
-    """Return whether Arrow casts these strings exactly or rejects them, but never wraps them.
-
-    This is true if all strings consist of digits, and long strings have a decimal point.
-    """
-    # A number of 38 digits cannot overflow silently, and neither can one with 20 digits before and
-    # 18 digits after the decimal point. Check all characters at once, because matching each string
-    # takes as long as the cast.
-    _, offsets, characters = texts.buffers()
-    if characters is None:
-        return True
-    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    if bytes(memoryview(characters)[ends[0] : ends[-1]]).translate(None, _DIGITS):
-        return False
-    sizes = np.diff(ends)
-    dots = pc.find_substring(texts.filter(pa.array(sizes > _SHORT)), ".").drop_null().to_numpy()
-    return bool(sizes.max(initial=0) <= _MOST and ((dots >= 0) & (dots <= _SHORT)).all())
-
-
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     """Convert strings to `DECIMAL(38,18)`, or to NULL.
 
@@ -82,9 +61,6 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     # wraps some long integers (27236604252364000000000 became 14014898688922922930.03...). With
     # this gate, the results for 15,764 strings were compared with Decimal, and each result was
     # exact or NULL.
-    if _are_digits(texts):
-        with contextlib.suppress(pa.ArrowInvalid):
-            return texts.cast(TYPE), [], []
     gated = pc.match_substring_regex(texts, GATE)
     if pc.all(gated).as_py() is not False:  # For a NULL string, the match result is NULL.
         return texts.cast(TYPE), [], []
