@@ -1,7 +1,5 @@
 """The fast reader, which parses records that fit the schema and removes repeated records."""
 
-import contextlib
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -27,7 +25,6 @@ from pipelines.records.schema import (
 )
 
 _BRACE = ord("{")
-FEW = 8  # If a parent has at most this many records, they are compared one by one.
 BATCH_BYTES = 4 * 1024 * 1024
 _LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
@@ -142,40 +139,10 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
     """Raise `UndocumentedRecord` if a key is repeated.
 
     The tolerant reader then decides which record to keep.
-
-    If there is a column `parent`, it contains ascending parent numbers, and each record is compared
-    only with records that have the same parent.
     """
-    # Most parents have few records, so compare each column with a shifted copy of itself. A
-    # group-by over all records is slower, and only needed if a parent has many records.
-    if _max_records_per_parent(columns.get("parent")) <= FEW:
-        parents, *others = columns.values()
-        twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)
-    else:
-        keys = pa.table(columns)
-        twice = keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows
-    if twice:
+    keys = pa.table(columns)
+    if keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows:
         raise UndocumentedRecord("a key is repeated")
-
-
-def _max_records_per_parent(parents: pa.Array | None) -> float:
-    """Return the largest number of records with the same parent."""
-    if parents is None:
-        return math.inf
-    starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))
-    return float(np.diff(starts, append=len(parents)).max(initial=0))
-
-
-def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
-    """Return whether a record has the same key as one of the `FEW` records before it."""
-    for step in range(1, min(FEW, len(parents))):
-        same = parents[step:] == parents[:-step]
-        for column in others if same.any() else ():
-            equal = pc.equal(column.slice(step), column.slice(0, len(column) - step))
-            same &= equal.to_numpy(zero_copy_only=False)
-        if same.any():
-            return True
-    return False
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -211,23 +178,15 @@ def id_of(raw: msgspec.Raw) -> str | None:
         return None
 
 
-class _PlainVenue(msgspec.Struct):
-    instruments: list[_Id] | None = None
-
-
 class _EmbeddingVenue(msgspec.Struct):
     instruments: list[msgspec.Raw] | None = None
 
 
-_PLAIN, _VENUE = msgspec.json.Decoder(_PlainVenue), msgspec.json.Decoder(_EmbeddingVenue)
+_VENUE = msgspec.json.Decoder(_EmbeddingVenue)
 
 
 def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
     """Return the IDs of a venue's embedded instruments, or None if the venue has no such list."""
-    # Nearly every venue is parsed once. Only a venue with a broken instrument is parsed twice.
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        plain = _PLAIN.decode(venue).instruments
-        return None if plain is None else {instrument.id for instrument in plain}
     try:
         listed = _VENUE.decode(venue).instruments
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
