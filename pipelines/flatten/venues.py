@@ -139,7 +139,7 @@ def landed_responses(
 
 
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
-    envelope = read_envelope(body, single=False, with_records=True)
+    envelope = read_envelope(body, single=False)
     for path, name, example in wholeness.unknown_members(envelope):
         notes.add_drift(path, UNKNOWN_FIELD, name, example)
     # Records that are not objects are left to the tolerant reader, so that the others are still

@@ -125,7 +125,6 @@ class Body:
         self._digest = hashlib.sha256()
         self._is_closed = False
         self.size = 0
-        self.is_ascii = True
 
     @property
     def sha256(self) -> str:
@@ -135,7 +134,6 @@ class Body:
     def write(self, chunk: bytes) -> None:
         """Append bytes. Raises `OSError` if the disk is full or fails."""
         self._digest.update(chunk)
-        self.is_ascii = self.is_ascii and chunk.isascii()
         self.size += len(chunk)
         if self._file is None and self.size <= MAX_IN_MEMORY:
             self._memory += chunk

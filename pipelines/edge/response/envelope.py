@@ -20,7 +20,6 @@ from mmap import mmap
 from typing import Any, NoReturn
 
 import msgspec
-import numpy as np
 
 from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
@@ -36,10 +35,6 @@ _CHUNK = 1 << 20
 _MIN_WALKED = 1 << 24  # Bodies larger than this are walked step by step.
 _RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
 _MIN_SLICED = 4096  # if the average record is larger, slice the records instead of scanning
-_COMMA = ord(",")
-# The bytes before the list, the bytes between the list and `meta`, and how many bytes at the end of
-# a body to search for `meta`.
-_OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
@@ -49,8 +44,7 @@ class Envelope:
     """The members of a success body (§2.9) as undecoded views, which keep the body's buffer open.
 
     `other_members` are the members that the document does not define. If the body was walked,
-    `spans` alternates the start and end of each record, counted from the start of `data`. If the
-    records were split in the same pass, they are in `records`.
+    `spans` alternates the start and end of each record, counted from the start of `data`.
     """
 
     data: msgspec.Raw
@@ -58,7 +52,6 @@ class Envelope:
     is_list: bool
     spans: "array[int] | None" = field(default=None, repr=False)
     other_members: Mapping[str, msgspec.Raw] = field(default_factory=dict)
-    records: list[msgspec.Raw] | None = field(default=None, repr=False)
 
 
 class _Key:
@@ -70,25 +63,16 @@ class _Key:
         self.text = text
 
 
-def read_envelope(
-    body: bytes | mmap | memoryview,
-    *,
-    single: bool,
-    is_ascii: bool = False,
-    with_records: bool = False,
-) -> Envelope:
+def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
     """Read and strictly check a success body (§2.9), without decoding its records.
 
-    Raises `MalformedResponse`. Set `is_ascii` if all bytes are known to be ASCII, which saves a
-    check. Set `with_records` to split a small list into its records in the same pass.
+    Raises `MalformedResponse`.
     """
-    commas = _check_encoding(body, is_ascii=is_ascii)
+    commas = _check_encoding(body)
     # Every record except the last is followed by a comma, so `commas` also limits the number of
     # records. Scan a body with many commas record by record, because decoding a long list of `{}`
     # would create millions of objects.
     walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
-    if with_records and not walk and (envelope := _read_list_and_meta(body)):
-        return envelope
     members = walk.members if walk else _read_members(body)
     if "data" not in members:
         raise MalformedResponse(f"the envelope has no `data`, only {_list_names(members)}")
@@ -114,8 +98,6 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
     """Return the undecoded record or records as a list. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
-    if envelope.records is not None:
-        return envelope.records
     # If the walk has located the records and they are large, slice them instead of scanning them
     # again.
     view, spans = memoryview(envelope.data), envelope.spans
@@ -187,25 +169,6 @@ def _parse_float(text: str) -> float:
 # Small bodies
 
 
-def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
-    """Read a body that contains just a list followed by `meta`. Return None for any other body."""
-    # We compare all bytes around the two values, and check that each value is valid JSON. This
-    # proves that the body has no other members and no duplicate keys.
-    view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
-    end = len(view) - len(tail) + tail.rfind(_BETWEEN)
-    data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
-    if bytes(view[: len(_OPENING)]) != _OPENING or _BETWEEN not in tail or tail[-1:] != b"}":
-        return None
-    try:
-        records = msgspec.json.decode(data, type=list[msgspec.Raw])
-        envelope = Envelope(msgspec.Raw(data), msgspec.Raw(meta), is_list=True, records=records)
-        _require_strict_member("meta", envelope.meta)
-        _require_opening("meta", envelope.meta, b"{")
-    except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # The general method finds the defect again and describes it.
-    return envelope
-
-
 def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
     """Read the outermost object's members in one pass, which also checks that the body is JSON."""
     count = 0
@@ -232,24 +195,20 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
     raise MalformedResponse(f"not a JSON object with the envelope's structure: {reason}")
 
 
-def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
+def _check_encoding(body: bytes | mmap | memoryview) -> int:
     """Raise `MalformedResponse` if a body is not UTF-8 or contains a megabyte of white space.
 
-    msgspec does not check the encoding of strings that it skips. Returns the number of commas, or 0
-    for a large body, which is walked anyway.
+    msgspec does not check the encoding of strings that it skips. Returns the number of commas.
     """
     commas = 0
-    is_large = len(body) > _MIN_WALKED
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(body), _CHUNK):
-            if is_large and is_ascii and not bytes(body[start : start + 1]).isspace():
-                continue
             # This does not copy the body if it is a single chunk.
             chunk = bytes(body[start : start + _CHUNK])
-            commas += 0 if is_large else _count_commas(chunk)
+            commas += chunk.count(b",")
             # ASCII needs no decoding, unless the previous chunk ended in the middle of a character.
-            if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
+            if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
             if len(chunk) == _CHUNK and chunk.isspace():
                 raise MalformedResponse("a megabyte of white space")
@@ -259,11 +218,6 @@ def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
     except UnicodeDecodeError as error:
         raise MalformedResponse(f"not UTF-8: {error.reason}") from None
     return commas
-
-
-def _count_commas(chunk: bytes) -> int:
-    # NumPy is three times as fast as `bytes.count` here (measured), because commas are frequent.
-    return int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _COMMA))
 
 
 def _require_new(key: str, members: Mapping[str, msgspec.Raw]) -> None:
