@@ -3,26 +3,17 @@
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import httpcore
 import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ConnectionFailed
 from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
 from pipelines.edge.response.body import Limits
-from pipelines.edge.sending.transport import (
-    _READ_SIZE,
-    _TLS_RECORD_SIZE,
-    AttemptTimeout,
-    OneShotTransport,
-    OpenConnections,
-    _TimedStream,
-)
+from pipelines.edge.sending.transport import OneShotTransport
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -165,56 +156,6 @@ def test_a_connection_lost_in_the_handshake_is_tried_again(
 
     server.wrap = flaky
     assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
-
-
-class Records(httpcore.NetworkStream):
-    """A secured stream that gives, or raises, one thing a read; None is what has not come yet."""
-
-    def __init__(self, given: list[bytes | Exception | None]) -> None:
-        self.given = given
-
-    def start_tls(self, *_: Any, **__: Any) -> "Records":
-        """Stay as it is."""
-        return self
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Give the next one."""
-        assert (max_bytes, timeout is None) == (_TLS_RECORD_SIZE, False)
-        one = self.given.pop(0) if self.given else b""
-        if isinstance(one, Exception):
-            raise one
-        assert one is not None, "waited for what has not come"
-        return one
-
-    def get_extra_info(self, info: str) -> bool:
-        """Whether there is more."""
-        assert info == "is_readable"
-        return not self.given or self.given[0] is not None
-
-
-def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
-    timeout = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
-    return _TimedStream(Records(given), timeout, OpenConnections()).start_tls(
-        ssl.create_default_context()
-    )
-
-
-def test_tls_records_that_are_there_are_taken_together() -> None:
-    """Each piece costs the layers above as much as copying many: a large body comes in few."""
-    record = b"r" * _TLS_RECORD_SIZE
-    stream = _secured([record] * (2 * _READ_SIZE // _TLS_RECORD_SIZE))
-    assert [len(stream.read(100)) for _ in range(3)] == [_READ_SIZE, _READ_SIZE, 0]
-
-
-@pytest.mark.parametrize("lost", [httpcore.ReadError(), httpcore.ReadTimeout()])
-def test_what_came_over_tls_is_given_before_what_is_wrong_with_the_rest(lost: Exception) -> None:
-    """What has not come is not waited for; a lost connection is told when nothing is left."""
-    stream = _secured([b"one", None, b"two", b"three", lost, lost])
-    assert stream.read(100) == b"one"
-    stream._inner.given.pop(0)  # type: ignore[attr-defined]  # now it has come
-    assert stream.read(100) == b"twothree"
-    with pytest.raises(type(lost)):
-        stream.read(100)
 
 
 def test_a_large_body_comes_whole_over_tls(
