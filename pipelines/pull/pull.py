@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,7 +18,7 @@ from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.night import business_date
 from pipelines.pull.recheck import Recheck
-from pipelines.pull.recorder import PlannedRequest, Recorder
+from pipelines.pull.recorder import Recorder
 from pipelines.settings import InvalidSettings, Settings
 from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, make_directory
@@ -100,27 +100,18 @@ class Pull:
 
     def _instruments(self, venues: list[str]) -> None:
         """Read the instruments of these venues by type, and without a type if any are missing."""
-        self._recorder.send(list(self._typed_requests(venues)))
-        self._recorder.send(list(self._untyped_requests(venues)))
+        plan = self._recorder.instruments
+        typed = [plan(venue_id, kind) for venue_id in venues for kind in TYPES]
+        self._recorder.send(filter(None, typed))
+        untyped = [plan(venue_id, None) for venue_id in venues if self._has_more(venue_id)]
+        self._recorder.send(filter(None, untyped))
 
-    def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield a request for each venue and instrument type."""
-        for venue_id in venues:
-            for kind in TYPES:
-                request = self._recorder.instruments(venue_id, kind)
-                if request is not None:
-                    yield request
-
-    def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield requests without a type for venues whose typed lists lack instruments."""
+    def _has_more(self, venue_id: str) -> bool:
+        """Return whether a venue's typed lists were read but may lack instruments."""
         session = self._recorder
-        for venue_id in venues:
-            embedded = session.embedded.get(venue_id)
-            is_more = embedded is None or bool(embedded - session.listed.get(venue_id, set()))
-            if venue_id not in session.failed and is_more:
-                request = session.instruments(venue_id, None)
-                if request is not None:
-                    yield request
+        embedded = session.embedded.get(venue_id)
+        is_more = embedded is None or bool(embedded - session.listed.get(venue_id, set()))
+        return venue_id not in session.failed and is_more
 
 
 def pull_snapshot(

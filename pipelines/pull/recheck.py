@@ -8,7 +8,7 @@ whether access was removed or the portfolio was deleted (4.1 rule 2, 4.2).
 from collections.abc import Callable, Mapping
 
 from pipelines.edge.errors import InvalidId
-from pipelines.edge.requests import get_portfolio, list_portfolios, list_venues
+from pipelines.edge.requests import Call, get_portfolio, list_portfolios, list_venues
 from pipelines.landing.manifest import (
     CLOSING,
     CONFIRMING,
@@ -60,14 +60,13 @@ class Recheck:
         venues = session.next_request("venues", list_venues(), purpose=CLOSING)
         session.send([second, venues])
         state, moved = self._compare(second, venues)
-        if not (has_lost and self._was_read(second)):
-            return Window(state, moved, self._missing())
+        is_confirmed = has_lost and self._was_read(second)
         return Window(
             state=state,
             moved=moved,
             missing=self._missing(),
-            second_count=len(session.marks[second.number]),
-            second_after=after,
+            second_count=len(session.marks[second.number]) if is_confirmed else None,
+            second_after=after if is_confirmed else None,
         )
 
     def _wait(self) -> float:
@@ -101,29 +100,34 @@ class Recheck:
         is_stable.append(not differences["venues"] or self._reread_venues(venues))
         return (MOVED if all(is_stable) else MOVING), moved
 
+    def _reread(self, name: str, call: Call) -> PlannedRequest | None:
+        """Reread a list, and use it for the book instead of the first read, unless this fails."""
+        reread = self._recorder.next_request(name, call)
+        self._recorder.send([reread])
+        if not self._was_read(reread):
+            return None
+        self._recorder.replace(call.operation, but=reread.number)
+        return reread
+
     def _reread_portfolios(self, second: PlannedRequest) -> bool:
         """Reread the portfolios, and use them for the book.
 
         Return whether they are the same as in the second read.
         """
         session = self._recorder
-        reread = session.next_request("portfolios", list_portfolios(integrations=True))
-        session.send([reread])
-        if not self._was_read(reread):
+        reread = self._reread("portfolios", list_portfolios(integrations=True))
+        if reread is None:
             return False
-        session.replace(reread.call.operation, but=reread.number)
         self._portfolios = reread
         return session.marks[reread.number] == session.marks[second.number]
 
     def _reread_venues(self, second: PlannedRequest) -> bool:
         """Reread the venues, and the instruments of new or changed venues."""
         session = self._recorder
-        reread = session.next_request("venues", list_venues(instruments=True))
-        session.send([reread])
-        if not self._was_read(reread):
+        reread = self._reread("venues", list_venues(instruments=True))
+        if reread is None:
             return False
         before, after = session.marks[self._venues.number], session.marks[reread.number]
-        session.replace(reread.call.operation, but=reread.number)
         # Reread instruments only for new and changed venues. The other lists remain in the book.
         changed = recorder.changed_ids(before, after)
         session.replace("list_instruments", venues=changed)

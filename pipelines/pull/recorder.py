@@ -58,11 +58,7 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
     """Return the comparable fields of a list's valid records."""
-    return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _valid_marks(raws)}
-
-
-def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
-    """Yield each valid record's ID and comparable fields."""
+    found = {}
     for raw in raws:
         try:
             mark = _MARK.decode(raw)
@@ -70,7 +66,8 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
             continue
         # Always read IDs with `id_of`, so that a record with two IDs has the same ID everywhere.
         if (identity := id_of(raw)) is not None:
-            yield identity, mark
+            found[identity] = (mark.updated_at, mark.trading_status)
+    return found
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
