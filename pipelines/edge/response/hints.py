@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 
 
@@ -135,16 +134,10 @@ _MAX_NAME_LENGTH = 2000
 
 def split_name(name: str) -> frozenset[str]:
     """Split a name (`hasMore`, `has_more` or `hasmore`) into lower-case words (`has`, `more`)."""
-    return _split_name(name[:_MAX_NAME_LENGTH])
-
-
-# The cache is limited, so that a server cannot exhaust the memory by sending new names.
-@lru_cache(maxsize=4096)
-def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
     # Split a name written as one word (`hasmore`) into known words, longest first. Leave the name
     # unchanged if parts of it are not known words.
-    for word in (word.lower() for word in _WORD.findall(name)):
+    for word in (word.lower() for word in _WORD.findall(name[:_MAX_NAME_LENGTH])):
         name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(name_words)
 
