@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.edge import models
-from pipelines.flatten.columns import COLUMNS, Level, UnfitValue
+from pipelines.flatten.columns import Level, UnfitValue
 from pipelines.flatten.venues import LandedResponse, landed_responses
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
@@ -182,7 +182,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccou
     for number, raw in enumerate(raws):
         here = place.element(number)
         members = read_json(bytes(raw))
-        reader = TolerantReader(cut.record.request_no, Notes(), COLUMNS, schema.PORTFOLIO.name)
+        reader = TolerantReader(cut.record.request_no, Notes(), schema.PORTFOLIO.name)
         try:
             reader.record(members, _ACCOUNT, here, money=True)
         except UnusableRecord:

@@ -22,7 +22,6 @@ from pipelines.records.schema import (
     RecordShape,
     arrow_fields,
 )
-from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind, Table
 from warehouse.storage.layout import Layout, read_json, write_json
 from warehouse.storage.parquet import WrittenFile, conform
@@ -205,15 +204,6 @@ class Resource:
     settle: Settle | None = None
 
 
-# The table and column that store each amount and timestamp, by source field.
-COLUMNS: tolerant_reader.Columns = {
-    column.source: (table.name, column.name)
-    for table in BOOK
-    for column in table.columns
-    if column.kind in (Kind.AMOUNT, Kind.MOMENT)
-}
-
-
 def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
     tails = {}
     for field in shape.fields.values():
@@ -273,9 +263,7 @@ def _tolerant_records(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> Iterator[dict[str, Any]]:
     for element in batch:
-        reader = tolerant_reader.TolerantReader(
-            element.request_no, notes, COLUMNS, resource.shape.name
-        )
+        reader = tolerant_reader.TolerantReader(element.request_no, notes, resource.shape.name)
         place = tolerant_reader.JsonPath(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money

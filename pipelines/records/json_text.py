@@ -190,13 +190,6 @@ class Notes:
         before, seen = self.drift.get(key, (example, 0))
         self.drift[key] = (min(before, example), seen + count)
 
-    def add(self, other: "Notes") -> None:
-        """Add the issues from another `Notes` object, for example from a worker."""
-        self.rejects += other.rejects
-        self.inexact += other.inexact
-        for (path, kind, word), (example, count) in other.drift.items():
-            self.add_drift(path, kind, word, example, count)
-
     def drift_rows(self) -> Iterator[Drift]:
         """Yield the drift as rows, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):

@@ -24,6 +24,13 @@ KEYS = {
     for column in table.columns
     if column.name in table.key and "*" not in column.source and "." in column.source
 } - {"Account.balance", "Venue.type"}
+# The table and column that store each amount and timestamp, as listed in ops.inexact.
+COLUMNS = {
+    column.source: (table.name, column.name)
+    for table in BOOK
+    for column in table.columns
+    if column.kind in (Kind.AMOUNT, Kind.MOMENT)
+}
 OTHER = pa.list_(
     pa.struct([("bucket", pa.string()), ("state", pa.string()), ("amount", pa.string())])
 )

@@ -22,7 +22,15 @@ from pipelines.records.json_text import (
     read_json,
     text_of,
 )
-from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType, RecordShape
+from pipelines.records.schema import (
+    BALANCE,
+    COLUMNS,
+    DOCUMENTED,
+    MONEY,
+    Field,
+    JsonType,
+    RecordShape,
+)
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
@@ -36,9 +44,6 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# Maps the source of each amount or timestamp field to its table and column, as listed in
-# ops.inexact.
-Columns = dict[str, tuple[str, str]]
 # A row for an undocumented amount: bucket, state and amount.
 Row = dict[str, str]
 OTHER = "other"
@@ -166,7 +171,6 @@ class TolerantReader:
 
     request_no: int
     notes: Notes
-    columns: Columns
     model: str
 
     def read_record(
@@ -307,7 +311,7 @@ class TolerantReader:
 
     def _inexact(self, text: str, source: str, location: JsonPath) -> None:
         """Record a value that its column cannot store exactly."""
-        table, column = self.columns.get(source, ("balances", "amount"))
+        table, column = COLUMNS.get(source, ("balances", "amount"))
         self.notes.inexact.append(Inexact(self.request_no, location.path, table, column, text))
 
     def _word(self, text: str, location: JsonPath) -> None:

@@ -275,7 +275,7 @@ def test_a_null_in_a_list_harms_none_beside_it(
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     """It has no row; its number, place and money are noted."""
     notes = Notes()
-    reader = tolerant_reader.TolerantReader(7, notes, {}, "Portfolio")
+    reader = tolerant_reader.TolerantReader(7, notes, "Portfolio")
     text = "[" * 200_000
     with pytest.raises(tolerant_reader.UnusableRecord):
         reader.read_record(
@@ -296,7 +296,7 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
             return read(depth, calls - 1)
         nested = "[" * (depth - 1) + "]" * (depth - 1)
         raw = json.dumps(portfolio())[:-1].encode() + f',"new":{nested}}}'.encode()
-        reader = tolerant_reader.TolerantReader(7, Notes(), {}, "Portfolio")
+        reader = tolerant_reader.TolerantReader(7, Notes(), "Portfolio")
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
         with contextlib.suppress(tolerant_reader.UnusableRecord):
             reader.read_record(
@@ -309,14 +309,13 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
     assert read(DEEPEST + 1, calls) == (False, False)
 
 
-def test_notes_taken_over_are_counted_together() -> None:
+def test_drift_is_counted_together() -> None:
     """The smallest example of each thing is kept, in whatever order they come."""
-    one, other = Notes(), Notes()
-    one.add_drift("a", "unknown field", "", "2", 3)
-    other.add_drift("a", "unknown field", "", "1", 4)
-    other.add_drift("b", "unknown value", "w", "x")
-    one.add(other)
-    assert one.drift == {
+    notes = Notes()
+    notes.add_drift("a", "unknown field", "", "2", 3)
+    notes.add_drift("a", "unknown field", "", "1", 4)
+    notes.add_drift("b", "unknown value", "w", "x")
+    assert notes.drift == {
         ("a", "unknown field", ""): ("1", 7),
         ("b", "unknown value", "w"): ("x", 1),
     }
