@@ -17,7 +17,6 @@ from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.fast_reader import Element, distinct_records
 from pipelines.records.json_text import Members, Notes, read_json
-from pipelines.records.schema import PORTFOLIO, RecordShape
 from pipelines.records.tolerant_reader import JsonPath, TolerantReader, UnusableRecord, leaves
 from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
@@ -79,14 +78,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def _account_shape() -> RecordShape:
-    for field in schema.every_field(schema.PORTFOLIO):
-        if field.shape is not None and field.shape.name == models.Account.__name__:
-            return field.shape
-    raise TypeError("the portfolio schema has no accounts, so this module must be adapted")
-
-
-_ACCOUNT = _account_shape()
+_ACCOUNT = schema.shape_of(models.Account)
 
 
 def landed_positions(
@@ -222,22 +214,12 @@ class AmountField(NamedTuple):
     source: str
 
 
-def _parts() -> tuple[AmountField, ...]:
-    shape = PORTFOLIO
-    for name in ("positions", "accounts", "balance"):
-        inner = shape.fields[name].shape
-        if inner is None:
-            raise TypeError(f"{shape.name}.{name} is not a nested record")
-        shape = inner
-    return tuple(
-        AmountField(bucket.name, state.name, state.source)
-        for bucket in shape.fields.values()
-        if bucket.shape is not None
-        for state in bucket.shape.fields.values()
-    )
-
-
-PARTS = _parts()
+PARTS = tuple(
+    AmountField(bucket.name, state.name, state.source)
+    for bucket in schema.shape_of(models.Balance).fields.values()
+    if bucket.shape is not None
+    for state in bucket.shape.fields.values()
+)
 
 
 class Amounts(NamedTuple):
