@@ -26,7 +26,7 @@ def is_schedule(text: str) -> bool:
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False
-    listed = [_field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
+    listed = _values(fields)
     if not all(listed):
         return False
     _, _, days, months, _ = listed
@@ -37,9 +37,7 @@ def is_schedule(text: str) -> bool:
 def is_due(schedule: str, day: date) -> bool:
     """Return whether a schedule runs on a date."""
     fields = schedule.lower().split()
-    _, _, days, months, weekdays = (
-        _field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)
-    )
+    _, _, days, months, weekdays = _values(fields)
     is_day = day.day in days
     is_weekday = bool({day.isoweekday(), day.isoweekday() % 7} & weekdays)
     # In cron, if both days and weekdays are restricted, a date needs to match only one of them.
@@ -49,11 +47,13 @@ def is_due(schedule: str, day: date) -> bool:
 
 def last_tick(schedule: str) -> time:
     """Return the latest time of day at which a schedule runs."""
-    minutes, hours, *_ = (
-        _field_values(field, *kind)
-        for field, kind in zip(schedule.lower().split(), CRON, strict=True)
-    )
+    minutes, hours, *_ = _values(schedule.lower().split())
     return time(max(hours), max(minutes))
+
+
+def _values(fields: list[str]) -> list[set[int]]:
+    """Return the numbers that each of the five fields matches."""
+    return [_field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
 
 
 def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]:
