@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -200,7 +202,7 @@ def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
 
 
 def distinct_records(
-    elements: Iterable[Element],
+    elements: Sequence[Element],
     notes: Notes,
     *,
     carries_money: bool,
@@ -215,20 +217,15 @@ def distinct_records(
     """
     # The API does not guarantee an order (4.6). Sorting by ID, then by content, gives the same rows
     # for the same book every night, and the same files after a rebuild.
-    by_id: dict[str, Element] = {}
-    repeated: dict[str, list[Element]] = {}
-    chosen = []
-    for element in elements:
-        if element.identity is None:
-            chosen.append(element)
-        elif by_id.setdefault(element.identity, element) is not element:
-            repeated.setdefault(element.identity, []).append(element)
-    for identity, element in sorted(by_id.items()):
-        if identity in repeated:
-            copies = [element, *repeated[identity]]
+    chosen = [element for element in elements if element.identity is None]
+    named = (element for element in elements if element.identity is not None)
+    identity = attrgetter("identity")
+    for _, group in groupby(sorted(named, key=identity), key=identity):
+        copies = list(group)
+        if len(copies) > 1:
             chosen += _settle(copies, notes, shape, carries_money=carries_money)
         else:
-            chosen.append(element)
+            chosen += copies
     return chosen
 
 

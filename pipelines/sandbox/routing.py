@@ -36,12 +36,6 @@ class Query:
         """Whether the caller asks to expand the records of this operation."""
         return "include" in self.parameters
 
-    @property
-    def ids(self) -> list[str] | None:
-        """The IDs in the `id` list, or None if there is no list (§4.1, §4.3)."""
-        text = self.parameters.get("id")
-        return None if text is None else text.split(",")
-
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
     """Find the operation for a raw path, and the encoded ID in the path. Raises RefusalError."""
@@ -218,10 +212,11 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
     """Return the records in the `id` list, or all if there is no list (§4.1, rules 1 and 2)."""
-    ids = query.ids
-    if ids is None or (ids == [""] and choices.empty_id == "all"):
+    text = query.parameters.get("id")
+    if text is None or (not text and choices.empty_id == "all"):
         return records
-    if ids == [""] and choices.empty_id == "refuse":
+    ids = text.split(",")
+    if not text and choices.empty_id == "refuse":
         raise RefusalError(400, (choices.invalid_value_code, "The list 'id' is empty."))
     is_portfolio = query.operation.resource == "Portfolio"
     if is_portfolio and choices.uuid_any_case:
