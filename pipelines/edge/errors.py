@@ -13,12 +13,14 @@
     │   └── UndocumentedError     ask the owner of the API
     ├── MalformedResponse         ask the owner of the API
     ├── ResponseTooLarge          raise the limit if the response is genuine
-    ├── UnexpectedRedirect        set the service's new address ├── DeadlineExceeded          give
-    the pull more time, or find the slow part ├── CircuitBreakerOpen        the service is down, so
-    run again when it is back ├── ClientClosed              create a new client ├── SpoolFailed
-    make room on the disk ├── InvalidId                 correct the ID; nothing was sent ├──
-    InvalidCredential         correct the key or the secret; nothing was sent └── InvalidOrigin
-    correct the API address; nothing was sent
+    ├── UnexpectedRedirect        set the service's new address
+    ├── DeadlineExceeded          give the pull more time, or find the slow part
+    ├── CircuitBreakerOpen        the service is down, so run again when it is back
+    ├── ClientClosed              create a new client
+    ├── SpoolFailed               make room on the disk
+    ├── InvalidId                 correct the ID; nothing was sent
+    ├── InvalidCredential         correct the key or the secret; nothing was sent
+    └── InvalidOrigin             correct the API address; nothing was sent
 
 An error is built from its fields, which are also its `args`, so errors can be pickled. No error
 contains a key, a secret, a signature or request headers.
