@@ -278,7 +278,7 @@ def count_per_account(accounts: Level) -> pa.Array:
 
 
 def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
-    """Return an unfit amount with its account's row instead of its own row, and its path there."""
+    """Return an unfit amount with the row of its account, and its path within the account."""
     bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
     account = int(amounts.accounts[value.row])
     return value._replace(row=account, tail=f".balance.{bucket}.{state}")

@@ -148,7 +148,7 @@ def pick_columns(
         if column.kind not in _CONVERTERS:
             columns[column.name] = texts
             continue
-        # `locate_amount` sets the path of an amount in a balance, which has no field of its own.
+        # `locate_amount` sets the path of an amount in a balance, which contains its bucket.
         columns[column.name], invalid, inexact = _CONVERTERS[column.kind](texts)
         unfit += [
             UnfitValue(
