@@ -64,7 +64,7 @@ def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> N
     rows = iter(rows)
     first = next(rows, None)
     if first is not None:
-        values = (_row_to_sqlite(row) for row in chain([first], rows))
+        values = (list(map(_to_sqlite, row.values())) for row in chain([first], rows))
         connection.executemany(_insertion("insert", table, first), values)
 
 
@@ -77,16 +77,6 @@ def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> lis
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, _from_sqlite(row), strict=True)) for row in cursor.fetchall()]
-
-
-def _row_to_sqlite(row: Row) -> list[Any]:
-    # Few values need `_to_sqlite`. This check saves a fifth of the time for 100,000 breaks.
-    return [
-        value
-        if value is None or type(value) is int or (type(value) is str and value.isascii())
-        else _to_sqlite(value)
-        for value in row.values()
-    ]
 
 
 def _to_sqlite(value: object) -> Any:
