@@ -636,6 +636,17 @@ AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+
 UNASSIGNED = "Unassigned"
 
 
+class TrendNight(NamedTuple):
+    """A night's open breaks by age band and by owner, including breaks that were not compared.
+
+    Breaks without an owner are counted under an empty name.
+    """
+
+    day: date
+    ages: tuple[int, ...]
+    owners: Mapping[str, int]
+
+
 def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
     """Count a day's breaks in each age band."""
     ages = [(day - break_.first_seen).days for break_ in breaks]

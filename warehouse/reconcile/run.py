@@ -33,6 +33,7 @@ from warehouse.reconcile.model import (
     Run,
     ShownTexts,
     State,
+    TrendNight,
     Unused,
     count_ages,
     count_owners,
@@ -55,7 +56,6 @@ from warehouse.reconcile.workbook import edits, imprint
 from warehouse.reconcile.workbook.content import (
     UNMATCHED,
     OverTime,
-    TrendNight,
     WorkbookContent,
     left_out,
 )
@@ -323,7 +323,7 @@ def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) ->
     return OverTime(
         trail=tuple(trail(record, day.replace(day=1), day, run_id)),
         nights=(
-            *(TrendNight(*trend) for trend in trends(record, days)),
+            *trends(record, days),
             TrendNight(day, count_ages(unsolved, day), count_owners(unsolved)),
         ),
         roles=(*config.close.roles, *(("approver",) if config.close.needs_approver else ())),

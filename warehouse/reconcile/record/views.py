@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from warehouse.reconcile.model import (
     Break,
     Result,
     TrailLine,
+    TrendNight,
     moment,
     to_json,
 )
@@ -63,24 +64,13 @@ _SIGNATURES = """
 """
 
 
-class NightTrend(NamedTuple):
-    """A night's open breaks by age band and by owner, including breaks that were not compared.
-
-    Breaks without an owner are counted under an empty name.
-    """
-
-    day: date
-    ages: tuple[int, ...]
-    owners: Mapping[str, int]
-
-
-def trends(record: Record, days: Sequence[date]) -> list[NightTrend]:
+def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
     """Return the trend for each of these days, in the same order."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in record.select("select * from ages"):
         found[row["day"]].append(row)
     return [
-        NightTrend(
+        TrendNight(
             day,
             tuple(sum(row[band] for row in found[str(day)]) for band in _BANDS),
             {row["owner"]: row["in_all"] for row in found[str(day)]},

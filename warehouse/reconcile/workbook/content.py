@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import NamedTuple
 
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.model import (
@@ -14,6 +12,7 @@ from warehouse.reconcile.model import (
     Run,
     Signature,
     TrailLine,
+    TrendNight,
 )
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
@@ -25,14 +24,6 @@ TRAIL = "Audit trail"
 # compared using the titles of their own version, and the pages of older packs are not rendered.
 WORDING = 6
 HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
-
-
-class TrendNight(NamedTuple):
-    """The number of open breaks on one night, by age band and by owner."""
-
-    day: date
-    ages: tuple[int, ...]
-    owners: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,14 @@ from warehouse.reconcile.model import (
     UNASSIGNED,
     Result,
     Tie,
+    TrendNight,
     describe_levels,
     lines_of,
     totals,
     unused_by_reason,
 )
 from warehouse.reconcile.terms import display_asset
-from warehouse.reconcile.workbook.content import TRAIL, TrendNight, WorkbookContent
+from warehouse.reconcile.workbook.content import TRAIL, WorkbookContent
 from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
