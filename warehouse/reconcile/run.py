@@ -29,6 +29,7 @@ from warehouse.reconcile.model import (
     Notice,
     Outcome,
     ResolvedBreak,
+    Restatement,
     Result,
     Run,
     ShownTexts,
@@ -87,17 +88,17 @@ def for_large_tables() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """A run's program version, time, user and callbacks.
+    """A run's program version, time and user.
 
-    `by` is the user who runs it. `before_writing` is called inside the transaction, before anything
-    else is stored.
+    `pause` waits before a ledger is checked for changes. `by` is the user who runs it. For a closed
+    day, `restatement` is stored before anything else.
     """
 
     program_version: str
     now: datetime
     pause: Callable[[], None]
     by: str = ""
-    before_writing: Callable[[], None] = lambda: None
+    restatement: Restatement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,8 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # Free the cells of a large ledger, because they are no longer needed.
     with record.transaction():
-        inputs.before_writing()
+        if inputs.restatement:
+            record.restatements.add(inputs.restatement)
         # Read comments before building the breaks, so that this workbook shows them.
         annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)

@@ -143,8 +143,8 @@ def run(
     record.make()
     config = read_config(record.config)
     with for_large_tables(), open_book(database, as_of) as source:
-        restated = restating(record, source.day, config.close, who=by, why=restate, now=now)
-        inputs = RunInputs(program_version, now, pause, by=by, before_writing=restated)
+        restatement = restating(record, source.day, config.close, who=by, why=restate, now=now)
+        inputs = RunInputs(program_version, now, pause, by=by, restatement=restatement)
         return reconcile_day(source, record, config, inputs)
 
 

@@ -3,7 +3,7 @@
 import calendar
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -44,15 +44,15 @@ def closing_of(record: Record, day: date) -> Closing | None:
 
 def restating(
     record: Record, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
-) -> Callable[[], None]:
-    """Return a function that stores a closed day's restatement. For an open day, it does nothing.
+) -> Restatement | None:
+    """Return the restatement of a closed day, which the run must store. An open day needs none.
 
     Raises `DayClosed` if the day is closed and no reason is given, and `NotReconciled` if the
     person may not restate it.
     """
     closing, reason = closing_of(record, day), " ".join(why.split())
     if closing is None:
-        return lambda: None
+        return None
     if not reason:
         raise DayClosed(
             f"{day} is closed: {closing.description}. Nothing was reconciled and nothing was "
@@ -66,7 +66,7 @@ def restating(
             f"was changed. Ask the {settings.closing_role} to run it."
         )
     before = record.result(day)
-    restatement = Restatement(
+    return Restatement(
         day=day,
         who=who,
         why=reason,
@@ -74,7 +74,6 @@ def restating(
         run_before=before.run_id if before else "",
         digest_before=before.digest if before else "",
     )
-    return lambda: record.restatements.add(restatement)
 
 
 @dataclass(frozen=True, slots=True)

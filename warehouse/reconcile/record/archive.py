@@ -83,10 +83,9 @@ def settings_changes(record: Record, config: Config, day: date) -> Iterator[Noti
 
 def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(then.keys() | now.keys()):
-        old, new = then.get(name), now.get(name)
-        if old is None and new is not None:
-            yield f"{name} is new: {new[:_LONGEST]}"
-        elif new is None and old is not None:
-            yield f"{name} was {old[:_LONGEST]} and is no longer set"
-        elif old is not None and new is not None and old != new:
-            yield f"{name} was {old[:_LONGEST]} and is now {new[:_LONGEST]}"
+        if name not in then:
+            yield f"{name} is new: {now[name][:_LONGEST]}"
+        elif name not in now:
+            yield f"{name} was {then[name][:_LONGEST]} and is no longer set"
+        elif then[name] != now[name]:
+            yield f"{name} was {then[name][:_LONGEST]} and is now {now[name][:_LONGEST]}"
