@@ -14,7 +14,7 @@ from warehouse.reconcile import book
 from warehouse.reconcile.book import open_book
 from warehouse.reconcile.close.month import closing_of, restating
 from warehouse.reconcile.match.sides import scope_of
-from warehouse.reconcile.model import Closing, Run, Signature
+from warehouse.reconcile.model import Closing, Run, Signature, SignatureCells
 from warehouse.reconcile.preview import Preview, preview_file
 from warehouse.reconcile.record import signatures
 from warehouse.reconcile.record.record import Record
@@ -204,9 +204,7 @@ def sign(
         record,
         _run_of_day(record, day),
         settings,
-        role=role,
-        who=who,
-        comment=comment,
+        SignatureCells(role, who, comment),
         at=now,
         entered_by=entered_by or who,
     )

@@ -12,6 +12,7 @@ from warehouse.reconcile.model import (
     Notice,
     Run,
     Signature,
+    SignatureCells,
     Tie,
     WorkbookEdits,
     breaks_by_id,
@@ -35,17 +36,15 @@ def sign(
     record: Record,
     run: Run,
     settings: CloseSettings,
+    cells: SignatureCells,
     *,
-    role: str,
-    who: str,
-    comment: str,
     at: datetime,
     entered_by: str,
     entries: Collection[Entry] = (),
     source: str = "",
     sha256: str = "",
 ) -> Signature:
-    """Sign a result. `entered_by` typed the signature, in the workbook `source` or a terminal.
+    """Sign a result. `entered_by` typed the `cells`, in the workbook `source` or a terminal.
 
     `entries` are the entries of the same workbook. They change the number of open breaks.
 
@@ -53,12 +52,12 @@ def sign(
     nothing was compared, or the person has already signed in another role (ignoring case and
     spaces in the name). If roles are configured, nobody may enter two signatures either.
     """
-    who = " ".join(who.split())
+    who = " ".join(cells.who.split())
     status = {entry.break_id: entry.value for entry in entries if entry.field == "status"}
     signature = Signature(
-        role=role,
+        role=cells.role,
         who=who,
-        comment=comment,
+        comment=cells.comment,
         at=at.isoformat(),
         day=run.day,
         run_id=run.run_id,
@@ -68,7 +67,7 @@ def sign(
         source=source,
         sha256=sha256,
     )
-    others = [signed for signed in valid(record, run.digest).values() if signed.role != role]
+    others = [signed for signed in valid(record, run.digest).values() if signed.role != cells.role]
     refusals = chain(
         _refusals(run, signature, others, settings),
         _refused_entries(signature, others) if settings.roles else (),
@@ -175,9 +174,7 @@ def take_signatures(
                 record,
                 run,
                 settings,
-                role=cells.role,
-                who=cells.who,
-                comment=cells.comment,
+                cells,
                 at=workbook.at,
                 entered_by=workbook.who,
                 entries=entries,
