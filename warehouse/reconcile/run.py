@@ -369,20 +369,13 @@ def _run_of(
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     """Map the workbook's IDs to their names, by field, omitting names that equal their ID."""
-    # The ties contain all IDs, except IDs that occur only in portfolios missing from tonight's
-    # book. Query those separately.
-    shown = {(tie.level, tie.of) for tie in content.run.ties}
-    for level in content.names.keys() & set(content.run.fields):
-        rows = content.source.connection.execute(
-            f"select distinct {level} from compared where result = ?",  # noqa: S608 - a name of terms.DIMENSIONS
-            [Result.NOT_DELIVERED.value],
-        ).fetchall()
-        shown |= {(level, id_) for (id_,) in rows}
     names: dict[str, dict[str, str]] = {}
-    for level, id_ in sorted(shown):
-        name = content.names.get(level, {}).get(id_, id_)
-        if name != id_:
-            names.setdefault(level, {})[id_] = name
+    for field in sorted(content.names.keys() & set(content.run.fields)):
+        query = f"select distinct {field} from compared order by 1"  # noqa: S608 - a name of terms.DIMENSIONS
+        for (id_,) in content.source.connection.execute(query).fetchall():
+            name = content.names[field].get(id_, id_)
+            if name != id_:
+                names.setdefault(field, {})[id_] = name
     return names
 
 
