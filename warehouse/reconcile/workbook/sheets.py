@@ -72,14 +72,10 @@ HEADINGS = (
     Heading("Comment", 12, "yellow"),
     *machine_headings("Occurred on", "vs. previous run", width=11, kind="text"),
     *machine_headings("Ledger, exact", "Book, exact", "Difference, exact"),
-    *(
-        heading
-        for title, width in (
-            *(("Digits equal?", 9), ("Shown amounts", 10), ("Ledger source", 30)),
-            ("Tolerance rule", 16),
-        )
-        for heading in machine_headings(title, width=width, kind="text")
-    ),
+    *machine_headings("Digits equal?", width=9, kind="text"),
+    *machine_headings("Shown amounts", width=10, kind="text"),
+    *machine_headings("Ledger source", width=30, kind="text"),
+    *machine_headings("Tolerance rule", width=16, kind="text"),
     *machine_headings("Accepted difference", width=24),
     *machine_headings("First seen", "Occurrence", width=11, kind="text"),
     *machine_headings("Key", width=21, kind="text"),
