@@ -51,9 +51,7 @@ class RecordTable(Generic[tables.Numbered]):
         self._kind: type[tables.Numbered] = kind
 
     def __iter__(self) -> Iterator[tables.Numbered]:
-        def read(connection: sqlite3.Connection) -> list[tables.Numbered]:
-            return tables.read_records(connection, self._kind)
-
+        read = partial(tables.read_records, kind=self._kind)
         return iter(self._record.read_once(self._kind, read))
 
     def add(self, item: tables.Numbered) -> None:
@@ -175,7 +173,10 @@ class Record:
     def _open_for_reading(self) -> sqlite3.Connection:
         if not self.database.exists() and migrate.has_folders(self.root):
             if not os.access(self.root, os.W_OK):
-                return self._import_into_memory()
+                # This user cannot migrate the home, so import its state into memory.
+                connection = _empty()
+                migrate.import_folder(self.root, connection)
+                return connection
             self._migrate()
         if not self.database.exists():
             return _empty()
@@ -221,12 +222,6 @@ class Record:
                 f"but this one reads format {VERSION}). Nothing was changed. Use the newer version."
             )
         return int(version)
-
-    def _import_into_memory(self) -> sqlite3.Connection:
-        """Import an older home's state into memory, because this user cannot migrate it."""
-        connection = _empty()
-        migrate.import_folder(self.root, connection)
-        return connection
 
     def _migrate(self) -> None:
         """Import the JSON files of an older nightbook, and move them to `.before-record`."""
