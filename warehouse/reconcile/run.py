@@ -239,10 +239,10 @@ def _compare_ledger(
         break_ids=outcome.ids,
         rolled=roll_forward(run.ties, history.prior, outcome.opening),
         signatures=signatures.valid(record, outcome.digest),
-        void=signatures.why_void(record, day, outcome.digest, outcome.breaks, run.ties),
+        void=signatures.why_void(record, run),
         names=reference.display_names,
         listed=config.listed,
-        over_time=_over_time(record, config, outcome, run.run_id),
+        over_time=_over_time(record, config, run),
     )
     return _with_imprint(content)
 
@@ -316,14 +316,12 @@ def _evidence(
     )
 
 
-def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) -> OverTime:
+def _over_time(record: Record, config: Config, run: Run) -> OverTime:
     """Return the month's audit trail, the open breaks on recent nights, and the signing roles."""
-    day = outcome.day
-    breaks = (*outcome.breaks, *outcome.not_compared)
-    unsolved = [break_ for break_ in breaks if break_.is_open]
+    day, unsolved = run.day, run.unsolved_breaks
     days = [earlier for earlier in record.days() if earlier < day][-(TREND_NIGHTS - 1) :]
     return OverTime(
-        trail=tuple(trail(record, day.replace(day=1), day, run_id)),
+        trail=tuple(trail(record, day.replace(day=1), day, run.run_id)),
         nights=(
             *trends(record, days),
             TrendNight(day, count_ages(unsolved, day), count_owners(unsolved)),

@@ -170,7 +170,7 @@ def status(folder: Path, *, day: date | None = None) -> RunStatus:
     return RunStatus(
         run=result,
         signatures=tuple(signatures.valid(record, result.digest).values()),
-        void=signatures.why_void(record, result.day, result.digest, result.breaks, result.ties),
+        void=signatures.why_void(record, result),
         closing=closing_of(record, result.day),
     )
 

@@ -1,13 +1,12 @@
 """Signatures on results. If an amount changes, the digest changes, which voids the signatures."""
 
 from collections.abc import Collection, Iterator
-from datetime import date, datetime
+from datetime import datetime
 from itertools import chain
 
 from warehouse.contract.model import and_more, count_of
 from warehouse.reconcile.model import (
     ACCEPTED,
-    Break,
     Entry,
     Notice,
     Run,
@@ -186,28 +185,26 @@ def take_signatures(
     return notices
 
 
-def why_void(
-    record: Record, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
-) -> str:
-    """Return why a day's last signatures are void, or an empty string if they are still valid."""
-    signed = [signature for signature in record.signatures if signature.day == day]
-    if not signed or signed[-1].digest == digest:
+def why_void(record: Record, now: Run) -> str:
+    """Return why the last signatures of a run's day are void, or "" if they are still valid."""
+    signed = [signature for signature in record.signatures if signature.day == now.day]
+    if not signed or signed[-1].digest == now.digest:
         return ""
     last = signed[-1]
     run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_breaks_phrase)))
     names = [f"{item.who} ({item.role})" for item in valid(record, last.digest).values()]
-    changes = _count_changes(record.result_of(last.run_id), breaks, ties)
+    changes = _count_changes(record.result_of(last.run_id), now)
     return f"sign-off void: {and_more(names, len(names))} {run}, and since then {changes}"
 
 
-def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
+def _count_changes(then: Run | None, now: Run) -> str:
     """Describe how many breaks and asset totals differ between two results for a day."""
     if then is None:
         return "the result is different"
-    before, after = breaks_by_id(then), {break_.id: break_ for break_ in breaks}
+    before, after = breaks_by_id(then), breaks_by_id(now)
     moved = sum(before[id_].difference != after[id_].difference for id_ in before.keys() & after)
     new, gone = len(after.keys() - before), len(before.keys() - after)
-    assets = {display_asset(asset) for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
+    assets = {display_asset(asset) for _, _, asset, _, _ in _totals(now.ties) ^ _totals(then.ties)}
     changes = (
         (moved, f"the amounts of {count_of(moved, 'break')} changed"),
         (new, f"{count_of(new, 'break')} appeared"),
