@@ -13,14 +13,13 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK, KNOWN_BALANCES
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.query.book import OpenBook, book
-from warehouse.query.connect import HARDENED
+from warehouse.query.connect import connect
 from warehouse.reconcile.model import UNMAPPED, Key, Notice
 from warehouse.reconcile.terms import (
     BETWEEN_SOURCE,
@@ -439,29 +438,23 @@ def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
         if not source.is_firm:
             yield source
             return
-        with contextlib.closing(_by_portfolio(database)) as connection:
+        with connect(database, with_lake=False, is_apart=True, threads="1") as connection:
+            _make_book_of_firm(connection)
             yield replace(source, connection=connection)
 
 
-def _by_portfolio(database: Path) -> DuckDBPyConnection:
-    connection = duckdb.connect(config={"threads": "1"})
-    try:
-        connection.execute(f"attach {literal(str(database.resolve()))} as firm (read_only)")
-        for name in (*HARDENED, "enable_external_access"):
-            connection.execute(f"set {name} = false")
-        connection.execute("set TimeZone = 'UTC'")
-        for schema in ("history", "ops", "internal"):
-            connection.execute(f"create schema {schema}")
-        for macro in macros():
-            if macro.schema == "internal" or macro.name == "exact_sum":
-                connection.execute(macro.sql)
-        for table in BOOK:
-            connection.execute(_view(table))
-        connection.execute("create view ops.snapshots as select * from firm.main.firm_nights")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _make_book_of_firm(connection: DuckDBPyConnection) -> None:
+    """Create views in memory that show a firm's tables as the tables of one organisation's book."""
+    connection.execute("use memory")
+    connection.execute("set TimeZone = 'UTC'")
+    for schema in ("history", "ops", "internal"):
+        connection.execute(f"create schema {schema}")
+    for macro in macros():
+        if macro.schema == "internal" or macro.name == "exact_sum":
+            connection.execute(macro.sql)
+    for table in BOOK:
+        connection.execute(_view(table))
+    connection.execute("create view ops.snapshots as select * from nightbook.main.firm_nights")
 
 
 def _view(table: Table) -> str:
@@ -478,5 +471,5 @@ def _view(table: Table) -> str:
     once = "" if columns else f"distinct on ({place}) "
     return (
         f"create view history.{name} as select {once}* exclude (source){replaced} "
-        f"from firm.history.{name}{'' if columns else f' order by {place}, source'}"
+        f"from nightbook.history.{name}{'' if columns else f' order by {place}, source'}"
     )
