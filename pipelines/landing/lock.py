@@ -175,8 +175,8 @@ def hold_lock(
         held = HomeLock(descriptor, now)
         held.note(doing)
         yield held
-        # Closing the descriptor releases the lock, even if the process dies. The note is only for
-        # people.
+        # Closing the descriptor releases the lock, even if the process dies. The note in the file
+        # is only for information.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
     finally:
@@ -213,15 +213,17 @@ def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]
 def acquire_if_free(lock: Path) -> Iterator[bool]:
     """Yield whether a lock is free.
 
-    If the lock is free, nobody else can acquire it during the `with` block.
+    If the lock is free, nobody else can acquire it during the `with` block. A user who may only
+    read the home can call this too.
     """
     try:
-        descriptor = os.open(lock, os.O_RDWR)
+        descriptor = os.open(lock, os.O_RDONLY)
     except FileNotFoundError:
         yield True
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A shared lock keeps writers out, and it needs only read permission, also on NFS.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         yield False
     else:

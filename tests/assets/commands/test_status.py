@@ -1,5 +1,6 @@
 """Status, backup and restore: five lines that are true, and a home that comes back whole."""
 
+import errno
 import io
 import json
 import os
@@ -46,6 +47,23 @@ def test_status_of_a_good_home(watched: Make) -> None:
     assert said["next"].startswith(f"{THIRD} 02:15 UTC")
     assert said["alerts"] == "2 channels; and a dead-man's switch"
     assert said["wrong"] == "nothing"
+
+
+def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A colleague who may only read the home gets the same answer as its owner."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    expected = lines(keeper)
+    really_open = os.open
+
+    def open_to_read(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+        is_in_home = str(path).startswith(str(keeper.layout.home))
+        if is_in_home and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really_open(path, flags, *rest, **named)
+
+    monkeypatch.setattr(os, "open", open_to_read)
+    assert lines(keeper) == expected
 
 
 def test_status_of_a_held_night(watched: Make) -> None:
