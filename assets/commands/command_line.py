@@ -137,9 +137,8 @@ RECONCILE = CommandGroup(
                 "Show the history of one break",
                 argument(
                     "break_id",
-                    "[ID]",
+                    "ID",
                     "Break ID, from the workbook or from `nightbook reconcile status`",
-                    default="",
                     complete=BREAKS,
                 ),
                 format_option(),
@@ -180,7 +179,7 @@ RECONCILE = CommandGroup(
             _step(
                 "verify",
                 "Check a workbook or a closed month for changes",
-                file_argument("Workbook, or pack of a closed month", "[FILE]", default=""),
+                file_argument("Workbook, or pack of a closed month"),
                 format_option(),
                 details=(
                     "You can check a pack on any machine, because the command does not need a "

@@ -216,16 +216,16 @@ AS_OF = option("--as-of", help="Use the newest book on or before this date", **D
 def argument(
     name: str, metavar: str, help_text: str, *, complete: str = "", **attributes: Any
 ) -> click.Argument:
-    """Declare an argument that a shell completes like an option."""
+    """Declare an argument. Shell completion works as in `option`."""
     completer = _completer(complete)
     return click.Argument(
         [name], metavar=metavar, help=help_text, shell_complete=completer, **attributes
     )
 
 
-def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
+def file_argument(help_text: str) -> click.Argument:
     """Declare a file argument, so that the shell completes file names."""
-    return argument("file", metavar, help_text, type=click.Path(), **attributes)
+    return argument("file", "FILE", help_text, type=click.Path())
 
 
 def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
