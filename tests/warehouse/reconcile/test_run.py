@@ -193,7 +193,11 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     """1e-18 more than what was accepted opens the break, with who accepted what and when."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
-    desk.edit(first.files[0], {break_id: {"Status": ACCEPTED}}, desk.folder.inbox / "a.xlsx")
+    desk.edit(
+        first.files[0],
+        {break_id: {"Status": ACCEPTED, "Root cause": "Timing"}},
+        desk.folder.inbox / "a.xlsx",
+    )
     again = desk.run()
     assert (again.open_breaks, again.breaks) == (1, 2)
     next_night(desk, 1)

@@ -148,7 +148,7 @@ def _past(desk: Desk, settings: str) -> list[str]:
         done = desk.run(date(2026, 11, 20))
         summary = openpyxl.load_workbook(done.files[0])["Summary"]
         cells = [str(cell.value) for row in summary for cell in row]
-        told += [cell for cell in cells if "other settings than its own" in cell]
+        told += [cell for cell in cells if "recon.toml has changed since run" in cell]
     return told
 
 

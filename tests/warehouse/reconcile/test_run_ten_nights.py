@@ -130,7 +130,9 @@ def edit(
     write(ada, mine, f"Ada on night {night} of {mine}")
     write(bo, theirs, f"Bo on night {night} of {theirs}")
     if night == 1:
-        ada.setdefault(str(found["DOT"]["id"]), {}).update({"Status": ACCEPTED, "Owner": "Ada"})
+        ada.setdefault(str(found["DOT"]["id"]), {}).update(
+            {"Status": ACCEPTED, "Root cause": "Timing", "Owner": "Ada"}
+        )
     if night == 2:
         write(ada, "SOL", "SOL was seen by Ada before it went away")
     conflicts = set()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk, ledger
 from tests.warehouse.reconcile.conftest import Read, Write
 from warehouse.reconcile import service
@@ -145,9 +146,9 @@ def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other
     """A copy and a second ledger look alike: neither is taken for the other in silence."""
     desk.put(ledger(BOOK[1:]), "Fund 1.csv")
     desk.put(ledger(BOOK[:1]), other)
-    with pytest.raises(Ambiguous, match="may be versions of one ledger of the same day") as asked:
+    with pytest.raises(Ambiguous, match="may be versions of one day's ledger") as asked:
         desk.run()
-    first = asked.value.line.partition("   #")[0]
+    first = answer(asked.value.line)
     desk.settle(first)
     assert desk.run().breaks == 1
     desk.settle(first.replace('"unused"', '"ledger"'))

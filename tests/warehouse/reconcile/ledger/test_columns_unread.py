@@ -253,9 +253,9 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "two columns of amounts": (
         lambda at: at.put(added("GL amount", lambda number: str(number * 7 + 1))),
-        "'GL amount' (1, 8)",
+        "'GL amount' (1, 8, ",
     ),
-    "a pivot's total": (lambda at: at.put(PIVOT), "'Kraken' (15, 0)"),
+    "a pivot's total": (lambda at: at.put(PIVOT), "'Kraken' (15, 0, "),
     "an archive of another kind": (
         lambda at: (at.put(WHOLE), at.put("7z", "custody.7z")),
         "custody.7z: not used: files with .7z are not read: unpack it",
@@ -294,7 +294,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a link to a ledger elsewhere": (
         lambda at: (at.put(WHOLE), at.link("more.csv", at.put(WHOLE, "../x.csv"))),
-        "it is a link",
+        "it is a symbolic link",
     ),
     "a copy of the same day with another number": (
         lambda at: (at.put(WHOLE), at.put(ledger(MOVED), "ledger (1).csv")),
@@ -309,7 +309,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "the same bytes under two names": (
         lambda at: (at.put(WHOLE), at.put(WHOLE, "kraken.csv")),
-        "it is the same file as",
+        "it has the same content as",
     ),
     "a date of the last movement": (
         lambda at: at.put(added("Date", moved_days("2026-11-03"))),

@@ -21,6 +21,7 @@ from warehouse.reconcile.terms import Ambiguous, Late
 from warehouse.reconcile.workbook.content import TRAIL
 
 ACCEPTED = "Explained - accepted"
+DECISION = {"Status": ACCEPTED, "Root cause": "Timing"}
 DAY, BEFORE = date(2026, 11, 20), date(2026, 11, 19)
 ASSETS = ("BTC", "ETH", "SOL", "ADA", "DOT")
 BOOK = [Amount("10", asset=asset) for asset in ASSETS]
@@ -176,10 +177,14 @@ def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) 
     desk.put(_ledger({asset: chance.choice(amounts) for asset in ASSETS} | {"BTC": "11"}))
     first = desk.run(now=NOW)
     said = {
-        asset: {"Status": chance.choice((ACCEPTED, "Waiting")), "Owner": f"owner of {asset}"}
+        asset: {
+            "Status": chance.choice((ACCEPTED, "Waiting")),
+            "Owner": f"owner of {asset}",
+            "Root cause": "Timing",
+        }
         for asset in ASSETS
     }
-    _edited(desk, first.files[0], said | {"BTC": {"Status": ACCEPTED}}, "words.xlsx")
+    _edited(desk, first.files[0], said | {"BTC": DECISION}, "words.xlsx")
     desk.publish(BOOK, SNAPSHOT)
     right = {asset: chance.choice(amounts) for asset in ASSETS} | {"BTC": "11"}
     words = {asset: {"Comment": f"asked about {asset}"} for asset in ASSETS}
@@ -204,12 +209,12 @@ def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
     desk.publish(BOOK[:1], "20261119T021500Z")
     desk.put(_ledger({"BTC": "11"}))
     first = desk.run()
-    _edited(desk, first.files[0], {"BTC": {"Status": ACCEPTED}}, "a.xlsx")
+    _edited(desk, first.files[0], {"BTC": DECISION}, "a.xlsx")
     desk.publish(BOOK[:1], SNAPSHOT)
     path = desk.put(_ledger({"BTC": "12"}))
     second = desk.run()
     assert desk.breaks()[0]["status"] == "Open"
-    _edited(desk, second.files[0], {"BTC": {"Status": ACCEPTED}}, "b.xlsx")
+    _edited(desk, second.files[0], {"BTC": DECISION}, "b.xlsx")
     desk.run()
     assert (desk.breaks()[0]["status"], desk.breaks()[0]["accepted"]) == (ACCEPTED, "2")
     path.write_text(_ledger({"BTC": "11"}), encoding="utf-8")
@@ -224,7 +229,7 @@ def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> N
     desk.publish(BOOK[:1], "20261118T021500Z")
     path = desk.put(_ledger({"BTC": "11"}))
     first = desk.run()
-    _edited(desk, first.files[0], {"BTC": {"Status": ACCEPTED}}, "a.xlsx")
+    _edited(desk, first.files[0], {"BTC": DECISION}, "a.xlsx")
     desk.publish(BOOK[:1], "20261119T021500Z")
     path.write_text(_ledger({"BTC": "12"}), encoding="utf-8")
     assert desk.run().open_breaks == 1
