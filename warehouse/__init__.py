@@ -2,9 +2,9 @@
 
 This package imports no other package of nightbook. Importing it sets two defaults. NumPy does not
 start threads, because we do not multiply matrices and idle threads would use CPU time. pyarrow uses
-the system's allocator, because pyarrow's own allocator gives large pages back and requests new
-ones, which the system must fill with zeros. For 300,000 accounts, that took 0.7 CPU seconds and 40
-MB.
+the system's allocator, because pyarrow's own allocator returns large pages to the system and
+requests new ones, which the system must fill with zeros. For 300,000 accounts, that took 0.7 CPU
+seconds and 40 MB.
 """
 
 import importlib

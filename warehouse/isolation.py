@@ -1,9 +1,9 @@
 """Isolation for untrusted work: each function call runs in a child process with limits.
 
-SQL and spreadsheets come from strangers, who can make the libraries exceed their own limits. A
-`repeat()` in DuckDB ignores interrupts, a cell in the last corner of a sheet makes a reader
-allocate the whole rectangle, and a panic in Rust is not an `Exception`. In a child process, which
-can be killed, each of these becomes an ordinary error.
+SQL and spreadsheets are untrusted, and can make the libraries exceed their own limits. A `repeat()`
+in DuckDB ignores interrupts, a cell in the last corner of a sheet makes a reader allocate the whole
+rectangle, and a panic in Rust is not an `Exception`. In a child process, which can be killed, each
+of these becomes an ordinary error.
 
 This module imports only the standard library, because `nightbook query` imports it twice: in the
 parent and in the child.

@@ -120,7 +120,8 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
     """Return why homes could not be read when the newest book was built, by organisation.
 
-    The homes may be readable now. A problem that already explains a missing night stays as it is.
+    The homes may be readable now. A problem that already explains a missing night is returned
+    unchanged.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"Once this is fixed, type: {command_for(layout)} rebuild"
@@ -249,7 +250,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each removed organisation, and one for each pending firm.toml change."""
+    """Yield a line for each removed organisation and each firm.toml change not yet in the book."""
     names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():

@@ -82,7 +82,7 @@ def setup(nightbook: Nightbook, *, file: str) -> int:
 
 
 def _ask(proposal: str) -> str:
-    """Return the lines that the user accepts or types, or an empty string if the user stops."""
+    """Return the lines that the user accepts or types, or an empty string if the user cancels."""
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
     lines = len(choices_of(proposal))

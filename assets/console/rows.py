@@ -26,7 +26,7 @@ def print_rows(output_format: str, columns: Sequence[str], rows: Iterable[Sequen
 
 
 def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping[str, str]) -> str:
-    """Format a log line as JSON, without empty facts or control characters."""
+    """Format a log line as JSON, without control characters. Empty `facts` are left out."""
     time = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     content = {"time": time, "level": level, "event": event, "words": message}
     present = {name: value for name, value in facts.items() if value}

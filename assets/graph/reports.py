@@ -102,8 +102,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 writing.acquire(nightbook, f"reconciling {day}", step.tell)
                 summary = _reconcile(nightbook, day, now)
             except (Late, DayClosed) as error:
-                # The day's ledger has not arrived yet, or the run repeats a day in a closed month.
-                # In both cases, the check does not pass, but no alert is sent.
+                # The day's ledger has not arrived yet, or the run is a rerun of a day in a closed
+                # month. In both cases, the check does not pass, but no alert is sent.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(

@@ -68,7 +68,7 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
 
     It is on by default, except in a demo.
     """
-    # Dagster does not catch up on a missed tick, because the API shows only the present. A later
+    # Dagster does not catch up on a missed tick, because the API returns only current data. A later
     # tick on the same date pulls the night if the earlier ticks failed. Otherwise, it does nothing.
     settings = nightbook.settings()
 

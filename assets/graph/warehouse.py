@@ -141,7 +141,7 @@ def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
 
 
 def _column_of_tables(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
-    """Return a column's type and origin, from the exceptions above or from the tables."""
+    """Return a column's type and origin, from `OF_VIEW`, its name or the tables."""
     if (view.name, name) in OF_VIEW:
         return OF_VIEW[view.name, name]
     if f"{name}_text" in view.entries:

@@ -128,7 +128,7 @@ def take_nights(
 
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
-    """Run a night in the folder with the organisation's `.env`. The last log line is the result."""
+    """Run the nightly job in the organisation's folder. The last log line is the result."""
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }

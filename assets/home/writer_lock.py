@@ -30,7 +30,7 @@ def writing(
 
     If another command holds the lock, wait a few seconds and print the reason.
 
-    Raises `WriterBusy` after this time, with nothing changed.
+    Raises `WriterBusy` if the lock is still held. In that case, nothing was changed.
     """
     patience = LockTimeout(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
     with hold_writer_lock(nightbook.layout, operation, nightbook.now(), patience):
@@ -157,7 +157,7 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home meets the command's needs: that it exists, and has the right owner.
+    """Check that the home exists and has the right owner, if the command needs this.
 
     Raises the errors of `require_home` and `require_owner`.
     """

@@ -97,7 +97,7 @@ Unsent = dict[str, StoredAlert]  # unsent alerts by cause
 
 
 def plain_text(text: str) -> str:
-    """Shorten text that may contain API names, and remove its markup and control characters."""
+    """Shorten text that may quote the API, and remove its markup and control characters."""
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
@@ -159,7 +159,7 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
 def _reminder(
     alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """Return a reminder that lists the waiting alerts sent at least a day ago."""
+    """Return a reminder of alerts that were sent at least a day ago and still need action."""
     due = [
         alert
         for alert in alerts
@@ -208,7 +208,8 @@ def deliver(
     working, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
     # The first channel is preferred, and the others are fallbacks. A failed channel is not retried
-    # for the next alert, because each attempt to reach a dead mail server takes the full timeout.
+    # for the next alert, because each attempt to reach a mail server that is down takes the full
+    # timeout.
     for alert in alerts:
         while working:
             _, address = working[0]

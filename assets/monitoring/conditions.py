@@ -52,7 +52,7 @@ def find_alerts(
     """Return the alerts about the schedule, the nights, the newest book and the reconciliation.
 
     `patience` is how long a run may take to publish an accepted night. If `dagster` is None, the
-    switches are read from the home.
+    state of schedule and sensors is read from the home.
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
@@ -489,7 +489,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
 
 
 def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield one alert about all open breaks, plus one for each day that old breaks date from."""
+    """Yield one alert about all open breaks, plus one for each day on which old ones appeared."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:

@@ -22,8 +22,8 @@ from warehouse.storage.layout import Layout
 
 # A run has an hour to publish after its deadline. The alert for a late night uses the same period.
 GRACE = timedelta(hours=1)
-# Totals exclude removed organisations. The note mentions a removal for a month, and `status` keeps
-# showing it.
+# Totals exclude removed organisations. The note mentions a removal for a month, but `status` always
+# shows it.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)

@@ -145,7 +145,7 @@ def _reasons(
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # An older nightbook published this warehouse without the table.
+    except QueryFailed:  # An older version of nightbook published this warehouse without the table.
         return ()
     return tuple(
         Reason(

@@ -154,7 +154,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 @contextlib.contextmanager
 def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
-    """Yield a function that reports decisions from other machines. Publish them at the end."""
+    """Yield a function that reports decisions from other machines. Afterwards, publish them."""
     followed: list[FollowedNight] = []
 
     def tell(night: FollowedNight) -> None:

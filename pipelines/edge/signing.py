@@ -15,7 +15,7 @@ from pipelines.edge.errors import InvalidCredential
 _HIDDEN = "•••"
 # A complete signature, or the beginning of one at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-# This many leading characters of a key or secret do not occur in a string by chance.
+# A prefix of this many characters of a key or secret does not occur in a string by chance.
 _MIN_PREFIX = 16
 # Shorter values may occur by chance, so they are not removed. Real keys are longer.
 _MIN_LENGTH = 6

@@ -1,4 +1,4 @@
-"""Columns and record batches of the flattened tables, and the facts about a flattened snapshot."""
+"""Columns and record batches of the flattened tables, and the metadata of a flattened snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -194,8 +194,8 @@ Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_read
 class Resource:
     """The shape of a landed resource, and the functions that turn its records into rows.
 
-    `fill` turns nested records into rows. `settle` merges repeated parts of a record from the
-    tolerant reader, and reports the dropped parts to the reader.
+    `fill` turns nested records into rows. `settle` merges the repeated parts of a record that the
+    tolerant reader has read. The dropped parts become rejects of that reader.
     """
 
     shape: RecordShape
@@ -279,7 +279,7 @@ PORTFOLIOS, VENUES = "portfolios", "venues"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about one part of a staged snapshot, stored next to the tables as `<part>.json`."""
+    """The metadata of one part of a staged snapshot, stored next to its tables as `<part>.json`."""
 
     tables: Mapping[str, WrittenFile]
     rejects: list[Reject]
@@ -289,7 +289,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VenuesPart(Part, frozen=True, kw_only=True):
-    """The facts about venues and instruments."""
+    """The metadata of the venues part, which includes instruments."""
 
     listings: list[tuple[str, str, str]]  # venue, instrument, and the list or field that differs
     stale_venues: list[str]  # venues whose instruments were carried over
@@ -320,12 +320,12 @@ class Parts:
 
 
 def write_part(path: Path, part: Part) -> None:
-    """Write the facts about a part next to its tables."""
+    """Write a part's metadata next to its tables."""
     write_json(path, msgspec.to_builtins(part))
 
 
 def read_parts(layout: Layout, snapshot_id: str) -> Parts:
-    """Read the facts about a staged snapshot."""
+    """Read the metadata of a staged snapshot."""
     portfolios = read_json(layout.part(PORTFOLIOS, snapshot_id))
     venues = read_json(layout.part(VENUES, snapshot_id))
     return Parts(msgspec.convert(portfolios, Part), msgspec.convert(venues, VenuesPart))

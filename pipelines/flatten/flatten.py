@@ -32,7 +32,7 @@ from warehouse.storage.parquet import Writer, WrittenFile
 
 
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
-    """Stage portfolios, integrations, positions, accounts and balances. Return facts about them.
+    """Stage portfolios, integrations, positions, accounts and balances. Return their metadata.
 
     Raises `landing.DamagedFile` if the landed bytes differ from the received bytes.
     """
@@ -70,7 +70,7 @@ def portfolio_tables(
 def flatten_venues(
     layout: Layout, manifest: Manifest, carry: Carry = nothing, say: ProgressCallback = silent
 ) -> VenuesPart:
-    """Stage venues, venue_types and instruments. Return facts about them.
+    """Stage venues, venue_types and instruments. Return their metadata.
 
     `carry` returns the last known instruments of venues whose lists failed or were empty tonight.
     """
@@ -133,7 +133,7 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write all listed instruments. Return differences between the lists (see `unequal`)."""
+        """Write all listed instruments. Return the lists' differences (see `unequal`)."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)

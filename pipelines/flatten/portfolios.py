@@ -118,7 +118,7 @@ def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _join(first: dict[str, Any], repeated: dict[str, Any]) -> None:
     """Append the accounts of a repeated position to the first one.
 
-    If one of the lists is damaged, the count is unknown, but its readable accounts are kept.
+    If one of the two lists is damaged, the total count is unknown, but readable accounts are kept.
     """
     counts = (first.get("accounts#"), repeated.get("accounts#"))
     first["accounts"] = [*(first["accounts"] or ()), *(repeated["accounts"] or ())]
@@ -151,7 +151,7 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: JsonPath
 ) -> list[dict[str, Any]]:
-    """Keep one copy of each integration. If copies differ, keep the first in order of content."""
+    """Keep one copy of each integration. If copies differ, keep the one that sorts first."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
         by_id.setdefault(integration["id"], []).append(integration)

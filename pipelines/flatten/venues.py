@@ -52,9 +52,9 @@ def unequal(
 ) -> list[tuple[str, str, str]]:
     """Return all differences between a venue's instrument lists, sorted.
 
-    Each difference has the venue, the instrument, and either the list without the instrument or the
-    field that differs. `typed` has the IDs in typed lists, and `more` has the IDs that are only in
-    the untyped list. `listed` has the records of all lists.
+    Each difference contains the venue, the instrument, and either the list without the instrument
+    or the field that differs. `typed` contains the IDs in typed lists, `more` the IDs that are only
+    in the untyped list, and `listed` the records of all lists.
     """
     rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
     if embedded is not None:
@@ -67,7 +67,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield each instrument that differs between venue and list, and the field that differs."""
+    """Yield each instrument that differs between venue and list, with the differing field."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):

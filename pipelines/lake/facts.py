@@ -1,4 +1,4 @@
-"""Facts about accepted nights, and parts of a book (a venue, say) whose assets nearly all moved."""
+"""Facts about accepted nights, and slices of a book in which nearly all assets moved."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class Slice:
 def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
     """Return the slices that moved between two balance files, ordered by kind and identity.
 
-    `without` has the portfolios to leave out.
+    `without` contains the portfolios to leave out.
     """
     with open_files({"before": before, "now": now}) as connection:
         rows = connection.execute(_MOVES, {"without": sorted(without), "scale": SCALE}).fetchall()
@@ -182,8 +182,8 @@ _REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding
 class RepeatedAccounts:
     """A venue's accounts that are listed more than once with the same amounts.
 
-    `share` is their share of the venue's list, as a decimal string from 0 to 1. `totals` has the
-    amounts that are counted more than once, by asset. `first` names one of the accounts.
+    `share` is their share of the venue's list, as a decimal string from 0 to 1. `totals` contains
+    the amounts that are counted more than once, by asset. `first` names one of the accounts.
     """
 
     venue_id: str
@@ -221,8 +221,8 @@ class Share:
 class PortfolioChange:
     """The portfolios in only one of two books, and the slices that moved among all others.
 
-    `missing` has the portfolios that held money in the earlier book and are gone. `new` has the
-    portfolios that are not in the earlier book.
+    `missing` contains the portfolios that held money in the earlier book and are not in the later
+    one. `new` contains the portfolios that are not in the earlier book.
     """
 
     missing: Sequence[str] = ()
@@ -236,15 +236,15 @@ class PortfolioChange:
 class Facts:
     """The figures that the guards compare.
 
-    `counts` has row counts by table, `totals` has exact totals by asset, and `money` shows for each
-    portfolio whether it holds money. `drops` has each measure's move since the earlier book, as a
-    decimal string from 0 to 1. `everywhere` has the keys of the defects that all records of a list
-    have, and `defect_messages` has their messages, except in older manifests. `accounts` has the
-    number of accounts by asset. `unread` has the venues whose instruments could not be read, or are
-    no longer listed. `slices` has the slices that moved, by the snapshot that they are compared
-    with. `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds`
-    has the balance kinds. A night is suspect if it was held for its figures and accepted by a
-    person.
+    `counts` contains row counts by table, `totals` exact totals by asset, and `money` shows whether
+    each portfolio holds money. `drops` contains each measure's move since the earlier book, as a
+    decimal string from 0 to 1. `everywhere` contains the keys of the defects that all records of a
+    list share, and `defect_messages` their messages, except in older manifests. `accounts` contains
+    the number of accounts by asset, and `unread` the venues whose instruments could not be read, or
+    are no longer listed. `slices` contains, by snapshot ID, the slices that moved since that
+    snapshot. `portfolio_changes` uses the same keys, for snapshots with different portfolios.
+    `kinds` contains the balance kinds. A night is suspect if the guards held it because of its
+    figures and a person then accepted it.
     """
 
     counts: Mapping[str, int]
@@ -275,7 +275,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return these facts without a share of the book."""
+        """Return a copy with a share of the book subtracted."""
         totals = {
             asset: subtract(text, share.totals[asset]) if asset in share.totals else text
             for asset, text in self.totals.items()
@@ -310,10 +310,10 @@ class RejectGroup:
 class Findings:
     """Findings about a night that are not in `Facts`, such as rejects and failed venues.
 
-    `venues` is the number of venues whose instruments were requested. `date_doubts` has the reasons
-    why the night's date is uncertain. `notices` has findings from the pull that look like paging
-    (4.6), and `signs` has the same findings with their figures. `window` has the result of a second
-    read. `repeated` has the accounts that are listed more than once.
+    `venues` is the number of venues whose instruments were requested. `date_doubts` contains the
+    reasons why the night's date is uncertain. `notices` contains messages about signs of incomplete
+    responses (4.6), and `signs` the signs with counts and examples. `window` is the result of the
+    recheck. `repeated` contains the accounts that are listed more than once.
     """
 
     rejects: Sequence[RejectGroup] = ()

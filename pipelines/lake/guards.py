@@ -38,12 +38,12 @@ YOUNG_FLOOR = Decimal(
 )  # low enough to hold even the second night if half of its book is missing
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen if its total dropped by more than this share. It has risen if the opposite
-# change would count as a fall.
+# An asset has fallen if its total dropped by more than this share. It has risen if its earlier
+# total is lower than the new total by more than this share of the new total.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change in a single asset is a finding, not a reason to hold a night
 FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes in a count are ignored.
-FEW = 4  # With at most this many items, a night is held only if all of them moved.
+FEW = 4  # If at most this many items are counted, a night is held only if all of them moved.
 SHOWN_ASSETS = 3
 LONG = 40
 
@@ -77,8 +77,8 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     """Return how far a measure may move before a night is held, based on past nights.
 
     The limit is at most `MOST`, because a night that a person accepted after a collapse must not
-    switch the guard off. It is larger if only a few things are counted. For example, three of four
-    things may move.
+    switch the guard off. It is larger if a measure counts only a few things. For example, if there
+    are four, three may move.
     """
     seen = [
         Decimal(facts.drops[measure])
@@ -117,7 +117,7 @@ def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
 def _but_one_asset(
     was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[int, int]:
-    """Return both counts of accounts without the asset whose count changed most."""
+    """Return both account counts, leaving out the asset whose account count changed most."""
     every = sorted(before.keys() | after.keys())
     if not before or len(every) < FEWEST_ASSETS:
         return was, now
@@ -173,11 +173,11 @@ FATES = {
 def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
     """Return the reasons why a night must be held, or an empty tuple.
 
-    `past` has the accepted nights before this one, oldest first.
+    `past` contains the accepted nights before this one, oldest first.
     """
     # The night is compared with the last book. If that book is suspect, the night is also compared
-    # with the last book that is not suspect. Moves hold the night only if every comparison gives a
-    # reason.
+    # with the last book that is not suspect. The night is held for its moves only if every
+    # comparison finds a reason.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])

@@ -1,4 +1,4 @@
-"""Sealing a flattened snapshot, by writing its nightly tables, holdings and manifest.
+"""Functions that seal a flattened snapshot and read the lake's manifests.
 
 `lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
 and the counts. It is written last and contains its own digest.

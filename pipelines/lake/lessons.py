@@ -1,4 +1,4 @@
-"""Lessons: hold reasons that a person has accepted as harmless. Each lesson can be revoked.
+"""Lessons: reasons to hold a night, accepted as harmless by a person. Each lesson can be revoked.
 
 They are stored in the decisions next to the landed nights, so that everything can be rebuilt from
 the landing zone. A lesson is revoked by its name, or by rejecting the night that taught it.

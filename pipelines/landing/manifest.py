@@ -17,7 +17,7 @@ from pipelines.landing.notices import ResponseNotice
 # has disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
-# Request purposes.
+# The purposes of a request.
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 

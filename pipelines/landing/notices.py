@@ -1,8 +1,8 @@
 """Notices about a night's responses, one for each sign that they are incomplete.
 
 A notice's `text` starts with the location of the sign and contains no values. It is the same every
-night, so a lesson that a person taught for it also applies to later nights. The number of responses
-and an example are stored separately.
+night, so a lesson about it also applies to later nights. The number of responses and an example are
+stored separately.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 @dataclass(frozen=True, slots=True)
 class ResponseNotice:
-    """A sign of incomplete responses to an operation: place, message, count and example.
+    """A sign of incomplete responses to an operation: location, message, count and example.
 
     `text` identifies the notice in `Manifest.notices` and in decisions.
     """

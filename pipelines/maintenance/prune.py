@@ -105,10 +105,10 @@ def prune(
 
     The caller holds the writer lock, and publishes afterwards. Days are counted back from the
     newest book, not from today, so nothing is deleted in a home that is no longer used. More recent
-    nights stay, and with `keep_month_ends` also the last book of each month. If bodies and tables
-    still exceed `most_bytes`, more nights are deleted, starting with the oldest and leaving month
-    ends for last. Some nights stay regardless of the limits: the newest book, each night that waits
-    for a decision, and each night whose instruments were carried over into a kept night.
+    nights stay, as does the last book of each month if `keep_month_ends` is set. If bodies and
+    tables still exceed `most_bytes`, more nights are deleted, starting with the oldest and leaving
+    month ends for last. Some nights stay regardless of the limits: the newest book, each night that
+    waits for a decision, and each night whose instruments were carried over into a kept night.
 
     Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
@@ -268,7 +268,7 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
-    """Raise `KeptNightDamaged` if a night that stays is damaged."""
+    """Raise `KeptNightDamaged` if a night to keep is damaged."""
     damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
     kept_damages = [str(damage) for damage in damages if damage.night not in going]
     if kept_damages:
@@ -326,7 +326,7 @@ def prune_shelf(
     """Delete pruned nights' objects from the shelf. With `dry_run`, only list them.
 
     `forget` is called first, and removes the nights from everything else that refers to their
-    objects. `would_go` contains the nights that a dry run would prune in this home. Raises
+    objects. In a dry run, `would_go` contains the nights to be pruned in this home. Raises
     `StoreFailed`.
     """
     pruned = [

@@ -30,8 +30,8 @@ class Pull:
     """The steps that pull one snapshot: read all lists, recheck them, and land the responses.
 
     `requests` counts requests and responses. `known` returns the previous book's portfolios, and
-    whether each had money. Missing portfolios are requested by ID. `pause` waits for some seconds
-    before a second read, but not beyond the client's deadline.
+    whether each had money. Missing portfolios are requested by ID. `pause` waits for a number of
+    seconds before a second read, but not beyond the client's deadline.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ def pull_snapshot(
     """Read everything from the API, and land it as a new snapshot.
 
     Its date is the date of `started` (default: now), however long the pull takes. If this machine's
-    clock is wrong, the server's clock determines that date. `pause` waits for some seconds before a
-    second read, and `connect` creates the client.
+    clock is wrong, the server's clock determines that date. `pause` waits for a number of seconds
+    before a second read, and `connect` creates the client.
 
     Raises `EdgeError` if portfolios or venues cannot be read. In that case, nothing is stored, and
     the night remains a gap unless the pull is run again.

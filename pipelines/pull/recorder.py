@@ -143,8 +143,8 @@ class Recorder:
     `marks` contains each list's comparable fields by request number, and `errors` the errors of
     failed requests. `embedded` contains the instruments that each venue embeds (None if it does not
     list them), and `listed` the instruments in its separate lists. `failed` contains the venues
-    with an unreadable list. `skew` is the correction in use (ms), and `told` is the most exact skew
-    measured from a response.
+    with an unreadable list. `skew` is the correction in use (ms), and `told` is the most precise
+    skew measured from a response.
     """
 
     def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
@@ -179,7 +179,7 @@ class Recorder:
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
         """Plan the request for a venue's instrument list.
 
-        If no path can contain the venue ID, record the failure and return None.
+        If the venue ID cannot be put in a path, record the failure and return None.
         """
         name = f"instruments-{kind or 'all'}"
         try:

@@ -19,7 +19,8 @@ from warehouse.exact import exact, fit_decimal
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
-# Arrow casts these strings exactly to DECIMAL(38,18). It may reject or wrap other strings.
+# Arrow casts these strings exactly to DECIMAL(38,18). It may reject other strings, or overflow
+# silently.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
@@ -42,7 +43,7 @@ def _is_beyond_limit(exponent: str) -> bool:
 
 
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
-    """Return a column with the values at some indexes replaced."""
+    """Return a copy of a column with the values at some indexes replaced."""
     indexes = sorted(filled)
     mask = np.zeros(len(values), dtype=bool)
     mask[indexes] = True

@@ -150,8 +150,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 class Element(msgspec.Struct, frozen=True, gc=False):
     """A raw record with its request number, its index in the response, and its string ID."""
 
-    # This class is not a tuple, because the garbage collector would traverse 100,000 tuples again
-    # and again.
+    # This class is not a tuple, because the garbage collector would repeatedly traverse 100,000
+    # tuples.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -213,7 +213,7 @@ def distinct_records(
     One of several identical records is kept. Records also count as identical if they differ only in
     fields that are not in `shape`, because no row contains those fields. If records differ
     otherwise, it is unknown which one is right. If they contain money, all of them are dropped. If
-    not, the first one in content order is kept.
+    not, the one that sorts first by content is kept.
     """
     # The API does not guarantee an order (4.6). Sorting by ID, then by content, gives the same rows
     # for the same book every night, and the same files after a rebuild.

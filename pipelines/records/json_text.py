@@ -26,7 +26,7 @@ MAX_EXAMPLE_LENGTH = 200
 
 def is_too_deep(raw: bytes) -> bool:
     """Return whether a JSON string is nested more than `DEEPEST` levels deep."""
-    # Nearly every record has fewer brackets than that, so it needs no further check.
+    # Nearly every record has at most `DEEPEST` opening brackets, so it needs no further check.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     # Remove the strings, so that only brackets are left. An opening bracket adds one level, a
@@ -70,7 +70,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(raw: bytes) -> Any:
-    """Parse one JSON value. Raises `ValueError` or `RecursionError` if that is not possible."""
+    """Parse one JSON value. Raises `ValueError` or `RecursionError` if that fails."""
     # Strings contain no lone surrogates, because the envelope check has already rejected those.
     if is_too_deep(raw):
         raise ValueError(f"nested more than {DEEPEST} levels deep")

@@ -54,7 +54,7 @@ MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value without members. `names` is its path within the part that is being read."""
+    """A value without members. `names` is its path relative to the value being read."""
 
     names: tuple[str, ...]
     value: Any
@@ -191,7 +191,7 @@ class TolerantReader:
     def record(
         self, value: Any, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
-        """Return a record's usable parts. Raises `UnusableRecord` if they do not make a row."""
+        """Return a record's usable parts. Raises `UnusableRecord` if it cannot have a row."""
         if not isinstance(value, Members):
             raise self._broken(place, defects.NOT_AN_OBJECT, value, money=money)
         if value.repeated:

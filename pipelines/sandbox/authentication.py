@@ -56,7 +56,7 @@ def digest(secret: str, text: bytes) -> str:
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """Return the caller who signed the request. Raises RefusalError if no caller did (§5.3)."""
+    """Return the caller who signed the request. Raises RefusalError if a check fails (§5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)

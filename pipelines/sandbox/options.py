@@ -46,8 +46,8 @@ class Choices:
     # Envelopes and encodings, sections 2, 2.9 and 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # whether integrations are included unasked (§2.10)
-    instruments_without_include: bool = False  # whether venues list instruments unasked (§2.6)
+    integrations_without_include: bool = True  # whether integrations are sent by default (§2.10)
+    instruments_without_include: bool = False  # whether venues list instruments by default (§2.6)
     optional_as_null: bool = False  # send absent optional fields as null
     amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
     datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (§2)

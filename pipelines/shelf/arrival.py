@@ -122,7 +122,7 @@ def follow_shelf(
 def behind(
     nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
 ) -> Iterator[Snapshot]:
-    """Yield the nights whose newest generation on the shelf is new to this home."""
+    """Yield the nights whose newest generation on the shelf is not in this home's record."""
     for snapshot in nights:
         if (key := newest.get(snapshot.snapshot_id)) is not None:
             known = record.nights.get(snapshot.snapshot_id)
@@ -131,10 +131,10 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Compare a home's night with its newest generation on the shelf. Return the night's record.
+    """Compare a home's night with its newest generation on the shelf. Return its record.
 
-    An empty `stamp` means that decisions must still be shelved. Generation 0 means that a different
-    lake must still be fetched.
+    An empty `stamp` means that decisions must still be shelved. Generation 0 means that the night's
+    lake files are missing here or differ, and must still be fetched.
     """
     is_pruned = PRUNED in (local.state, night.state)
     lake = layout.manifest(local.snapshot_id)

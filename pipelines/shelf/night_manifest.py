@@ -176,7 +176,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the decision file's content. It is identical as long as no decision changes."""
+    """Return the decision file's content. It changes only if a decision changes."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}

@@ -1,7 +1,7 @@
 """The tables of a firm's book: the organisations' tables plus a source column, and the gate tables.
 
 Each organisation has its own home. Its published warehouse is copied and never recomputed. The
-firm's book has the contract's tables, with one more column, and the three tables of the gate.
+firm's book has the contract's tables, each with a source column, and the three gate tables.
 """
 
 from dataclasses import replace

@@ -93,7 +93,7 @@ HOLDINGS: tuple[Table, ...] = (
 
 # The columns of each table, in the order they were added. The first column has the ID 1. Always
 # append a new column at the end, even if it is not the last column of the table. Keep a removed
-# column here, so that its id is not reused. If a column is renamed, replace its old name.
+# column here, so that its ID is not reused. If a column is renamed, replace its old name.
 _COLUMN_ORDER = {
     "portfolios": "snapshot_date snapshot_id portfolio_id name position_count integration_count "
     "created_at updated_at",

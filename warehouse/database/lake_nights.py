@@ -159,7 +159,7 @@ def move_window(
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
     """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
-    # Only for years with a changed file, build the paths and rebuild the lists, so that a publish
+    # Build the paths and rebuild the lists only for years with a changed file, so that a publish
     # does not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
     shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())

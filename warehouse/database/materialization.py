@@ -88,7 +88,7 @@ _KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 def count_totals(
     connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
-    """Fill in_warehouse in the control totals for the book that schema main shows.
+    """Fill the column in_warehouse of the control totals for the book that schema main shows.
 
     Return a message for each total that differs from the lake. Differences between the JSON and
     the lake are not reported here, because the guards check them and a person may have accepted

@@ -45,7 +45,7 @@ def materialized_as(name: str) -> str:
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return a view's amount columns. A second column for each contains the exact text."""
+    """Return a view's amount columns. Each has a second column with the exact text."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 
@@ -85,7 +85,7 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return the SQL that stores a total, or only the marker if it equals the lake's total."""
+    """Return the SQL that stores a total, or a marker instead if it equals the lake's total."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 

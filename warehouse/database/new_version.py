@@ -43,7 +43,7 @@ SHOWN_PROBLEMS = 5
 class NotPublished(Exception):
     """A book failed verification, so the published version has not changed.
 
-    `snapshots` has the snapshot ids, and `problems` has one message with figures per problem.
+    `snapshots` has the snapshot IDs, and `problems` has one message for each problem, with figures.
     """
 
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
@@ -60,7 +60,7 @@ class NotPublished(Exception):
 def verify(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
-    """Verify each loaded book's totals, and run the checks on all loaded books and the newest.
+    """Verify each loaded book's totals, and check all loaded books and the newest one.
 
     `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished`
     if a total differs or a check with severity error fails.
@@ -142,9 +142,9 @@ class DatabaseBuild(Protocol[Result_co]):
 def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path]:
     """Yield the path of the file to build and seal, and publish it if the block succeeds.
 
-    The newest versions are kept within `versions_gb` gigabytes.
+    Old versions are deleted until the rest fit in `versions_gb` gigabytes.
     """
-    # 1. Build in a dot folder, which no reader opens. Remove what an interrupted run left there.
+    # 1. Build in a dot folder, which no reader opens. Remove the leftovers of an interrupted run.
     versions = layout.warehouse / "versions"
     clear(layout, versions, version)
     draft = versions / f".tmp-{version}"

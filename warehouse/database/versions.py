@@ -2,7 +2,7 @@
 
 Each version has its own folder, which never changes once it is published. `current` is a link to
 one of them and is replaced by a rename. The process may be killed at any time, because `clear`
-removes the remains. `digests.json`, next to the database, has the SHA-256 of its blocks and the
+removes the leftovers. `digests.json`, next to the database, has the SHA-256 of its blocks and the
 last decision on each snapshot, so that `nightbook verify` finds changed bytes and lost decisions.
 """
 
@@ -182,7 +182,7 @@ def swap(layout: Layout, version: str) -> None:
 
 
 def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
-    """Delete the oldest versions until at most `KEPT_VERSIONS` remain, within `budget` bytes.
+    """Delete the oldest versions until at most `KEPT_VERSIONS` remain and fit in `budget` bytes.
 
     The published version and the version before it are always kept.
     """

@@ -92,7 +92,7 @@ class TextTable:
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
     """Return a sheet's columns: names, totals, counts and parts, then all others.
 
-    If there are many parts, they are not printed, and the printed page shows only the total.
+    If there are many parts, the printed page shows only the total.
     """
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)

@@ -1,8 +1,8 @@
 """The positions workbook's first sheet: date, source, and whether everything ties out.
 
 Only this sheet has formulas. They count and add up the rows of the other sheets, so that readers
-can check the figures themselves. We decide with exact decimals whether a figure ties, never with a
-formula.
+can check the figures themselves. We use exact decimals, never a formula, to decide whether a figure
+ties out.
 """
 
 import math
@@ -74,7 +74,7 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a number format that shows a total and the sum of its parts with equal digits."""
+        """Return a number format for the digits that a total and the sum of its parts share."""
         # A sum of doubles may differ from the total's double in the last digits. So the cells show
         # only the digits that both have in common. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))

@@ -136,7 +136,7 @@ def parquet_result(request: bytes) -> bytes:
 
 
 def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `work`, or its error as a dictionary that JSON can represent."""
+    """Return the result of `work`, or its error as a JSON-serializable dictionary."""
     try:
         return work(**question)
     except FileNotFoundError as error:

@@ -85,7 +85,7 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for untrusted queries, with fixed limits. Raises like `connect`."""
+    """Open the warehouse for untrusted queries, with fixed limits. Same errors as `connect`."""
     connection = connect(
         database,
         with_lake=with_lake,

@@ -167,14 +167,14 @@ class ReadOnlyBook:
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
         """Run one query and return an Arrow table. Amounts are text, because Arrow sums overflow.
 
-        Raises like `query`.
+        Raises the same errors as `query`.
         """
         return to_texts(self._answer(sql, params))
 
     def polars(self, sql: str, params: Parameters = ()) -> Any:
         """Run one query and return a polars frame, if polars is installed. Amounts are text.
 
-        Raises like `query`, and `ModuleNotFoundError` without polars.
+        Raises the same errors as `query`, and `ModuleNotFoundError` if polars is missing.
         """
         return to_polars(self.arrow(sql, params))
 
@@ -193,7 +193,7 @@ class ReadOnlyBook:
         return self._of_day(views[by], as_of)
 
     def balances(self, as_of: date | str | None = None) -> pd.DataFrame:
-        """Return all amounts that the API reported, by account. Raises like `holdings`."""
+        """Return all amounts that the API reported, by account. Same errors as `holdings`."""
         return self._of_day("balances", as_of)
 
     def history(
@@ -276,7 +276,8 @@ class ReadOnlyBook:
     def _has_gaps(self) -> bool:
         """Whether an amount, a sum, or a difference of sums may not fit in DECIMAL(38,18).
 
-        The limit applies to sums of absolute amounts and leaves room for a difference.
+        The limit applies to sums of absolute amounts, and is low enough that the difference of two
+        sums also fits.
         """
         sql = (
             "select count(*) > 0 from (from history.balances select 1 "

@@ -47,7 +47,7 @@ def _refuse_float(*operands: Any) -> None:
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
-    """Return an operator's two methods, for an amount on the left and for one on the right."""
+    """Return an operator's two methods: for an amount as the left operand, and as the right one."""
     return (
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),

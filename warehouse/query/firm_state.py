@@ -94,7 +94,7 @@ class FirmState:
     - `book`: the date of the newest book.
     - `lacking`: the sources that are not in the newest book.
     - `problems`: the reason why a source could not be read.
-    - `waiting`: the id of the newest held snapshot, and the number of held snapshots.
+    - `waiting`: the ID of the newest held snapshot, and the number of held snapshots.
     - `removed`: the time when the source was removed from firm.toml.
     - `shared`: the portfolios that several sources can see.
     """
@@ -174,7 +174,8 @@ def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
     """Return the portfolios that several sources can see, in one day's book or in all books."""
-    # A file from an older nightbook does not have this view. The next publish creates it.
+    # A file from an older version of nightbook does not have this view. The next publish creates
+    # it.
     if not scalar(
         connection,
         "select count(*) from duckdb_views() where view_name = 'firm_shared_portfolios' "
@@ -189,13 +190,13 @@ def shared_portfolios(
 
 
 def read_state(database: Path) -> FirmState:
-    """Return the state of the sources in a published firm's book. Raises like `connect`."""
+    """Return the state of the sources in a published firm's book. Same errors as `connect`."""
     with connect(database) as connection:
         return state_of(connection)
 
 
 def read_known_sources(database: Path) -> KnownSources:
-    """Return the sources in a published firm's book. Raises like `connect`."""
+    """Return the sources in a published firm's book. Same errors as `connect`."""
     nights: dict[str, set[Night]] = defaultdict(set)
     query = "select source, snapshot_date, snapshot_id from ops.snapshots"
     with connect(database) as connection:

@@ -163,7 +163,7 @@ def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
-    """Return a table with amounts as categorical strings. Raises the errors of `to_pandas`."""
+    """Return a table with amounts as categorical strings. Same errors as `to_pandas`."""
     table = answer.table
     for name, values in _amount_columns(answer):
         texts = [None if value is None else str(value) for value in values]
@@ -308,9 +308,9 @@ def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decim
 def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
     """Add up the amounts in a pandas, polars or Arrow frame, grouped by the columns `by`.
 
-    Return a frame with the columns `by`, the sums in `of` (by default `total`, or else `amount`)
-    and their text in `..._text`. Raises `NotExact` if the amounts are floats or a group has several
-    assets or nights, and `KeyError` if a column is missing.
+    Return a frame with the columns `by`, the sums of the column `of` (by default `total`, or
+    `amount` if there is no `total`) and their text in `..._text`. Raises `NotExact` if the amounts
+    are floats or a group has several assets or nights, and `KeyError` if a column is missing.
     """
     names = frame.column_names if isinstance(frame, pa.Table) else list(map(str, frame.columns))
     name = of or next((default for default in ("total", "amount") if default in names), "")
@@ -360,7 +360,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column contains only exact amounts, and none from `texts` is missing."""
+    """Return whether a column has only exact amounts, one for each of `texts`."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(

@@ -162,7 +162,7 @@ class Origins:
 
     def _call(self, node: Node) -> Origin:
         name = node["function_name"]
-        # For `total.abs()`, the tree stores the argument as the function's schema.
+        # For `total.abs()`, the tree stores `total` as the function's schema.
         arguments = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
         arguments += [self._of(argument) for argument in _arguments(node)]
         origin = _union(arguments)

@@ -1,7 +1,7 @@
 """An import blocker for pandas, because its import takes as long as processing a small night.
 
-pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
-objects. It tries this only once. If pandas is missing, it retries only for a data frame.
+pyarrow imports pandas when it first creates an array from Python values, to recognize pandas
+objects. It tries this only once, and retries only for a data frame if pandas was missing.
 """
 
 import sys
@@ -21,9 +21,10 @@ class _PandasBlocker:
 
 
 def leave_pandas_out() -> None:
-    """Make pyarrow search for pandas now and not find it. `to_pandas` still works afterwards.
+    """Make pyarrow search for pandas now, while it is blocked. `to_pandas` still works afterwards.
 
-    Call it in processes that create no data frames. It does nothing if pandas is already imported.
+    Call it in processes that do not create data frames. It does nothing if pandas is already
+    imported.
     """
     if "pandas" in sys.modules:
         return

@@ -68,7 +68,7 @@ def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) ->
 def keep_open(database: Path) -> Iterator[None]:
     """Keep the warehouse open within the block, so that small queries share the open file.
 
-    Opening it takes 30 ms of CPU, much more than a small query. Raises like `run`.
+    Opening it takes 30 ms of CPU, much more than a small query. Raises the same errors as `run`.
     """
     with open_database(database):
         yield
@@ -78,7 +78,7 @@ def keep_open(database: Path) -> Iterator[None]:
 def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
     """Run one query and yield the connection, so that the block can read its rows.
 
-    Raises like `run`.
+    Raises the same errors as `run`.
     """
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(open_database(database, with_lake=False))

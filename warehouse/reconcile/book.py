@@ -80,7 +80,7 @@ def day_before(source: OpenBook) -> date | None:
 
 
 _SHORTEST_NAME = (
-    3  # minimum number of characters, because file names contain shorter names by chance
+    3  # minimum number of characters, because file names may contain shorter names by chance
 )
 _BREAK = re.compile(r"[\W_]+")
 
@@ -130,7 +130,7 @@ class KnownNames:
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension whose names match the most of these strings, or an empty string.
+        """Return the dimension with the most names among these strings, or an empty string.
 
         At least two of the strings must be names in the dimension.
         """
@@ -402,7 +402,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the assets' other names by key. An ID that two assets share means the listed asset."""
+    """Return the assets' other names by key. An ID shared by two assets means the listed one."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
@@ -427,13 +427,13 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
 
 
 def columns(fields: Iterable[str]) -> str:
-    """Return the fields as a SQL list of quoted columns."""
+    """Return the fields as an SQL list of quoted columns."""
     return ", ".join(map(quote_identifier, fields))
 
 
 @contextlib.contextmanager
 def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
-    """Open a day's book for a reconciliation. Raises the errors from `warehouse.query.book`."""
+    """Open a day's book for a reconciliation. Same errors as `warehouse.query.book`."""
     with book(database, as_of, ()) as source:
         if not source.is_firm:
             yield source

@@ -145,7 +145,7 @@ EQUAL = "equal"
 class Alias:
     """A ledger name that differs from the name in the book, and the ID that was found for the name.
 
-    `name` is the ID's display name, and `rows` is the number of rows. `how` is how the ID was
+    `name` is the ID's display name, and `rows` is the number of rows. `how` says how the ID was
     found: `folded`, `alias`, `unknown`, or `suggested` if only the amounts suggest it.
     """
 
@@ -508,7 +508,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def extent(self) -> str:
-        """The number of compared positions. If some were not compared, the total is added."""
+        """The number of compared positions, followed by the total if some were not compared."""
         return describe_extent(self.position_count, self.uncovered or 0, self.pending)
 
     @property
@@ -571,7 +571,7 @@ class History:
 
     `may_open` returns whether a run for this day may reopen a break. A run for the latest day may
     reopen any break. For breaks that occurred before this day, `latest_occurrences` returns the
-    last occurrence number and the first day ever, by break ID.
+    last occurrence number and the day of the first occurrence, by break ID.
     """
 
     day: date
@@ -851,7 +851,7 @@ def describe_levels(ledger: Ledger) -> str:
 
 
 def format_level(level: str) -> str:
-    """Format a level as part of a sentence: `per portfolio, asset and venue`."""
+    """Format a level for use in a sentence: `per portfolio, asset and venue`."""
     if ";" in level:
         return f"({level})"
     *first, last = level.split(", ")

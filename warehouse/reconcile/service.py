@@ -77,7 +77,7 @@ def rehearse(
 ) -> tuple[Path, tuple[str, ...]]:
     """Write a ledger for the newest book into the inbox, with planted errors. Return the errors.
 
-    `first` is the day of the first such ledger, if this is not the first one. Its errors depend on
+    `first` is the day of the first such ledger, if this is not the first one. The errors depend on
     the night: some stay, some are corrected, and some return.
     """
     record = Record(folder)

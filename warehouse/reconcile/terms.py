@@ -15,7 +15,7 @@ def letters(place: int) -> str:
     return f"column {xl_col_to_name(place)}"
 
 
-# An asset that the organization defined may have the same ID as a listed asset. So its key ends
+# An asset that the organisation defined may have the same ID as a listed asset. So its key ends
 # with a character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
@@ -79,7 +79,7 @@ class Ambiguous(Exception):
     """A ledger can be read in two ways, so it is not read. Adding `line` to recon.toml settles it.
 
     If the file does not show which of several lines is right, each of them begins with `#`. A
-    person must remove the `#` of one of them.
+    person must remove the `#` from one of them.
     """
 
     exit_code = 3
@@ -98,7 +98,7 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return those lines of a question that are choices."""
+    """Return the lines of a question that are choices."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 

@@ -2,7 +2,7 @@
 
 A column consists of a header, a function that formats its cells, and the keys of the values that
 this function receives. If a table's columns depend on the night, its template defines them. All
-other columns are defined here, because Jinja would compile them again at each start.
+other columns are defined here, because Jinja would recompile them at each start.
 """
 
 from collections.abc import Callable

@@ -78,7 +78,7 @@ class QueryRows:
         return QueryRows(self.sql, derived, len(derived))
 
     def only(self, **values: object) -> "QueryRows":
-        """Keep only the rows that have these values."""
+        """Return a copy with only the rows that have these values."""
         return self.with_rows(
             row
             for row in self.rows

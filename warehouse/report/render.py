@@ -1,4 +1,4 @@
-"""Rendering of a report with Jinja, as an HTML page or as Markdown.
+"""Rendering a report with Jinja, as an HTML page or as Markdown.
 
 `book.jinja` and `firm.jinja` define the sections of a report. They build the sections from blocks
 for one format, in `blocks.html.jinja` or `blocks.md.jinja`, and extend `page.html.jinja` or

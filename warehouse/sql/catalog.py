@@ -259,7 +259,7 @@ def at_day_of_each(sql: str, sources: str) -> str:
 
 
 def reading(sql: str, replacements: Mapping[str, str]) -> str:
-    """Replace tables and views in a query by other queries.
+    """Replace tables and views in a query with other queries.
 
     `replacements` has the query for each table or view.
     """

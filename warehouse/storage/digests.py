@@ -1,4 +1,4 @@
-"""Reading and writing of `digests.json`, the file next to each published database.
+"""Reading and writing `digests.json`, the file next to each published database.
 
 It has the SHA-256 of each block of the database, which reveals changed bytes. It also has the time
 of the last decision on each snapshot and the number of decisions, which reveals decisions that the

@@ -1,7 +1,7 @@
 """The contract as Arrow schemas, and the code that writes all Parquet files.
 
 Each field's metadata contains the meaning of its column. Pages have checksums. ID columns use
-dictionaries, and amount columns do not.
+dictionary encoding, but amount columns do not.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
 
 
 class Writer:
-    """A writer for one Parquet file. The file appears when it is closed without an error."""
+    """A Parquet file writer. The file appears when the writer is closed without an error."""
 
     def __init__(self, table: Table, path: Path, snapshot_id: str) -> None:
         self.rows = 0
@@ -160,7 +160,7 @@ class Writer:
         )
         with contextlib.suppress(
             OSError, ValueError
-        ):  # the rest of the buffer does not fit on a full disk either
+        ):  # writing the rest of the buffer to a full disk fails too
             self._aside.__exit__(type(error), error, error.__traceback__)
 
 

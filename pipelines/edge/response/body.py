@@ -31,7 +31,7 @@ class Limits:
 
     `wire` and `decoded` are bytes. `connect`, `read` and `attempt` are seconds. `attempt` limits
     the whole attempt, but every `pace` bytes received add one second. So a large body has enough
-    time, but a server that sends single bytes does not.
+    time, but a server that trickles single bytes still times out.
     """
 
     wire: int = 2 << 30
@@ -63,7 +63,7 @@ def decode_body(
     """Decode a body (gzip or no content encoding) and yield it in pieces of limited size.
 
     Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
-    signatures from the header before an error quotes it.
+    signatures from the `Content-Encoding` header before an error quotes it.
     """
     # Remove secrets before converting to lower case, because a lower-case key would not be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()

@@ -1,8 +1,8 @@
 """Strict checks of success and error bodies (§2.9, §7), without decoding their records.
 
 A body is valid only if it is a single UTF-8 JSON document in the documented envelope, and no
-envelope key occurs twice. Records are only checked to be JSON. `models` and the flattening check
-their fields.
+envelope key occurs twice. Records are only checked to be JSON. Their fields are checked by `models`
+and during flattening.
 
 Small bodies are decoded in one pass, which is faster. Large bodies are walked step by step, so that
 their memory pages can be released along the way. A step costs 2 microseconds, which is negligible
@@ -44,7 +44,8 @@ class Envelope:
     """The members of a success body (§2.9) as undecoded views, which keep the body's buffer open.
 
     `other_members` are the members that the document does not define. If the body was walked,
-    `spans` alternates the start and end of each record, counted from the start of `data`.
+    `spans` contains the start and end offset of each record in turn, relative to the start of
+    `data`.
     """
 
     data: msgspec.Raw

@@ -28,7 +28,7 @@ class Hint:
     """The result of judging a member or header.
 
     `code` never changes, even if its wording is poor, because it is stored in the nights'
-    manifests, and lessons that a person taught refer to it. `describe` returns the wording for
+    manifests, and lessons refer to it. `describe` returns the wording for
     people.
     """
 

@@ -70,7 +70,7 @@ class Clock:
         return self._clock()
 
     def corrected_time(self) -> int:
-        """Return the server's time in Unix milliseconds (this machine's before a correction)."""
+        """Return the server's time in Unix milliseconds (this machine's time until corrected)."""
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
@@ -123,9 +123,9 @@ def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew |
 def requested_wait(headers: Mapping[str, str], status: int, received: int) -> float | None:
     """Return how many seconds a response asks the client to wait (§8), or None.
 
-    Reads `Retry-After` or, for status 429, the usual header for the time when the rate limit
-    resets. Dates are compared with the `Date` header of the same response, because our clock may be
-    off. `received`, the corrected time in Unix milliseconds, replaces a missing `Date`.
+    Reads `Retry-After` or, for status 429, the usual rate limit reset header. Dates are compared
+    with the `Date` header of the same response, because our clock may be off. `received`, the
+    corrected time in Unix milliseconds, replaces a missing `Date`.
     """
     date = None if "age" in headers else parse_http_date(headers.get("date", ""))
     now = date or to_utc(received)

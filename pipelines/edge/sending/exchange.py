@@ -82,8 +82,8 @@ class ApiResponse:
     `sent_at` and `received_at` are in UTC, by the corrected clock. `skew_ms` is the correction used
     to sign the request, in milliseconds (positive if the server is ahead), or None. `size` (bytes)
     and `sha256` describe the body after content decoding. `truncation_hints` indicate that the
-    response may be incomplete. `measured_skew` is the skew according to the `Date` header, or None
-    for lists of instruments, because there are many of them.
+    response may be incomplete. `measured_skew` is the skew according to the `Date` header, or None.
+    It is not measured for instrument lists, because there are many of them.
     """
 
     call: Call

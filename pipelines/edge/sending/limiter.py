@@ -66,7 +66,8 @@ class Limiter:
     """The limits that decide when a client's requests may be sent. Thread-safe.
 
     `deadline` is a time of the `monotonic` clock in seconds, or None. No requests are sent after
-    `closed` is set. `sleep` waits some seconds. Setting `closed` interrupts the default `sleep`.
+    `closed` is set. `sleep` waits for a number of seconds. Setting `closed` interrupts the default
+    `sleep`.
     """
 
     # Until the API has accepted the key, only one request is in progress at a time, so that a wrong
@@ -124,8 +125,8 @@ class Limiter:
     ) -> None:
         """Wait for a number of seconds.
 
-        `requested` is the wait that the API asked for, in seconds. It only appears in the error.
-        Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
+        `requested` is the wait that the API asked for, in seconds. It is used only in the error
+        message. Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
         `ClientClosed` if the client is closed in the meantime.
         """
         remaining = self.seconds_until_deadline()
@@ -212,7 +213,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must give way to a waiting path that has not failed."""
+        """Return whether a request for a failing path must let one for a healthy path go first."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -351,7 +352,7 @@ class Limiter:
             return max(requested, own_wait) if doublings else requested
 
     def throttle(self, request_number: int, wait: float, *, is_rate_limited: bool) -> bool:
-        """Make all calls wait for a few seconds. If `is_rate_limited`, also lower the rate (§8).
+        """Make all calls wait `wait` seconds. If `is_rate_limited`, also lower the rate (§8).
 
         Returns False if the request was sent before the last slowdown. The rate then stays
         unchanged, because the request was throttled at the old rate.

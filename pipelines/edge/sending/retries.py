@@ -103,9 +103,9 @@ class FailedAttempt:
 class _CallState:
     """The state of a call's attempts. Used by a single thread.
 
-    `failures` and `malformed` count failures in a row while the service is up. They restart if any
-    call's probe has failed in the meantime (`failed_probes` has changed), because failures during
-    an outage are not this call's fault. `last_slot` is the last attempt's slot number.
+    `failures` and `malformed` count failures in a row while the service is up. They restart from 0
+    if any call's probe has failed in the meantime (`failed_probes` has changed), because failures
+    during an outage are not this call's fault. `last_slot` is the last attempt's slot number.
     """
 
     call: Call

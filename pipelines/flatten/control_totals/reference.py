@@ -1,4 +1,4 @@
-"""An independent count of the landed records that become rows, made one record at a time.
+"""An independent count, record by record, of the landed records that become rows.
 
 The module decodes plain JSON, and shares no code with the readers except the depth limit. Numbers
 are ignored, because no field is a number. Objects with a repeated key are ignored too. In a

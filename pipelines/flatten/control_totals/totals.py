@@ -1,4 +1,4 @@
-"""Control totals, counted in the landed JSON and again in the lake, and the holdings tables."""
+"""Control totals of the landed JSON and of the lake, and the writer of the holdings tables."""
 
 import contextlib
 from collections import Counter, defaultdict

@@ -58,7 +58,7 @@ def open_catalog(
 ) -> Any:
     """Open the catalog at an address. A PostgreSQL catalog stores table metadata on the shelf.
 
-    `options` has the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
+    `options` contains the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
     variables = {**os.environ, **shelf.options}

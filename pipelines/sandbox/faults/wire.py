@@ -53,7 +53,7 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
-    # Drop these headers. The proxy closes connections itself, and it writes the length, which a
+    # Drop these headers, because the proxy closes connections itself and sets the length, which a
     # fault may falsify.
     lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(lines), body)
@@ -217,9 +217,10 @@ REFUSED = "refused"
 async def start_front(
     listener: socket.socket, upstream: tuple[str, int], faults: Sequence[Fault], up: threading.Event
 ) -> asyncio.Server:
-    """Start a proxy on a bound socket, in front of the application at `upstream`, and set `up`.
+    """Start a proxy on a bound socket, in front of the application at `upstream`.
 
-    The proxy listens immediately, or after the fault `refused` has ended.
+    The proxy listens immediately, or after the fault `refused` has ended. `up` is set when the
+    proxy listens or starts to refuse connections.
     """
     rehearsal = Rehearsal(
         [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS

@@ -26,7 +26,7 @@ def identity(*seed: object) -> str:
 
 
 def amount(units: int, decimals: int, *, padded: bool = False) -> str:
-    """Format an amount in smallest units as an exact decimal string.
+    """Format an amount, given in its smallest unit, as an exact decimal string.
 
     With `padded`, keep trailing zeros: `1.500000` instead of `1.5`.
     """

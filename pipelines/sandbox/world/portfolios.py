@@ -155,7 +155,7 @@ def _accounts(
         name = pick(ACCOUNT_NAMES, "name", *seed, index)
         shape = pick(_USUAL_SHAPES, "shape", *seed, index)
         yield name, (*seed, index), shape, "usual"
-    # On two of three nights, every seventh position has an extra account with a tiny amount.
+    # On two out of three nights, every seventh position has an extra account with a tiny amount.
     if count and number % 7 == 1 and (day.toordinal() + number) % _CYCLE:
         yield f"Sweep {number}{mark}", (*seed, "sweep"), 1, "dust"
 

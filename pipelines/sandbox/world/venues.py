@@ -65,7 +65,7 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# For each constraint, the number of decimal places and a factor. A limit is one to nine times the
+# The number of decimal places and a factor for each constraint. A limit is one to nine times the
 # factor, in units of the last decimal place.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
@@ -87,7 +87,7 @@ def turn(options: tuple[str, ...], day: date) -> str:
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """Return a venue without its instruments. The suffix `mark` distinguishes scaled copies."""
+    """Return a venue without its instruments. The suffix `mark` tells copies of a venue apart."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,

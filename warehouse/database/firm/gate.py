@@ -100,7 +100,8 @@ def record_nights(
 ) -> date | None:
     """Write a row for each source and date. Return the date of the newest book, if there is one.
 
-    `day` is the requested night, and `notes` has the reason for each source without that night.
+    `day` is the requested night, and `notes` contains the reason for each source without that
+    night.
     """
     sources = records(connection, "select * from ops.sources where is_listed order by source")
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
@@ -143,7 +144,7 @@ def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return sources with a portfolio that counted for a different one in the last two books."""
+    """Return sources with a portfolio that counted for another source in the last two books."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

@@ -54,7 +54,8 @@ class HistoryAtRisk(Exception):
 class FirmBook:
     """The result of publishing a firm's book: the file and the book's date.
 
-    `state` has the state of each source, and `changes` has messages about new and removed sources.
+    `state` contains the state of each source, and `changes` the messages about new and removed
+    sources.
     """
 
     database: Path
@@ -72,8 +73,8 @@ class FirmBook:
 class FirmBuild:
     """Inputs for building a firm's book: its sources, the night's date, and the build's version.
 
-    `notes` has the reason for each source without a night on that date. `reconciled` has the rows
-    of the firm's own reconciliation by table. If it is None, these tables are not changed.
+    `notes` contains the reason for each source without a night on that date. `reconciled` contains
+    the rows of the firm's own reconciliation by table. If it is None, these tables are not changed.
     """
 
     firm: Firm
@@ -96,8 +97,8 @@ def publish_firm(
     """Publish the firm's book, with its sources' published nights, in one atomic step.
 
     The caller holds `layout.lock`, so there is only one writer. Unchanged nights are kept, unless
-    `fresh` is set or the schema changed. The newest versions are kept within `versions_gb`
-    gigabytes. Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
+    `fresh` is set or the schema changed. Old versions are deleted if all versions together exceed
+    `versions_gb` gigabytes. Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
     """
     with new_version(layout, build.version, versions_gb) as file:
         steps = _FirmBookBuild(layout, build, say)

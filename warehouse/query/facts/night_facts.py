@@ -123,13 +123,13 @@ class NamedThing:
 
     @property
     def label(self) -> str:
-        """The id and name on one line, for messages."""
+        """The ID and name on one line, for messages."""
         name = "" if self.name is None or self.name == self.id else f" ({printable(self.name)})"
         return f"{printable(self.id)!r}{name}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The id, and the name if it has one."""
+        """The ID, and the name if there is one."""
         return (self.id,) if self.name is None else (self.id, self.name)
 
 

@@ -262,7 +262,7 @@ class PackCheck:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no difference was found."""
+        """Whether the check found no differences."""
         return not self.differences
 
 
@@ -329,7 +329,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break accepted during the month, in its state on the last of `days`, with the decision."""
+    """A break accepted during the month: its state on the last of `days`, and the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -342,7 +342,7 @@ class AcceptedLine:
 
     @property
     def reason(self) -> str:
-        """The root cause and the comment in one line."""
+        """The root cause and the comment, on one line."""
         return "; ".join(filter(None, (self.break_.root_cause, self.break_.comment)))
 
 

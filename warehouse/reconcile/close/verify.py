@@ -82,7 +82,7 @@ def _compare(
     _compare_workbooks(record, month, facts, check)
     _compare_signatures(record, month, check)
     _compare_inputs(record, month, manifest, check)
-    # Render a page again only if today's wording is the page's wording. For the first page, the
+    # Rerender a page only if its wording version is the current one. For the first page, the
     # program version must be the same too.
     pages = {}
     if facts.wording == WORDING:
@@ -97,7 +97,7 @@ def _compare(
 def _compare_pages(
     record: Record, pages: dict[str, bytes], facts: PackFacts, check: PackCheck
 ) -> None:
-    """Compare the human-readable pages with new renderings of the pack's other files."""
+    """Render the human-readable pages from the pack's other files, and compare them."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
             f"{' and '.join(left)} written by an older version ({facts.program}): compared only "
@@ -193,7 +193,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that a run read each ledger and recon.toml in the pack under the name used there."""
+    """Check that each ledger and recon.toml in the pack is the one that was read under its name."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}

@@ -1,1 +1,1 @@
-"""Reading of a ledger: its files, header and rows."""
+"""Reading a ledger: its files, header and rows."""

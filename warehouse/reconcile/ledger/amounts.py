@@ -208,7 +208,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return an unambiguous cell for each convention, and an ambiguous cell, if there are any."""
+    """Return an unambiguous cell for each convention, and an ambiguous cell (if any)."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:

@@ -162,7 +162,7 @@ def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
     """Return the groups that apply below a label. It replaces its group and all inner groups."""
-    # A label without a known dimension is one level deeper than the label in the row above. If the
+    # A label with an unknown dimension is one level deeper than the label in the row above. If the
     # row above is not a label, the label gets the deepest level.
     dimension = label.dimension
     if dimension not in dimensions:
@@ -258,7 +258,7 @@ def _ask_to_fill_down(head: Header) -> None:
 
 
 def _is_left_out(head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts, and no name equals the previous name."""
+    """Return whether a column has blanks next to amounts, but no name twice in a row."""
     rows = head.grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -486,7 +486,7 @@ def plain_rows(
 
     A row is plain if it has one cell for each title, its amount is written in plain digits, and no
     required name is blank or a word for a total. `is_read` says for each row whether its date is
-    wanted. None means that all rows are read. The columns `file` and `line` are not returned.
+    one to read. None means that all rows are read. The columns `file` and `line` are not returned.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
     amount = columns[layer.terms[0].column]
@@ -589,7 +589,7 @@ class BodyRows:
 def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     """Read every row in a sheet, with one amount for each layer, and add used rows to `lines`.
 
-    Also adds notices and skipped rows to the lists in `reading`.
+    Also add notices and skipped rows to the lists in `reading`.
     """
     found = BodyRows(lines)
     for layer in reading.head.layers:
@@ -790,7 +790,7 @@ def _is_page_heading(
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield each column's reasons for the rows whose word is listed (or is not listed)."""
+    """Yield, for each column, reasons for the rows whose word is listed (or is not listed)."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}

@@ -45,7 +45,7 @@ _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
 def ask_for_scope(head: Header, missing: Collection[str]) -> None:
-    """Raise `Ambiguous` if only the export format or file name suggests what a file covers."""
+    """Raise `Ambiguous` if only the export format or file name suggests a file's scope."""
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(

@@ -183,7 +183,7 @@ def is_total(
 ) -> bool:
     """Return whether a row is a total line, judging by its first string and its asset.
 
-    `is_name` returns whether the rows contain a group's name.
+    `is_name` returns whether a string is a name that occurs in the rows.
     """
     # An asset or an account may be called `total`. So the word must be the first string in the row,
     # and the asset must be blank or the same word. If there is a name next to the word ("Total
@@ -370,7 +370,7 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:
         return bool(stated) and is_same((value, stated) for value in column.counts)
-    # Check the first rows first, because they show most differences. A million pairs take seconds.
+    # Start with the first rows, because they show most differences. A million pairs take seconds.
     return all(is_same(body.pairs(column.index, field_column, most)) for most in (_SAMPLE, None))
 
 

@@ -146,7 +146,7 @@ def rules_of(head: Header) -> Rules:
     Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
     """
     # One amount that is valid in only one convention decides for the whole column. Do not just look
-    # for points and commas, because a column of amounts like `1.234` may use either convention.
+    # for dots and commas, because a column of amounts like `1.234` may use either convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(head)

@@ -181,7 +181,7 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     """Return the amount columns whose titles are dates, like `Balance 2026-11-20`, by day.
 
     The result is empty if another column's title names the amount. Raises `Ambiguous` if the dates
-    may begin with either the day or the month.
+    may be day first or month first.
     """
     # The dates may be in the row above, where each date is above the first column for its day.
     several = len(_plain_amounts(candidate)) > 1
@@ -255,7 +255,7 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
 
 
 def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
-    """Return the question to ask if dates may begin with either the day or the month."""
+    """Return the question to ask if dates may be day first or month first."""
     if likely := order_with(dates, day):
         message += f" They include {day}, the day of the book, only if read with the {likely}."
         return Ambiguous(message, f"{table}\n{setting('dates', likely)}")

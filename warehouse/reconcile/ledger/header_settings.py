@@ -135,7 +135,7 @@ class Candidate:
 
     The header has `depth` rows. `settled` has each field's title from an earlier run or from the
     settings for this header. `shape` also has the settings for files with this name, and a known
-    export's settings. `lower` has the titles in the last row alone. `names` maps fields to the name
+    export's settings. `lower` has only the titles in the last row. `names` maps fields to the name
     that the file or its tab specifies for all rows, and `covers` maps fields to the names that the
     file covers. `profile` is the known export that has this header.
     """
@@ -258,7 +258,7 @@ def candidate_at(
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
     """Return the names that an export covers, if the book has them.
 
-    A name that the book does not have needs a question.
+    If the book does not have a name, ask a person.
     """
     return {
         field: names

@@ -51,11 +51,11 @@ def find_ledgers(
 ) -> InboxContents:
     """Return a day's ledgers, and a reason for each file in the inbox that is not used.
 
-    A family is the set of files that one source delivers night after night. Their names are the
-    same, apart from dates, digits and words like "copy". In each family, the newest file that is
-    not for a later day is read. Files with the same bytes are read once. `ours` are the workbooks
-    that we wrote, and `done` are the digests of finished days' ledgers. Raises `Ambiguous` if
-    several files in a family may be the day's ledger.
+    A family is the set of files that one source delivers every night. Their names are the same,
+    apart from dates, digits and words like "copy". In each family, the newest file that is not for
+    a later day is read. Files with the same bytes are read once. `ours` are the workbooks that we
+    wrote, and `done` are the digests of finished days' ledgers. Raises `Ambiguous` if several files
+    in a family may be the day's ledger.
     """
     families: dict[str, list[LedgerFile]] = {}
     unused: list[Unused] = []

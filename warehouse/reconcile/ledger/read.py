@@ -168,7 +168,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Collect the questions about all files, so that a person gets them together."""
+    """Collect the questions about all files, so that a person sees them all at once."""
     try:
         yield
     except Ambiguous as question:

@@ -34,7 +34,7 @@ class _TitledColumn:
     """A column of a table with titles, and the name that recon.toml can use for it.
 
     `field` is the field that the title names. `second` is the field that the title names unless a
-    different title names it. `names` is the field to which most of the cells belong.
+    different title names it. `names` is the field whose names are in most of the cells.
     """
 
     name: str

@@ -132,7 +132,7 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the kind of a cell's longer words, or "" unless exactly one of `kinds` occurs."""
+        """Return which of `kinds` a cell's longer words have, or "" if none or several."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""

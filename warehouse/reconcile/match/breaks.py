@@ -250,7 +250,7 @@ def reconcile(
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
-    """Drop tables and views from an attempt that ran out of memory, so that it can be repeated."""
+    """Drop the tables and views of an attempt that ran out of memory, so that it can be retried."""
     for kind in ("view", "table"):
         names = f"select {kind}_name from duckdb_{kind}s() where temporary and not internal"
         for (name,) in connection.execute(names).fetchall():

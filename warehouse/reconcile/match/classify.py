@@ -127,7 +127,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """Everything that a result depends on, besides the two amounts.
+    """Everything that a result depends on, except the two amounts.
 
     `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
     number, and `totals` has the book's totals by asset.
@@ -145,8 +145,8 @@ class MatchRules:
 class Forgiven:
     """The sum of an asset's forgiven differences, all counted as positive.
 
-    `total` is the book's total for the asset, and `largest` is the most that one key may differ. A
-    tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
+    `total` is the book's total for the asset, and `largest` is the largest difference that one key
+    may have. A tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
     """
 
     total: Decimal
@@ -166,7 +166,7 @@ class Forgiven:
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
-        """Return whether the sum exceeds both the limit and the most allowed for a single key."""
+        """Return whether the sum exceeds both the limit and the largest difference for one key."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
@@ -263,7 +263,7 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
-    """Provide two SQL functions for arithmetic that DECIMAL(38,18) cannot do exactly."""
+    """Register two SQL functions for arithmetic that DECIMAL(38,18) cannot do exactly."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
         """Return the difference that a rule allows, or an empty string if it allows none."""

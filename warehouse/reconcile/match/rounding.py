@@ -128,7 +128,7 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts do not end with 0, so the most frequent digit counts are the
+    # Nine out of ten rounded amounts do not end in 0, so the most frequent digit counts are the
     # likely ones.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)

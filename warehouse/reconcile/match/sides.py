@@ -209,7 +209,7 @@ def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope)
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     """Return an SQL query that adds up book rows to the level of detail of the file with their key.
 
-    A row that is not in any file stays at the finest level.
+    A row whose key is not in any file stays at the finest level.
     """
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:

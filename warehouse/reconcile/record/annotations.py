@@ -1,7 +1,7 @@
 """Entries about breaks, from people and from the engine. Entries are merged but never deleted.
 
 An entry sets one field of one break, by one author at one time. The entries up to a revision
-determine the state at that revision. A workbook states the revision that it was made from.
+determine the state at that revision. A workbook contains the number of the revision that it shows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,8 +82,8 @@ _ALL = (1 << 62) - 1  # higher than any revision number
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
     """Return all breaks' field values, as of a revision or now.
 
-    Engine entries that were later replaced do not count. `without` leaves out all engine entries
-    about that day, because a run for that day creates them.
+    Engine entries that were later replaced do not count. `without` is a day whose engine entries
+    are left out, because a run for that day creates them.
     """
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
@@ -204,7 +204,7 @@ def _merge_field(
             return EditConflict(line, invalid_status=value)
         value = chosen
     # The cell is unchanged if it contains the shown text, or if the same edit was made before. But
-    # if the engine had reset the status to Open (then `base` differs from `shown`), restoring the
+    # if the engine had reset the status to Open (so `base` differs from `shown`), restoring the
     # earlier status is a new entry.
     if value == shown or (value == current and base == shown):
         return None

@@ -52,8 +52,8 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
     """Return the settings for a day.
 
-    The latest day uses the current settings. A past day that is run again uses the settings from
-    when it was the latest day, and its workbook lists the differences from the current settings.
+    The latest day uses the current settings. A past day that is rerun uses the settings from when
+    it was the latest day, and its workbook lists the differences from the current settings.
     """
     before = record.result(day)
     if before is None or record.is_newest(day):

@@ -141,11 +141,11 @@ class Shape:
     for a negative amount. `unit_column` has each amount's unit, and `unit_words` has each unit's
     factor. `keep_rows` and `skip_rows` contain, by column, the words in rows to use and in rows to
     skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
-    that a line with only a name sets for the lines below it. `columns_are` is the field whose
-    values are the titles of several amount columns, and `label_columns` lists these columns.
-    `keeps` is the amounts' precision. `footnotes` are marks after amounts and names.
-    `column_starts` are the positions, counted from 1, where columns separated by spaces begin.
-    `spellings` have, by field, the characters around its names.
+    that a row with only a name sets for the rows below it. `columns_are` is the field whose values
+    are the titles of several amount columns, and `label_columns` lists these columns. `keeps` is
+    the amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
+    positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
+    the characters around its names.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -210,7 +210,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Merge two word lists by column title, without words now in the opposite setting."""
+    """Merge two word lists by column title, and drop words that are now in the opposite setting."""
     return {
         title: tuple(
             dict.fromkeys(
@@ -325,7 +325,7 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-ALL = "*"  # means that a file covers all names in a field
+ALL = "*"  # a value that means that a file covers all names in a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

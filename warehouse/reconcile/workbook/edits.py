@@ -99,7 +99,7 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
 
 @reading_files()
 def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
-    """Read what people wrote into a workbook. Return None if the file is not one of our workbooks.
+    """Read people's entries from a workbook. Return None if the file is not one of our workbooks.
 
     Raises `NotReconciled` if a file cannot be read but may be one of our workbooks.
     """

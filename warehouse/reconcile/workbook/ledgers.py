@@ -111,7 +111,7 @@ class PlantedError(Enum):
 
 
 def plant(source: OpenBook) -> dict[Key, PlantedError]:
-    """Choose a row in the book for each kind of error: the first row that suits it."""
+    """For each kind of error, choose the first row in the book that suits it."""
     before = book.amounts_before(source, LEDGER_FIELDS)
     kinds = list(_ERRORS)
     planted: dict[Key, PlantedError] = {}

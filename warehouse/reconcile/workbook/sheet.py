@@ -276,7 +276,7 @@ class SheetWriter:
         self.row += count
 
     def _table_styles(self) -> dict[_Style, Any]:
-        """Return all formats that the rows of a table can need."""
+        """Return all formats that a table's rows may need."""
         cells = self._formats.cells
         styles: dict[_Style, Any] = {
             ("empty",): self._calculated,
@@ -320,7 +320,8 @@ class SheetWriter:
             (shown_decimals(text, room) for text in amounts if text), default=FEWEST_DECIMALS
         )
         lines = max((_lines(value, heading) for _, heading, value in cells), default=1)
-        # A row of one line has no fixed height, so that programs adapt it to what people type.
+        # A row of one line has no fixed height, so that programs adapt it to the text that people
+        # type.
         points = _LINE_HEIGHT * min(lines, _MOST_LINES) + _ROW_MARGIN
         height = f' ht="{points:g}" customHeight="1"' if lines > 1 else ""
         xml = []

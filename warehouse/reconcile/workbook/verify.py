@@ -1,8 +1,8 @@
 """Comparison of a workbook with its run's stored result and with the cells that the run wrote.
 
 The result stores the exact amounts, so tables that show exact amounts are compared with the result.
-The imprint stores all cells, so every sheet is compared with the imprint. Both comparisons work on
-sets of rows, because people may sort rows and move columns.
+The imprint stores all cells, so every sheet is compared with the imprint. Both comparisons ignore
+the order of rows and columns, because people may sort rows and move columns.
 """
 
 import re
@@ -102,9 +102,7 @@ _OLDER = (
     "save them, run `nightbook reconcile run`"
 )
 
-_SINCE_BLANKS = (
-    3  # from this version of the wording on, an amount that was not read is blank, not zero
-)
+_SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
 Row = tuple[str, ...]
 _Counts = tuple[int, int]  # how many times a row was written, and how many times it was found
 

@@ -1,4 +1,4 @@
-"""Rows of delimited text: split at line ends if that is provably correct, otherwise read by csv.
+"""Rows of delimited text: split at line ends if this is provably correct, else read by `csv`.
 
 A million lines as lists of strings take a gigabyte and ten seconds. A single Arrow array takes a
 tenth of both, and makes whole columns available at once.
@@ -111,7 +111,7 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line exceeds the maximum field length. The result is exact to one block.
+    """Return whether a line exceeds the maximum field length. It is accurate to one block.
 
     This is checked before splitting into cells, because a 300 MB line once gave a list of 150
     million cells.

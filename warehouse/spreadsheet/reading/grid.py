@@ -63,7 +63,7 @@ def is_ledger_name(path: LedgerFile) -> bool:
 def stable_bytes(path: LedgerFile, pause: Callable[[], None]) -> bytes:
     """Read a file's bytes. `pause` is called to wait before the file is checked for changes.
 
-    Raises `UnreadableSpreadsheet` if the file changes meanwhile, or if it is empty.
+    Raises `UnreadableSpreadsheet` if the file changes in the meantime or is empty.
     """
     before = path.stat()
     pause()

@@ -220,9 +220,9 @@ def _edge(
 ) -> int | None:
     """Return the index where the second of two columns begins, or None if it is uncertain.
 
-    `end` is where the right column ends. If all names have a space at the same position, there are
-    several blank ranges. Then one of the columns must begin or end at its title, or the right
-    column must contain only amounts.
+    `end` is the index where the right column ends. If all names have a space at the same position,
+    there are several blank ranges. Then one of the columns must begin or end at its title, or the
+    right column must contain only amounts.
     """
     for run in runs:
         cells = [row[run[1] : end].rstrip() for row in rows]

@@ -1,7 +1,7 @@
 """Cell text, and detection of a text file's code page.
 
-A code page is likely if, decoded with it, every word could be a word in some language. For example,
-`Łódź` in the Central European code page reads `£ódŸ` in the Western European one, which is not a
+A code page is likely if every word decoded with it could be a word in some language. For example,
+`Łódź` in the Central European code page becomes `£ódŸ` in the Western European one, which is not a
 word. If another code page is equally likely, the notice says so.
 """
 

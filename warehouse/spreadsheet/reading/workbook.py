@@ -192,7 +192,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
 
 
 def _read_ourselves(request: WorkbookRequest) -> WorkbookCells | None:
-    """Read the sheets with our own reader. Return None if we leave this format to calamine."""
+    """Read the sheets with our own reader. Return None for formats that calamine reads."""
     if root := flat_root(request.content):
         handler = OpenDocument() if root == OPEN_DOCUMENT else SpreadsheetML()
         return _as_cells(handler.read(io.BytesIO(request.content)), request)

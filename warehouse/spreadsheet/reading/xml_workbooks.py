@@ -240,7 +240,7 @@ class OpenDocument(Handler):
     def text(self, characters: str) -> None:
         """Handle a piece of text. Only paragraphs in cells are kept."""
         if self._paragraphs and not self._ignored and self._path[-1] in _TEXT_ELEMENTS:
-            # A run of whitespace means one space. Additional spaces are stored as elements.
+            # A run of whitespace counts as one space. Additional spaces are stored as elements.
             if _SPACES.search(characters):
                 characters = _SPACES.sub(" ", characters)
             self._paragraphs[-1] += characters

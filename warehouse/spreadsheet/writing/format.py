@@ -150,7 +150,7 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
-    """Start a workbook. `made_at` is its only date, and `about` contains its custom properties."""
+    """Start a workbook. `made_at` is the only date in it, and `about` has its custom properties."""
     file = BytesIO()
     # The writer modifies the font dictionary, so pass a copy.
     book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})

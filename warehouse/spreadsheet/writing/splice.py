@@ -39,7 +39,7 @@ _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 
 
 def splice(draft: Draft, target: IO[bytes]) -> None:
-    """Write a workbook whose book is closed, with the rows of its tables."""
+    """Write a workbook with the rows of its tables. Its XlsxWriter book must be closed."""
     parts = {f"xl/worksheets/sheet{number}.xml": table for number, table in draft.fillings.items()}
     with (
         zipfile.ZipFile(draft.file) as source,
@@ -77,7 +77,7 @@ def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
     last_row = max(filling.last_row, int(size[1] or 1))
     dimension = f'<dimension ref="A1:{filling.last_column}{last_row}"/>'
     member.write(f"{sheet[: size.start()]}{dimension}{sheet[size.end() : model.start()]}".encode())
-    # A second core packs rows while the next rows are generated. It is never more than a few
+    # A second core packs rows while the next rows are generated. Packing is never more than a few
     # batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()

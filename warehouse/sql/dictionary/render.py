@@ -39,7 +39,7 @@ def diagram(
 ) -> Iterator[str]:
     """Yield the lines of an entity-relationship diagram: each table with its key and parents.
 
-    `parents` has the tables that may be parents. By default, all tables may be.
+    `parents` has the tables that may be parents (default: all tables).
     """
     candidates = parents or tables
     yield "```mermaid"
