@@ -553,3 +553,14 @@ def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:
     desk.publish([ONE])
     desk.put(HEAD + line("#N/A"))
     assert desk.run().notices[0].message == "row 2: '#N/A' is not a number; rejected"
+
+
+def test_the_largest_difference_of_an_asset_is_first(desk: Desk) -> None:
+    """Sizes are compared as numbers, also if one of them begins like another."""
+    sizes = {"a": "10", "b": "10.5", "c": "-11", "d": "10.25", "e": "9.75"}
+    desk.publish(Amount("100", account=account) for account in sizes)
+    ours = {account: str(exact("100") + exact(size)) for account, size in sizes.items()}
+    desk.put(HEAD + "".join(line(text, account=account) for account, text in ours.items()))
+    desk.run()
+    found = [broken["difference"] for broken in desk.breaks()]
+    assert found == ["-11", "10.5", "10.25", "10", "9.75"]

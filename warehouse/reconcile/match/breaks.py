@@ -468,12 +468,12 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
     """Return a break's sort key: by asset, with the largest difference first."""
     # Amounts are compared as strings, because creating a `Decimal` for each break is slow. A number
     # with a longer whole part is larger. Among numbers of the same length, the larger one would
-    # sort last, so the digits are inverted.
+    # sort last, so the digits are inverted. The mark sorts `10` after `10.5`.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),
         -len(size.partition(".")[0]),
-        size.translate(_DESCENDING),
+        size.translate(_DESCENDING) + "~",
         break_.id,
     )
 
