@@ -153,7 +153,7 @@ try:
         on_event=lambda event: heard.append(event.message),
     ) as client:
         requests = Tally(silent, 0, "requests")
-        pull.Pull(client, pulling, requests).take(lambda: datetime.now(UTC), origin, "0")
+        pull.Pull(client, pulling, requests).land_all(lambda: datetime.now(UTC), origin, "0")
     end = "landed"
 except Exception as error:
     end = str(error)
