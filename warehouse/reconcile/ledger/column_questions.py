@@ -305,15 +305,14 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
         return []
     assets = _assets_of(body, column.index)
     listed = {
-        word: factor or "1"
+        word: factor
         for word, factor in factors.items()
         if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
     }
-    has_unknown = not all(factors[word] for word in listed)
-    if has_unknown and all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed):
+    is_short = all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed)
+    if is_short and not all(listed.values()):
         return []  # The column seems to contain people's initials.
-    mark = CHOICE if has_unknown else ""
-    return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
+    return [setting("unit_column", column.title), _unit_words(listed)]
 
 
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
@@ -337,8 +336,15 @@ def _factors_of_decimals(texts: Collection[str]) -> dict[str, str]:
 
 
 def _unit_words(factors: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"{quote(word)} = {quote(factor)}" for word, factor in factors.items())
-    return f"unit_words = {{ {pairs} }}"
+    """Return the setting for units. Unknown factors are empty, and a person must enter them."""
+    pairs = ", ".join(f"{quote(word)} = {quote(factor or '1')}" for word, factor in factors.items())
+    line = f"unit_words = {{ {pairs} }}"
+    unknown = [word for word, factor in factors.items() if not factor]
+    if not unknown:
+        return line
+    return (
+        f'{CHOICE}{line}   # "1" is only a guess for {_quote_words(unknown)}: 1 of it is how many?'
+    )
 
 
 def _is_power(text: str) -> bool:
@@ -450,16 +456,14 @@ def _ask_for_units(body: LedgerBody, column: int) -> None:
     if not unknown:
         return
     factors = {word: plain(factor) for word, factor in head.shape.unit_words.items()}
-    mark, listed = "", unknown[:_MOST_WORDS]
+    listed = unknown[:_MOST_WORDS]
     if head.words.is_title(head.titles[column], "decimals"):
         factors |= _factors_of_decimals(listed)
     else:
-        known = {word: head.words.factor_of(word) for word in listed}
-        mark = "" if all(known.values()) else CHOICE
-        factors |= {word: factor or "1" for word, factor in known.items()}
+        factors |= {word: head.words.factor_of(word) for word in listed}
     title = head.title_of(column)
     raise Ambiguous(
         f"{head.place}: recon.toml does not say which factors to use for these units in the "
         f"{title!r} column: {_quote_words(listed)}. Correct the factors that are wrong.",
-        f"{head.table}\n{setting('unit_column', title)}\n{mark}{_unit_words(factors)}",
+        f"{head.table}\n{setting('unit_column', title)}\n{_unit_words(factors)}",
     )

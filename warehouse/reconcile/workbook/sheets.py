@@ -403,7 +403,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that differ between ledger and book, and files in a known export format"
+    title = "Names that differ between ledger and book, and recognized export formats"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

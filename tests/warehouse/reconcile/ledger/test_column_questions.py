@@ -339,6 +339,17 @@ TYPED: dict[str, tuple[Column, str, str]] = {
 }
 
 
+def test_a_guessed_factor_is_called_a_guess(reader: Reader) -> None:
+    """Whoever takes the proposed line as it is knows which factor nobody has checked."""
+    units = ("Unit", ["k", "bales", "k", "k", "bales", "k"])
+    rows = rows_with(units, amounts=["1", "2", "3", "4", "5", "6"])
+    with pytest.raises(Ambiguous) as asked:
+        reader.read(rows, most=0)
+    line = asked.value.line.splitlines()[-1]
+    assert line.startswith('# unit_words = { "k" = "1000", "bales" = "1" }   # ')
+    assert "guess for 'bales'" in line
+
+
 @pytest.mark.parametrize("name", TYPED)
 def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
     """A side in any words, and a unit in each row, make every amount that of the book."""
