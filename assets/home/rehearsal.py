@@ -24,8 +24,8 @@ from warehouse.storage.layout import Layout
 
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
-# Values by date, kind, name and whether an asset is custom. A value is what a person sees, and a
-# hash of content that the person does not see.
+# Values by date, kind, name and whether an asset is custom. A value is the text to show, and a hash
+# of content that is not shown.
 Values = dict[tuple[str, str, str, bool | None], tuple[str | None, str | None]]
 
 

@@ -31,7 +31,7 @@ WORDS = {
     "reconcile": ("run",),
     "trace": ("--portfolio", "p", "--asset", "BTC"),
 }
-STEPS = ("init", "run", "status", "history", "sign", "verify")
+STEPS = ("init", "run", "status", "sign")
 OF_A_HOME = [
     *(
         (name, *WORDS.get(name, ()))
@@ -42,6 +42,8 @@ OF_A_HOME = [
     ("reconcile", "close", "2026-03"),
     ("reconcile", "preview", "ledger.csv"),
     ("reconcile", "setup", "ledger.csv"),
+    ("reconcile", "history", "B-12345678"),
+    ("reconcile", "verify", "recon.xlsx"),
 ]
 WRITING = [
     ("reject", "20260305T021500Z", "--why", "a test"),
