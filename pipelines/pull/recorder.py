@@ -165,7 +165,7 @@ class Recorder:
     def next_request(
         self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
-        """Plan a request with the next number."""
+        """Plan a request and give it the next request number."""
         self._count += 1
         self._requests.add(known=1)
         return PlannedRequest(

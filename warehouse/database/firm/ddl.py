@@ -41,7 +41,7 @@ NEWEST = (
 NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
 _OF_PORTFOLIOS = "portfolio_id"
 # Nightly views that add up portfolios, and views that compare the newest book with the previous
-# one. A portfolio may count for a different source in each of the two books.
+# one. A portfolio may belong to a different source in each of the two books.
 _SUMS = ("holdings_by_asset", "holdings_by_venue")
 _COMPARED = ("changes", "roll_forward", "asset_moves")
 # This view is not filtered, because its rows are about everything that a source sees and contain no

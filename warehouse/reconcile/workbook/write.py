@@ -61,7 +61,7 @@ _MEANINGS = {
     "ledger_text": "The exact amount in the ledger. NULL if the position is not in the ledger.",
     "snapshot_text": "The exact amount in the book. NULL if the position is not in the book.",
     "ledger_rows": "Number of ledger rows for this position.",
-    "result": "The code of the result, as in ops.breaks.",
+    "result": "The result code, as in ops.breaks.",
     "break_id": "ID of the position's break. NULL if the position has no break.",
 }
 

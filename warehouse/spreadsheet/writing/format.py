@@ -27,7 +27,7 @@ HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
 AMOUNT_LINE: dict[str, object] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-_FROZEN_COLUMNS = 2  # number of columns that stay in view when a long table scrolls
+_FROZEN_COLUMNS = 2  # number of columns that stay visible when a table is scrolled sideways
 _SMALL_FONT = 11  # font size of the page header and footer, in points
 # Write rows to disk immediately, and never convert text to a formula, a link or a number.
 _WRITER_OPTIONS = {
