@@ -80,7 +80,7 @@ class _LandedNight:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the night is not pruned."""
+        """Whether the night has not been pruned."""
         return self.snapshot is None or self.snapshot.state != states.PRUNED
 
     @property

@@ -138,7 +138,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request each portfolio that is no longer listed by its ID, and return the results."""
+        """Request by ID each portfolio that is no longer listed, and return the results."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

@@ -195,7 +195,7 @@ def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -
     def change(world: World, fault: Fault) -> World:
         records: tuple[Record, ...] = getattr(world, collection)
         record = target(list(records), resource, fault)
-        # Without a difference, repeat the same object, so that other faults change both.
+        # If the copy is equal, insert the same object twice, so that other faults change both.
         repeated = {**record, **difference} if record and difference else record
         changed: Any = (*records, *([repeated] if repeated else []))
         return replace(world, **{collection: changed})

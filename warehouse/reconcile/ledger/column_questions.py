@@ -342,9 +342,7 @@ def _unit_words(factors: Mapping[str, str]) -> str:
     unknown = [word for word, factor in factors.items() if not factor]
     if not unknown:
         return line
-    return (
-        f'{CHOICE}{line}   # "1" is only a guess for {_quote_words(unknown)}: 1 of it is how many?'
-    )
+    return f'{CHOICE}{line}   # "1" is a guess for {_quote_words(unknown)}. Enter the right factor'
 
 
 def _is_power(text: str) -> bool:

@@ -31,7 +31,7 @@ _ROUNDING = Context(prec=EXACT.prec)
 _FEWEST_BEHIND = 3
 # The minimum number of significant digits, because short numbers may match by chance.
 _FEWEST_DIGITS = 3
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # units differ by 10 to one of these powers
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten by which units differ
 _TWO = 2
 
 

@@ -139,7 +139,7 @@ def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
-    """Count a file's amounts that equal the book's but have more digits than the precision."""
+    """Count the amounts in a file that equal the book's, but have too many digits."""
     number, count = precision.number, compare.decimals_of("ledger")
     if precision.kept is not Kept.DECIMALS:
         number = most_digits(precision)

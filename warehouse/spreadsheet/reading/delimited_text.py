@@ -49,7 +49,7 @@ class Cells(Sequence[Row]):
         return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the indexes and columns of all rows from `start` on that have `width` cells."""
+        """Return the index of each row with `width` cells from `start` on, and their columns."""
         rows, columns = self._of_width(width)
         first = pc.sum(pc.less(rows, start)).as_py() or 0
         return rows.slice(first), [column.slice(first) for column in columns]
