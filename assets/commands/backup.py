@@ -69,7 +69,7 @@ def restore(
     try:
         with (
             writing_with_progress(nightbook, "restoring") as reporting,
-            hold_pull_lock(layout, "restoring", nightbook.now()),
+            hold_pull_lock(layout, "restoring", nightbook.now(), nightbook.pause),
         ):
             summary = backup.restore(layout, source)
             print(f"{_size(summary)} restored. Rebuilding the lake and the warehouse ...")

@@ -66,7 +66,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     require_writable(nightbook.layout, operation)
     if chosen == today:
         # If another run is already reading this night, fail before Dagster records a run.
-        with hold_pull_lock(nightbook.layout, operation, nightbook.now()):
+        with hold_pull_lock(nightbook.layout, operation, nightbook.now(), nightbook.pause):
             pass
     run_id, log = None, None
     if not is_terminal():

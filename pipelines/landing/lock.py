@@ -8,6 +8,7 @@ import pwd
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
 WAIT_STEP = 1.0  # seconds between two attempts to acquire a lock
+PROBE_TIMEOUT = 1.0  # seconds; `acquire_if_free` holds the pull lock for milliseconds
 REPORT_INTERVAL = 60.0  # seconds between two messages about the same holder
 NOTHING = "This run wrote nothing."
 
@@ -149,9 +151,14 @@ def hold_writer_lock(
     return hold_lock(layout, layout.lock, doing, now, timeout)
 
 
-def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
-    """Hold a home's pull lock during the `with` block. Raises the same errors as `hold_lock`."""
-    return hold_lock(layout, layout.pull_lock, doing, now)
+def hold_pull_lock(
+    layout: Layout, doing: str, now: datetime, pause: Callable[[float], None] = time.sleep
+) -> AbstractContextManager[HomeLock]:
+    """Hold a home's pull lock during the `with` block. Raises the same errors as `hold_lock`.
+
+    Wait a second first, because `status` or a check may be looking at the lock right now.
+    """
+    return hold_lock(layout, layout.pull_lock, doing, now, LockTimeout(PROBE_TIMEOUT, pause))
 
 
 @contextlib.contextmanager

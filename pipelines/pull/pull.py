@@ -128,8 +128,8 @@ def pull_snapshot(
     """Read everything from the API, and land it as a new snapshot.
 
     Its date is the date of `started` (default: now), however long the pull takes. If this machine's
-    clock is wrong, the server's clock determines that date. `pause` waits for a number of seconds
-    before a second read, and `connect` creates the client.
+    clock is wrong, the server's clock determines that date. `pause` waits for a number of seconds,
+    for example before a second read, and `connect` creates the client.
 
     Raises `EdgeError` if portfolios or venues cannot be read. In that case, nothing is stored, and
     the night remains a gap unless the pull is run again.
@@ -138,8 +138,9 @@ def pull_snapshot(
     if access is None:
         raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
+    operation = f"pulling the snapshot of {business_date(settings, begun)}"
     requests = Tally(say, 0, "requests", BYTES)
-    with hold_pull_lock(layout, f"pulling the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, operation, begun, pause):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
