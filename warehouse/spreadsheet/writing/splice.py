@@ -63,8 +63,8 @@ def splice(draft: Draft, target: IO[bytes]) -> None:
 def pack_faster(member: Any) -> None:
     """Make an open ZIP member compress with ISA-L instead of zlib."""
     # `zipfile` has no public way to choose the compressor. With 300,000 accounts (scale M), an
-    # export takes 4.1 s of CPU with ISA-L and 4.5 s with zlib, which is 10 % more (measured). If
-    # Python renames `_compressor`, a test fails, and zlib compresses the file.
+    # export takes 18 s of CPU, and compressing with zlib takes 2.7 s longer (measured). If Python
+    # renames `_compressor`, a test fails, and zlib compresses the file.
     member._compressor = _library.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
