@@ -310,7 +310,7 @@ class _GroupSum:
 
 
 def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> Iterator[Notice]:
-    """Yield a notice for each wrong total, and one with the number of totals that agree.
+    """Yield a notice for each wrong total, and the number of totals that agree or are unchecked.
 
     A total may be the sum of the rows since the previous total, of all rows in the group that it
     names, or of all rows above it. A sum over different assets is not reported as wrong, because it
@@ -321,7 +321,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
             "low", f"{count_of(len(totals), 'total line')} not compared with the rows", location
         )
         return
-    agreeing = 0
+    agreeing = unchecked = 0
     for total, sums in _sums(sorted(totals, key=lambda item: item.line), rows):
         if any(candidate.agrees(total.amount) for candidate in sums):
             agreeing += 1
@@ -333,9 +333,15 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
                 "may be missing, wrong or repeated",
                 f"{location}:{total.line}",
             )
+        else:
+            unchecked += 1
     if agreeing:
         lines = f"{count_of(agreeing, 'total line')} {'agrees' if agreeing == 1 else 'agree'}"
         yield Notice("low", f"{lines} with the rows", location)
+    if unchecked:
+        lines = f"{count_of(unchecked, 'total line')} could not be checked"
+        reason = "because no rows are above, or the rows above have different assets"
+        yield Notice("low", f"{lines}, {reason}", location)
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:

@@ -113,6 +113,17 @@ def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severi
     assert ("says 4, but its 2 rows add up to 3" in notice.message) == (severity == "high")
 
 
+def test_a_total_of_different_assets_is_counted_as_unchecked(tmp_path: Path) -> None:
+    """It may be a value in one currency, so it is not wrong, but it is not a control either."""
+    path = tmp_path / "ledger.csv"
+    lines = TOTALS.format("4").replace("p;BTC;vault", "p;ETH;vault").replace("Total BTC", "Total")
+    path.write_text(lines, encoding="utf-8")
+    sample = LedgerSample(path=path, program="by hand")
+    ledger, _ = read_with_answers(sample, tmp_path / "recon.toml")
+    (notice,) = ledger.notices
+    assert (notice.severity, "1 total line could not be checked" in notice.message) == ("low", True)
+
+
 def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
     """What no ledger covers is one line with its count, and none of it is a break."""
     desk = Desk(tmp_path)
