@@ -18,7 +18,7 @@ from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, damaged_packs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
-from warehouse.reconcile.model import Break, Notice, Result, to_json
+from warehouse.reconcile.model import Break, Result, to_json
 from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
@@ -121,7 +121,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
         if summary.run_id:
             firm.refresh(nightbook)
     print(printable_lines(summary.message))
-    _print_list([_notice(notice) for notice in summary.notices if summary.run_id], "notice")
+    _print_list([notice.line for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
         print(f"  {file}")
     return summary.exit_code
@@ -166,11 +166,6 @@ def _print_status(status_of_run: service.RunStatus) -> None:
         print(f"  {printable(status_of_run.void)}")
     if closing:
         print(printable(f"  {closing.description}"))
-
-
-def _notice(notice: Notice) -> str:
-    """Format a notice as one line that starts with its location, if it has one."""
-    return f"{notice.location}: {notice.message}" if notice.location else notice.message
 
 
 def _break(break_: Break) -> str:

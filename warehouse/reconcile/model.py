@@ -185,6 +185,11 @@ class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location"
     location: str = ""
     raw: str = ""
 
+    @property
+    def line(self) -> str:
+        """The notice as one line that starts with its location, if it has one."""
+        return f"{self.location}: {self.message}" if self.location else self.message
+
 
 OPEN, ACCEPTED = "Open", "Explained - accepted"
 

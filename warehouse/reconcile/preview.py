@@ -110,7 +110,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     return Preview(
         tabs=tuple(_with_rows(tab, ledger) for tab in tabs),
         unused=ledger.unused,
-        notices=(*late, *(f"{item.location}: {item.message}" for item in ledger.notices)),
+        notices=(*late, *(item.line for item in ledger.notices)),
         rejected=tuple(
             f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
         ),
