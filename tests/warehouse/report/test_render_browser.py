@@ -132,7 +132,7 @@ def test_the_measures_see_what_is_wrong(browser: Browser, tmp_path: Path) -> Non
     file.write_text(
         "<!doctype html><title>Morning report</title><script>console.log(1)</script>"
         "<img src='nothing.png'>"
-        "<p style='position:absolute;margin:0;top:310px'>covers what is below it</p>"
+        "<p style='position:absolute;margin:0;top:310px'>covers<br>what<br>is<br>below<br>it</p>"
         "<p style='width:3000px'>wide</p>"
         "<p style='color:#999'>too faint</p>"
         f"<p style='width:2em;overflow:hidden;white-space:nowrap'>cut off here</p>{words}"
