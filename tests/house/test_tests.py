@@ -24,7 +24,7 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
     "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
-    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap pipelines/landing/lock",
+    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
     "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
     "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
