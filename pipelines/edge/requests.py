@@ -130,7 +130,7 @@ def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...
 def _require_sendable(value: str) -> None:
     """Raise `InvalidId` if a path segment would be changed or dropped on the way to the API."""
     if value in {"", ".", ".."}:
-        raise InvalidId(value, "is empty or a relative path, which URL normalisation removes")
+        raise InvalidId(value, "is empty, '.' or '..', which URL normalisation removes")
     if len(value) > _MAX_ID_LENGTH:
         raise InvalidId(
             value, f"has {len(value)} characters, but at most {_MAX_ID_LENGTH} are allowed"
