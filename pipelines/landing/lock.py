@@ -156,7 +156,7 @@ def hold_pull_lock(
 ) -> AbstractContextManager[HomeLock]:
     """Hold a home's pull lock during the `with` block. Raises the same errors as `hold_lock`.
 
-    Wait a second first, because `status` or a check may be looking at the lock right now.
+    If the lock is taken, retry for a second, because `status` or a check may be looking at it.
     """
     return hold_lock(layout, layout.pull_lock, doing, now, LockTimeout(PROBE_TIMEOUT, pause))
 

@@ -23,7 +23,7 @@ def test_a_pull_waits_for_a_command_that_only_looks_at_its_lock(tmp_path: Path) 
             assert held.since == NOW
 
 
-def test_a_pull_does_not_wait_for_another_pull(tmp_path: Path) -> None:
+def test_a_pull_waits_only_a_second_for_another_pull(tmp_path: Path) -> None:
     """After a single pause of a second, the second pull gives up and names the first."""
     layout, pauses = Layout(tmp_path), list[float]()
     with (
