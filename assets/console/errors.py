@@ -42,8 +42,8 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
     if message is None:
         message = (
             f"nightbook stopped at an unexpected error ({type(error).__name__}: {error}). The last "
-            "published warehouse was not changed. To see the traceback, rerun the command with "
-            "--debug in front of it."
+            "published warehouse was not changed. To see the traceback, run "
+            "`nightbook --debug COMMAND`."
         )
     print(printable_lines(message), file=sys.stderr)
     return getattr(error, "exit_code", FAILED) if is_ours(error) else FAILED
