@@ -224,9 +224,9 @@ class DeadlineExceeded(EdgeError):
     def __str__(self) -> str:
         cause = self.cause or "The deadline for the pull has passed"
         return (
-            f"{cause}. {self.request_line} was not completed, because there is no time for another "
-            "attempt. Nothing was read. Run again when the API responds. If the API was only "
-            f"slow, increase NIGHTBOOK_DEADLINE.{_describe_last(self.last_failure)}"
+            f"{cause}. {self.request_line} was not completed, and there was no time left for "
+            "another attempt. Nothing was read. Run again when the API responds. If the API was "
+            f"only slow, increase NIGHTBOOK_DEADLINE.{_describe_last(self.last_failure)}"
         )
 
 

@@ -107,7 +107,7 @@ class Pull:
         self._recorder.send(filter(None, untyped))
 
     def _has_more(self, venue_id: str) -> bool:
-        """Return whether a venue's typed lists were read but may lack instruments."""
+        """Return whether all typed lists of a venue were read but may be missing instruments."""
         session = self._recorder
         embedded = session.embedded.get(venue_id)
         is_more = embedded is None or bool(embedded - session.listed.get(venue_id, set()))

@@ -75,7 +75,7 @@ class Choices:
 
     # Limits and versions, sections 8 and 9:
     requests_per_second: int | None = None  # above this rate, send 429 and Retry-After
-    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for rate limits
+    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the specification has no code for rate limits
     deprecated_since: str | None = None  # an HTTP date, sent in Deprecation and Sunset headers
 
 

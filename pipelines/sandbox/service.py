@@ -41,7 +41,7 @@ class Service:
     world: Calendar
     keys: Mapping[str, Caller]
     clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the date of the world to serve
+    today: Callable[[], date]  # the simulated date
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal

@@ -237,7 +237,7 @@ _ABOUT = (
 
 
 def description(choices: Choices) -> Schema:
-    """Return the OpenAPI document for a server with these choices."""
+    """Return the OpenAPI document for a server with these options."""
     schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
     return {
         "openapi": "3.1.0",

@@ -320,7 +320,7 @@ class _Walk:
         return start, end
 
     def _peek(self) -> bytes:
-        """Skip white space and return the next byte, or no bytes at the end of the body."""
+        """Skip white space and return the next byte, or `b""` at the end of the body."""
         space = _SPACE.match(self._view, self._position)
         self._position = space.end() if space else self._position
         return bytes(self._view[self._position : self._position + 1])

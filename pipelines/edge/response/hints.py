@@ -143,7 +143,7 @@ def split_name(name: str) -> frozenset[str]:
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a member's name shows that neither it nor its content is about pages."""
+    """Return whether a member's name rules out pagination data in it and in everything inside."""
     return bool(words & _UNRELATED)
 
 

@@ -40,9 +40,9 @@ SLOWDOWN = 0.7
 # throttled us (within 10 %). If the server allows 4 requests per second, it then throttles about 1
 # request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
-# Requests per second. Even if the server throttles every request, we send two per minute.
+# In requests per second. The rate never falls below two requests per minute.
 MIN_RATE = 1 / 30
-# Requests per second. If the limit is higher, requests are not paced.
+# In requests per second. At this rate and above, requests are sent without a delay.
 UNLIMITED_RATE = 500.0
 # Seconds to wait if a throttled response does not say how long. The wait doubles each time until a
 # request succeeds.

@@ -126,7 +126,7 @@ class DueFaults:
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """Return the caller. If a fault removes portfolio access, the caller has none."""
+        """Return the caller, without access to any portfolio if a fault removed it."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller

@@ -137,4 +137,4 @@ def test_after_the_deadline_there_is_no_wait(pulled: Night) -> None:
     assert manifest.window.second_count is None
     closing = [one.error or "" for one in manifest.answers if one.purpose == "closing"]
     assert closing
-    assert all("there is no time for another attempt" in one for one in closing)
+    assert all("there was no time left for another attempt" in one for one in closing)
