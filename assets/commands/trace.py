@@ -48,7 +48,7 @@ class TracedAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAccount:
-    """One published account and its record in the response, or None if no record was found."""
+    """One published account. `record` is None if its record was not found in the response."""
 
     venue_id: str
     venue_name: str | None

@@ -229,8 +229,8 @@ def size_of(version: Path) -> int:
 def remove(version: Path) -> None:
     """Delete a version. Readers never see a partly deleted version."""
     if version.is_dir():
-        # Rename the folder first. If the deletion is interrupted, `clear` removes the dot folder
-        # later, so every remaining version has its database.
+        # Rename the folder first. If the deletion is interrupted, `clear` deletes the hidden folder
+        # later, and no folder with the name of a version is without its database.
         removed = version.with_name(f".tmp-gone-{version.name}")
         version.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)

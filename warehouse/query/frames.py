@@ -347,8 +347,8 @@ def _column(frame: Any, name: str) -> "pd.Series[Any]":
 
 
 def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
-    # Prefer the exact amounts in our own frames, because the user may have changed them. In other
-    # frames, prefer the text, because a number that is too large is NULL.
+    # In our own frames, use the exact amounts, because the user may have changed them. In other
+    # frames, use the column with the text, because a number that is too large is NULL there.
     text_name = f"{name}{TEXT_SUFFIX}"
     column = _column(frame, name if name in names else text_name)
     texts = _column(frame, text_name) if text_name in names else None

@@ -348,7 +348,7 @@ def forgiven_lines(
 
 
 def _by_rule(sums: Collection[Forgiven]) -> str:
-    """Describe how many keys a tolerance forgives, and how many a precision forgives."""
+    """Describe how many keys the tolerances forgave, and how many the ledger's precision."""
     tolerated = sum(sum_.tolerated for sum_ in sums)
     rounded = sum(sum_.keys for sum_ in sums) - tolerated
     counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
