@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from assets.commands import firm
+from assets import commands
 from assets.commands.nights import print_changes
 from assets.console.invocation import command_for, program
 from assets.console.rows import print_rows
@@ -80,7 +80,7 @@ def restore(
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):
-        return firm.rebuild(nightbook, from_landing=False)
+        return commands.firm.rebuild(nightbook, from_landing=False)
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"Check every file: {command_for(layout)} verify")

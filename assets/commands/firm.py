@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from assets.commands import doctor as checkup
+from assets import commands
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, full_command
 from assets.console.rows import JsonLog, print_rows
@@ -155,21 +155,23 @@ def doctor(
     """Print the findings about the firm's own home and each organisation."""
     if turn_on:
         raise OfOneOrganisation(nightbook.layout, "doctor --turn-on")
-    findings = list(checkup.findings_of_place(nightbook, alert=alert))
+    findings = list(commands.doctor.findings_of_place(nightbook, alert=alert))
     members = read_firm(nightbook.layout.home)
     problems = find_problems(nightbook.layout, members)
     for source in members.sources:
         if problem := problems.get(source.name):
-            found_home = checkup.Finding(f"{source.name} home", is_well=False, message=problem)
+            found_home = commands.doctor.Finding(
+                f"{source.name} home", is_well=False, message=problem
+            )
             findings.append(found_home)
         if source.problem:  # The settings of this organisation cannot be read.
             continue
         keeper = replace(nightbook, variables=partial(_variables, source))
-        found = checkup.findings_of(keeper, alert=alert, folder=source.folder)
+        found = commands.doctor.findings_of(keeper, alert=alert, folder=source.folder)
         findings += [
             replace(finding, subject=f"{source.name} {finding.subject}") for finding in found
         ]
-    return checkup.show(findings, output_format)
+    return commands.doctor.show(findings, output_format)
 
 
 def _report(

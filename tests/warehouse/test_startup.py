@@ -39,6 +39,16 @@ import pipelines.edge.client
 print("httpx" in sys.modules, "rich" in sys.modules)
 """
 
+WITHOUT_DAGSTER = """
+import importlib, sys
+names = "api backup export firm install nights query reconcile report snapshots tables trace verify"
+for name in names.split():
+    importlib.import_module(f"assets.commands.{name}")
+    assert "dagster" not in sys.modules, name
+from assets.commands import doctor
+print("dagster" in sys.modules)
+"""
+
 
 def _said(program: str) -> str:
     return subprocess.run(
@@ -59,3 +69,8 @@ def test_a_night_imports_no_pandas() -> None:
 def test_only_what_asks_the_api_loads_its_client() -> None:
     """To decide, rebuild and reconcile is to read files; and no client needs a command line."""
     assert _said(OFFLINE).splitlines() == ["False", "True False"]
+
+
+def test_a_command_loads_dagster_only_if_it_needs_dagster() -> None:
+    """Importing Dagster takes over a second, so a backup or a query does not import it."""
+    assert _said(WITHOUT_DAGSTER) == "True\n"
