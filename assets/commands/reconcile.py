@@ -15,11 +15,12 @@ from warehouse.contract.model import count_of, first_lines
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs, damaged_packs
+from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
 from warehouse.reconcile.model import Break, Result, to_json
 from warehouse.reconcile.preview import preview_lines
+from warehouse.reconcile.record.record import damaged_packs
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 

@@ -19,7 +19,7 @@ from pipelines.shelf.object_store import open_store
 from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable
-from warehouse.reconcile.close.close import find_damage
+from warehouse.reconcile.record.record import find_damage
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 

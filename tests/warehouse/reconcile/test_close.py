@@ -21,14 +21,13 @@ from warehouse.reconcile.close.close import (
     CloseInputs,
     CloseSummary,
     close,
-    damaged_packs,
-    find_damage,
     remove_archived_ledgers,
 )
 from warehouse.reconcile.close.pack import PackCheck
 from warehouse.reconcile.close.verify import verify_pack
 from warehouse.reconcile.model import Run, to_json
 from warehouse.reconcile.record.archive import archived_path
+from warehouse.reconcile.record.record import damaged_packs, find_damage
 from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
 

@@ -1,7 +1,4 @@
-"""The monthly close, which writes the pack, locks the days and deletes archived ledgers.
-
-This module also finds damaged packs.
-"""
+"""The monthly close, which writes the pack, locks the days and deletes archived ledgers."""
 
 import zipfile
 from collections.abc import Iterator
@@ -23,7 +20,7 @@ from warehouse.reconcile.close.month import (
 from warehouse.reconcile.model import AGE_BANDS, Closing, count_ages, to_json
 from warehouse.reconcile.record import annotations
 from warehouse.reconcile.record.archive import archived_path
-from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.record import Record, pack_problem, packs
 from warehouse.reconcile.record.views import ledgers_by_day
 from warehouse.reconcile.settings.config import CloseSettings, read_config
 from warehouse.reconcile.terms import NotClosed, NotReconciled
@@ -31,55 +28,9 @@ from warehouse.reconcile.workbook import edits
 from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, with_signatures
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
-from warehouse.storage.layout import digest_of, json_bytes, written_aside
+from warehouse.storage.layout import json_bytes, written_aside
 
 _NAMED = 5  # maximum number of workbooks to list in a message
-
-
-def packs(record: Record) -> Path:
-    """Return the folder that contains all packs."""
-    return record.root / "packs"
-
-
-def pack_problem(record: Record, closing: Closing) -> str:
-    """Describe the problem with a pack file, or return an empty string if it is intact."""
-    path = packs(record) / closing.pack
-    if not path.is_file():
-        return f"its pack {closing.pack} is missing"
-    is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
-    return "" if is_same else f"its pack {closing.pack} has changed since it was written"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordDamage:
-    """Damage to the record or to a pack: the file or folder, the problem and the remedy."""
-
-    file: Path
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.what}; {self.remedy}"
-
-
-def damaged_packs(folder: Path) -> list[RecordDamage]:
-    """Return all damage to the packs of closed months."""
-    record = Record(folder)
-    place = packs(record)
-    remedy = f"restore {place} from the backup"
-    return [
-        RecordDamage(place, f"{item.month}, version {item.version}: {problem}", remedy)
-        for item in record.closings
-        if (problem := pack_problem(record, item))
-    ]
-
-
-def find_damage(folder: Path) -> list[RecordDamage]:
-    """Check the record's integrity and, if it is intact, the digests of all packs."""
-    record = Record(folder)
-    if problem := record.problem():
-        return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
-    return damaged_packs(folder)
 
 
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:

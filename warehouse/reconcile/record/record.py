@@ -2,7 +2,7 @@
 
 A run commits once before it writes its files. A second transaction then records the written files.
 Files that people use (inbox, recon.toml, workbooks, packs) and archived inputs are not in the
-database.
+database. The database contains the digests of the packs, so a damaged pack is found.
 """
 
 import fcntl
@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import date
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import migrate, tables
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.storage.layout import FILE_MODE, make_directory
+from warehouse.storage.layout import FILE_MODE, digest_of, make_directory
 
 NAME = "record.db"
 VERSION = 1  # the schema version, which SQLite stores as user_version
@@ -378,6 +379,52 @@ class Record:
             return f"{self.database.name} cannot be read ({cause})"
         found = "; ".join(str(row["integrity_check"]) for row in rows[:3])
         return "" if found == "ok" else f"{self.database.name} is damaged: {found}"
+
+
+def packs(record: Record) -> Path:
+    """Return the folder that contains all packs."""
+    return record.root / "packs"
+
+
+def pack_problem(record: Record, closing: Closing) -> str:
+    """Describe the problem with a pack file, or return an empty string if it is intact."""
+    path = packs(record) / closing.pack
+    if not path.is_file():
+        return f"its pack {closing.pack} is missing"
+    is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
+    return "" if is_same else f"its pack {closing.pack} has changed since it was written"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDamage:
+    """Damage to the record or to a pack: the file or folder, the problem and the remedy."""
+
+    file: Path
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+def damaged_packs(folder: Path) -> list[RecordDamage]:
+    """Return all damage to the packs of closed months."""
+    record = Record(folder)
+    place = packs(record)
+    remedy = f"restore {place} from the backup"
+    return [
+        RecordDamage(place, f"{item.month}, version {item.version}: {problem}", remedy)
+        for item in record.closings
+        if (problem := pack_problem(record, item))
+    ]
+
+
+def find_damage(folder: Path) -> list[RecordDamage]:
+    """Check the record's integrity and, if it is intact, the digests of all packs."""
+    record = Record(folder)
+    if problem := record.problem():
+        return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
+    return damaged_packs(folder)
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
