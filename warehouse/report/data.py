@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -79,11 +80,9 @@ class QueryRows:
 
     def only(self, **values: object) -> "QueryRows":
         """Return a copy with only the rows that have these values."""
-        return self.with_rows(
-            row
-            for row in self.rows
-            if all(row[column] == value for column, value in values.items())
-        )
+        columns = itemgetter(*values)
+        wanted = columns(values)
+        return self.with_rows(row for row in self.rows if columns(row) == wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
