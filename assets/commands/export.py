@@ -11,10 +11,12 @@ from assets.nightbook import Nightbook
 from warehouse.contract.model import count_of
 from warehouse.export.export import export
 from warehouse.query.formats import printable
+from warehouse.query.pandas_blocker import leave_pandas_out
 
 
 def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
     """Write the files and print their names."""
+    leave_pandas_out()
     layout = nightbook.layout
     if as_of is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)

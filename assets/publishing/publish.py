@@ -39,6 +39,7 @@ from warehouse.database import versions
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
 from warehouse.database.publish import Published, publish
+from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
@@ -65,6 +66,7 @@ def refresh(
         NotPublished: a check failed, and the failure cannot be attributed to a book.
         DamagedFile: nights of the published version are missing from the landing folder.
     """
+    leave_pandas_out()
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
@@ -285,6 +287,7 @@ def _rebuild(
     nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
 ) -> Published:
     """Rebuild, then remove damaged older versions, so that `verify` succeeds afterwards."""
+    leave_pandas_out()
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
         _remove_lake(layout)
