@@ -51,7 +51,7 @@ def structure() -> Iterator[str]:
 
 
 def rows_of_day(source: str, day: date) -> str:
-    """Return a query for one day's rows in a table or view."""
+    """Return a query that selects one day's rows from a table or view."""
     # Use a literal for the day, not a parameter or a subquery. DuckDB can then skip row groups
     # during planning, so a query for the newest book does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
@@ -64,9 +64,9 @@ def _rows_in_history(name: str, day: date) -> str:
 def newest_book(
     newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
 ) -> Iterator[str]:
-    """Yield statements that create the views in schema main for a book and the previous book.
+    """Yield the statements that create views of the newest and the previous book in schema main.
 
-    `rows` returns a query for a day's rows, given a table name.
+    `rows` maps a table name and a day to a query for that day's rows.
     """
     for table in BOOK:
         yield _view_of_day(table.name, table.name, newest, rows)
@@ -83,7 +83,10 @@ def newest_book(
 
 
 def book_comments() -> Iterator[str]:
-    """Yield the comments on the views of `newest_book`, because replacing a view drops them."""
+    """Yield the statements that restore the comments on the views of the newest book.
+
+    Replacing a view drops its comments.
+    """
     for table in BOOK:
         yield from comments_on(
             "view", f"main.{quote_identifier(table.name)}", table.meaning, meanings_of(table)
@@ -99,7 +102,7 @@ def book_comments() -> Iterator[str]:
 
 
 def _view_of_day(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
-    """Return the statement that creates a view of one day, or an empty view if `day` is None."""
+    """Return the statement for a view of one day's rows. If `day` is None, the view is empty."""
     no_rows = f"select * from history.{quote_identifier(table)} where false"
     query = no_rows if day is None else rows(table, day)
     return f"create or replace view main.{quote_identifier(name)} as {query}"
@@ -116,7 +119,7 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
+    """Return a digest of the database's definitions. If it changes, the database is rebuilt."""
     # The digest includes comments, because people read them in the file. Comments from a different
     # version would contradict the dictionary.
     shape = "\n".join(
@@ -154,7 +157,7 @@ def meanings_of(table: Table) -> dict[str, str]:
 
 
 def create_table(table: Table, name: str | None = None) -> str:
-    """Return the statement that creates a table. If `name` is given, it must be quoted."""
+    """Return the statement that creates a table. The optional `name` must already be quoted."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")
@@ -189,7 +192,7 @@ def _view(schema: str, view: SqlFile) -> Iterator[str]:
 
 
 def comments_on(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yield the comments on a table or view and on its columns."""
+    """Yield the statements that add comments to a table or view and to its columns."""
     yield f"comment on {kind} {name} is {literal(meaning)}"
     for column, text in columns.items():
         yield f"comment on column {name}.{quote_identifier(column)} is {literal(text)}"

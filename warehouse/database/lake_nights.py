@@ -1,9 +1,10 @@
 """Nights that the database does not store: views over their Parquet files in the lake.
 
-With a window (`Contents.native_nights`), the newest nights are stored in `internal.native_NAME`.
-`history.NAME` is a view of these and of the older nights, which it reads through explicit file
-lists, one for each table and year. So a missing file causes an error and not just fewer rows. A
-query for one date opens only that date's files, because the folder name contains the date.
+If `Contents.native_nights` sets a window, only the newest nights are stored in the database, in
+`internal.native_NAME`. `history.NAME` is a view that combines them with the older nights. It reads
+the older nights from a list of files for each table and year, so a missing file causes an error
+instead of missing rows. A query for one date opens only that date's files, because the folder name
+contains the date.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -58,7 +59,7 @@ _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 @dataclass(frozen=True, slots=True)
 class NativeWindow:
-    """The split between books stored in the database and `older` books read from the lake.
+    """The split of all books: the newest are in the database, the `older` ones only in the lake.
 
     If `is_set` is false, there is no window and all books are stored.
     """
@@ -68,7 +69,7 @@ class NativeWindow:
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
-        """Return the window that these contents need."""
+        """Return the split that `contents.native_nights` requires."""
         if contents.native_nights is None:
             return cls(is_set=False, older={})
         books = sorted(contents.books, key=lambda book: book.snapshot_date)
@@ -76,7 +77,7 @@ class NativeWindow:
         return cls(is_set=True, older={book.snapshot_date: book for book in outside})
 
     def rows(self, name: str, day: date) -> str:
-        """Return a query for a day's rows in `history.NAME`, stored or in the lake."""
+        """Return a query for one day's rows of a table, from the database or from the lake."""
         if name not in _TABLES or not self.is_set:
             return rows_of_day(f"history.{quote_identifier(name)}", day)
         table = _TABLES[name]
@@ -86,18 +87,21 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the qualified name under which a windowed database stores a table's newest rows."""
+    """Return the qualified name of the table that stores only the newest nights' rows."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
 def is_windowed(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse was created with a window."""
+    """Return whether an open warehouse stores only the newest nights, and not all of them."""
     query = "select 1 from duckdb_tables() where schema_name = 'internal' and table_name = ?"
     return connection.execute(query, [_NIGHTS]).fetchone() is not None
 
 
 def divide(connection: DuckDBPyConnection) -> None:
-    """Replace the book's empty tables with native tables and views over them."""
+    """Replace an empty warehouse's history tables with tables for the newest nights, and views.
+
+    The views combine these tables with the older nights in the lake.
+    """
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
     )
@@ -129,10 +133,11 @@ def move_window(
     unchanged: AbstractSet[date],
     say: ProgressCallback = silent,
 ) -> None:
-    """Store the window's books in the database, and read all older books from the lake.
+    """Store the newest books in the database, and make its views read older books from the lake.
 
-    `unchanged` contains the dates whose book did not change. A night that leaves the window is read
-    from its files from now on, so their digests are checked. Raises `FileChanged`.
+    `unchanged` contains the dates whose book did not change. The digests of all
+    newly needed files are checked, including those of nights whose rows leave the database. Raises
+    `FileChanged`.
     """
     rows = connection.execute(
         "select snapshot_date from ops.snapshots where is_book "
@@ -158,7 +163,7 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
+    """Make the `history` views read exactly these lake books, whose files must be valid."""
     # Build the paths and rebuild the lists only for years with a changed file, so that a publish
     # does not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
@@ -191,7 +196,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
 
 
 def _require_paths(book: Book, lake: str) -> None:
-    """Check that each file has its usual path, because views derive paths from lake and night."""
+    """Check that each file has its usual path, because the views construct the paths themselves."""
     for name, file in book.files.items():
         expected = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
         if str(file) != expected:
@@ -199,7 +204,7 @@ def _require_paths(book: Book, lake: str) -> None:
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
-    """Create the view of all nights, from the stored nights and each year in the lake."""
+    """Create the view that combines a table's stored nights with its nights in the lake."""
     sources = (native(table), *(_view_of_year(table, year) for year in years))
     names = ", ".join(map(quote_identifier, table.names))
     rows = union_all([f"select {names} from {source}" for source in sources])

@@ -80,13 +80,16 @@ def create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
 
 
 def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
-    """Execute statements in order."""
+    """Execute SQL statements in order."""
     for statement in statements:
         connection.execute(statement)
 
 
 def save(connection: DuckDBPyConnection) -> None:
-    """Commit the rows so far, because one transaction for many nights would be too large."""
+    """Commit the rows inserted so far, and begin a new transaction.
+
+    One transaction for many nights would be too large.
+    """
     connection.execute("commit")
     connection.execute("begin")
 
@@ -138,7 +141,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
 
 
 class FileChanged(Exception):
-    """A lake file changed after it was written, so nothing was published from it."""
+    """A lake file changed after it was written, so no new version was published."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
@@ -367,7 +370,7 @@ def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[st
 
 
 def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write the tables for snapshots, nights without a book, and decisions."""
+    """Replace the rows of the tables for snapshots, nights without a book, and decisions."""
     rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
     fill(connection, SNAPSHOTS, rows)
     fill(connection, GAPS, _gaps(rows))
@@ -378,7 +381,10 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
 def fill_reconciliation(
     connection: DuckDBPyConnection, reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None
 ) -> None:
-    """Write the reconciliation tables: results, comments and signatures. None changes nothing."""
+    """Replace the rows of the reconciliation tables: results, comments and signatures.
+
+    If `reconciled` is None, these tables are not changed.
+    """
     if reconciled is not None:
         for table in RECONCILED:
             fill(connection, table, reconciled.get(table.name, ()))

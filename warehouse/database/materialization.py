@@ -55,7 +55,10 @@ def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) 
 
 
 def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
-    """Store the comparison of a book with the previous book. Schema main must show both books."""
+    """Store the comparison of a book with the previous book.
+
+    Before the call, the views in schema main must show these two books.
+    """
     remove_rows(connection, [day], [COMPARED])
     [view] = [view for view in materialized_views() if view.name == COMPARED]
     source = f"internal.{quote_identifier(COMPARED)}"
@@ -88,9 +91,10 @@ _KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 def count_totals(
     connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
-    """Fill the column in_warehouse of the control totals for the book that schema main shows.
+    """Compute the database's control totals for the book that the views in schema main show.
 
-    Return a message for each total that differs from the lake. Differences between the JSON and
+    Store them in the column in_warehouse. Return a message for each total that differs from the
+    lake. Differences between the JSON and
     the lake are not reported here, because the guards check them and a person may have accepted
     them. If `is_deduplicated`, equal totals are stored once and `ops.control_totals` is a view.
     """

@@ -30,7 +30,7 @@ _INTEGERS = ("accounts", "venues", "portfolios", "severity_rank")
 
 
 def compression(column: str) -> str:
-    """Return the compression clause for a column, or an empty string to let DuckDB choose."""
+    """Return a column's compression clause, or an empty string to use DuckDB's default."""
     return f" using compression {_COMPRESSIONS[column]}" if column in _COMPRESSIONS else ""
 
 
@@ -69,13 +69,13 @@ def create_rows_of(view: SqlFile) -> str:
 
 
 def history_of(view: SqlFile) -> str:
-    """Return the statement that creates a view's history, which shows the rows of all nights."""
+    """Return the statement that creates `history.NAME`, which shows a view's rows of all nights."""
     name = quote_identifier(view.name)
     return f"create or replace view history.{name} as {rows_with_texts(view)}"
 
 
 def rows_with_texts(view: SqlFile) -> str:
-    """Return a query for the stored rows that adds each amount's exact text."""
+    """Return a query for a view's stored rows, with the exact text of each amount filled in."""
     texts = ", ".join(
         f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
         for name in amounts_of(view)
@@ -85,7 +85,7 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return the SQL that stores a total, or a marker instead if it equals the lake's total."""
+    """Return SQL for a total, or for a short marker if the total equals the lake's total."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 

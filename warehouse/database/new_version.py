@@ -43,7 +43,7 @@ SHOWN_PROBLEMS = 5
 class NotPublished(Exception):
     """A book failed verification, so the published version has not changed.
 
-    `snapshots` has the snapshot IDs, and `problems` has one message for each problem, with figures.
+    `snapshots` contains the failed books' snapshot IDs, and `problems` one message per problem.
     """
 
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
@@ -60,9 +60,10 @@ class NotPublished(Exception):
 def verify(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
-    """Verify each loaded book's totals, and check all loaded books and the newest one.
+    """Verify the control totals of each loaded book, then run all checks on it.
 
-    `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished`
+    `loaded` is in date order. Return the check results for the newest book, which is checked even
+    if it was not loaded. Raises `NotPublished`
     if a total differs or a check with severity error fails.
     """
     newest = newest_date(connection)
@@ -104,7 +105,7 @@ def compare_again(
 
 
 def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:
-    """Make the views in schema main show the book of one day and the previous book."""
+    """Replace the views in schema main, so that they show one day's book and the previous book."""
     before = newest_date(connection, day) if day else None
     load.run_all(connection, newest_book(day, before, window.rows))
 
@@ -140,9 +141,9 @@ class DatabaseBuild(Protocol[Result_co]):
 
 @contextlib.contextmanager
 def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path]:
-    """Yield the path of the file to build and seal, and publish it if the block succeeds.
+    """Yield the path at which the caller builds a database, and publish it if the block succeeds.
 
-    Old versions are deleted until the rest fit in `versions_gb` gigabytes.
+    Old versions are deleted until the remaining ones fit in `versions_gb` gigabytes.
     """
     # 1. Build in a dot folder, which no reader opens. Remove the leftovers of an interrupted run.
     versions = layout.warehouse / "versions"

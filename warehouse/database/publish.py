@@ -1,8 +1,8 @@
 """Functions that publish the warehouse: they build a new version, verify it and swap it in.
 
-Nobody is locked out. A reader that has a version open keeps it. If a publish is interrupted, the
-published version does not change, and the next publish removes the leftovers. `versions` explains
-the folders.
+Readers are never blocked. A reader that has opened a version can continue to use it. If a publish
+is interrupted, the published version does not change, and the next publish removes the leftovers.
+`versions` explains the folders.
 """
 
 import contextlib
@@ -77,9 +77,10 @@ def publish(
     """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
 
     The caller holds `layout.lock`, so there is only one writer. Days whose snapshot is the same as
-    in the last version are kept, unless `fresh` is set or the schema changed. Old versions are
-    deleted until the rest fit in `versions_gb` gigabytes. Raises `NotPublished` if a control total
-    differs or a check with severity error fails.
+    in the last version are not reloaded, unless `fresh` is set or the schema changed. Old versions
+    are deleted until the remaining ones fit in `versions_gb` gigabytes.
+
+    Raises `NotPublished` if a control total differs or a check with severity error fails.
     """
     build = _WarehouseBuild(layout, contents, version, built_at, program_version, say)
     with new_version(layout, version, versions_gb) as file:

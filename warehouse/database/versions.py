@@ -1,9 +1,10 @@
-"""Versions of the warehouse file on disk: how they are cleared, sealed, swapped in and pruned.
+"""Versions of the warehouse file on disk: how they are created, published and deleted.
 
 Each version has its own folder, which never changes once it is published. `current` is a link to
 one of them and is replaced by a rename. The process may be killed at any time, because `clear`
-removes the leftovers. `digests.json`, next to the database, has the SHA-256 of its blocks and the
-last decision on each snapshot, so that `nightbook verify` finds changed bytes and lost decisions.
+removes the leftovers. `digests.json`, next to the database, contains the SHA-256 of its blocks and
+the time of the last decision on each snapshot, so that `nightbook verify` finds changed bytes and
+lost decisions.
 """
 
 import os
@@ -39,9 +40,9 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove leftovers of interrupted runs, and any version with the same name.
+    """Remove leftovers of interrupted runs, and any unpublished version with this name.
 
-    Raises `ValueError` for an invalid name, or for the published version, because readers use it.
+    Raises `ValueError` if the name is invalid, or if the published version has this name.
     """
     if not _VERSION.fullmatch(version):
         raise ValueError(
@@ -98,9 +99,9 @@ def seal(
 ) -> None:
     """Make the file read-only, flush it to disk and write `digests.json` next to it.
 
-    `decided` has the time of the last decision on each snapshot in the file (ISO 8601, UTC), and
-    `decisions` has the number of decisions on each. Raises `RuntimeError` if the file's folder has
-    other files.
+    `decided` maps each snapshot in the file to the time of its last decision (ISO 8601, UTC), and
+    `decisions` maps it to the number of decisions. Raises `RuntimeError` if the file's folder
+    contains other files.
     """
     names = sorted(path.name for path in file.parent.iterdir())
     if names != [DATABASE]:
@@ -132,7 +133,7 @@ def is_as_published(layout: Layout, file: Path) -> bool:
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
     """Return whether the published file was undamaged when a new file was built from a copy of it.
 
-    `expected` has the digests of the published file, and `built` has the new file's digests.
+    `expected` contains the block digests of the published file, and `built` those of the new one.
     """
     # If a new block has the expected digest, the published block was undamaged when it was copied.
     # So check only the blocks that the build has changed.
@@ -146,7 +147,7 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 
 
 def opens_in_older_clients(database: Path) -> bool:
-    """Return whether DuckDB 1.2 and 1.3 can follow every pointer between metadata pages.
+    """Return whether DuckDB 1.2 and 1.3 can open a file: all metadata pointers must be valid.
 
     A file that was written with metadata reuse may fail this check. Raises the same errors as
     `open_database`.
@@ -182,7 +183,7 @@ def swap(layout: Layout, version: str) -> None:
 
 
 def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
-    """Delete the oldest versions until at most `KEPT_VERSIONS` remain and fit in `budget` bytes.
+    """Delete old versions until at most `KEPT_VERSIONS` remain and together fit in `budget` bytes.
 
     The published version and the version before it are always kept.
     """

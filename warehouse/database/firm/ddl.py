@@ -72,7 +72,10 @@ _NEWEST_BOOK = (
 
 
 def structure() -> Iterator[str]:
-    """Yield the statements that create an empty book for a firm, without the views' tables."""
+    """Yield the statements that create the schemas and tables of an empty firm's book.
+
+    `tables_of_views` creates the tables that store rows of views.
+    """
     yield "create schema history"
     yield "create schema ops"
     yield "create schema internal"
@@ -111,9 +114,9 @@ def rows_of(view: SqlFile) -> str:
 
 
 def tables_of_views(pattern: str) -> Iterator[str]:
-    """Yield statements that create a table for each view, with the same columns as in `pattern`.
+    """Yield the statements that create an empty table for the rows of each view.
 
-    `pattern` is the name of an attached warehouse.
+    The columns are copied from the views in `pattern`, the name of an attached warehouse.
     """
     for view, schema in (*NEWEST, *((view, "main") for view in NIGHTLY_VIEWS)):
         yield (
@@ -125,11 +128,11 @@ def tables_of_views(pattern: str) -> Iterator[str]:
 def surface(
     newest: date | None, shared: Collection[str] = (), shared_lately: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield the statements that create the macros and the views of a date's book.
+    """Yield the statements that create the macros and views. `newest` is the newest book's date.
 
-    `shared` contains the sources with a portfolio that counts for a different source on any date.
-    `shared_lately` contains the sources with such a portfolio in the book of `newest` or in the
-    previous book.
+    `shared` contains the sources that have a portfolio which counts for another source on at least
+    one date. `shared_lately` contains the sources that have such a portfolio in the newest book or
+    in the previous book.
     """
     for macro in macros():
         if macro.schema == "internal" or macro.name in _PURE:
@@ -159,7 +162,7 @@ def surface(
 
 
 def schema_version() -> str:
-    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
+    """Return a digest of the database's definitions. If it changes, the database is rebuilt."""
     shape = "\n".join([ddl.schema_version(), *structure(), *surface(None)])
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
@@ -169,7 +172,10 @@ def _entries(view: SqlFile) -> dict[str, str]:
 
 
 def _history(shared: Collection[str]) -> Iterator[str]:
-    """Yield statements for the views of all nights, without rows that count for other sources."""
+    """Yield the statements that create the views in schema history, which show all nights.
+
+    The views omit each source's rows of portfolios that count for another source.
+    """
     counted = "anti join internal.set_aside using (source, snapshot_date, portfolio_id)"
     for table in map(of_firm, BOOK):
         if (stored := stored_as(table)) != (name := ddl.stored_as(table)):
@@ -190,7 +196,7 @@ def _history(shared: Collection[str]) -> Iterator[str]:
 
 
 def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
-    """Map each book table to a query for the rows of `$source` on certain dates."""
+    """Map each book table to a query for the rows of `$source` on the dates in the SQL `dates`."""
     return {
         f"{table.name}{suffix}": "select * exclude (source) from "
         f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
@@ -199,7 +205,7 @@ def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
 
 
 def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
-    """Return a query for a view's rows in each source's newest book."""
+    """Return a query for a view's rows in the newest book, from all sources in that book."""
     query = f"select * from {rows_of(view)} where source in (select source from internal.tonight)"
     if view.name not in _COMPARED:
         ignored = (
@@ -243,7 +249,7 @@ def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) 
 
 
 def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
-    """Yield the statements that create a view of each source's previous book."""
+    """Yield the statements that create a view of a table's rows in each source's previous book."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "

@@ -61,7 +61,10 @@ def record_sources(
     results: Mapping[str, LoadResult],
     now: datetime,
 ) -> tuple[str, ...]:
-    """Write a row for each source. Return messages about unreadable, new and removed sources."""
+    """Replace the rows of `ops.sources`.
+
+    Return messages about unreadable, new and removed sources.
+    """
     rows = [_source_row(name, known.get(name), result, now) for name, result in results.items()]
     for name, row in known.items():
         if name not in results:
@@ -98,10 +101,10 @@ def _source_row(
 def record_nights(
     connection: DuckDBPyConnection, day: date | None, notes: Mapping[str, str]
 ) -> date | None:
-    """Write a row for each source and date. Return the date of the newest book, if there is one.
+    """Replace the rows of `ops.nights`. Return the date of the newest book, if there is one.
 
-    `day` is the requested night, and `notes` contains the reason for each source without that
-    night.
+    `day` is the requested night. `notes` maps the name of each source without that night to the
+    reason.
     """
     sources = records(connection, "select * from ops.sources where is_listed order by source")
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
@@ -124,7 +127,7 @@ def record_nights(
 
 
 def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return the rows of `ops.nights` from the last publish, for sources that are still listed."""
+    """Return the existing rows of `ops.nights` for sources that are still in firm.toml."""
     return records(
         connection,
         "select * from ops.nights semi join (from ops.sources where is_listed) using (source)",
@@ -132,19 +135,22 @@ def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Write the portfolios that several sources can see, each with the source whose rows count."""
+    """Store the portfolios that several sources can see, and the source that each counts for."""
     connection.execute("delete from ops.shared_portfolios")
     connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 
 
 def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources with a portfolio that counted for a different source on any date."""
+    """Return the sources that have a portfolio which counts for another source on any date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return sources with a portfolio that counted for another source in the last two books."""
+    """Return the sources with a portfolio that counts for another in their last two books.
+
+    Sources that are not in the newest book are omitted.
+    """
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

@@ -183,7 +183,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
 def _books(
     connection: DuckDBPyConnection, ops: str, source: str | None
 ) -> set[tuple[date, str, str]]:
-    """Return each book's date, its snapshot, and the snapshot that findings compare it with."""
+    """Return each book's date, its snapshot ID, and the previous book's snapshot ID or ''."""
     own = "" if source is None else "and source = ?"
     return set(
         connection.execute(
@@ -197,9 +197,9 @@ def _books(
 def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
     """Copy a source's rows from `kept`, an attached older version of the firm's file.
 
-    A column that an older nightbook did not write becomes NULL. Return False and copy nothing if
-    such a column contains amounts or belongs to a book table, or if a table is missing from `kept`
-    or has a column with a different name or type there.
+    A column that is missing from `kept` becomes NULL. Return False and copy nothing if a missing
+    column contains amounts or belongs to a book table, if a whole table is missing from `kept`, or
+    if `kept` has a column with a different name or type.
     """
     gate = {table.name for table in GATE}
     here, there = (_tables_with_source(connection, catalog) for catalog in ("draft", kept))
@@ -216,7 +216,10 @@ def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
 
 
 def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str]) -> bool:
-    """Return whether the `known` columns fit in a table with `columns`, by name and type."""
+    """Return whether rows with the `known` columns can be copied to a table with `columns`.
+
+    Both map column names to types.
+    """
     new = columns.keys() - known.keys()
     has_amounts = any(
         column.endswith("_text") or columns[column].startswith("DECIMAL") for column in new
@@ -273,7 +276,7 @@ def _replace_days(
 def _replace_rest(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Replace the tables about nights, and the views of the newest book."""
+    """Update the source's rows in the `ops` tables and in the stored views of its newest book."""
     for table in NIGHTLY:
         connection.execute(
             f"delete from {ddl.stored_as(table)} where source = ? "

@@ -73,8 +73,9 @@ class FirmBook:
 class FirmBuild:
     """Inputs for building a firm's book: its sources, the night's date, and the build's version.
 
-    `notes` contains the reason for each source without a night on that date. `reconciled` contains
-    the rows of the firm's own reconciliation by table. If it is None, these tables are not changed.
+    `notes` maps each source without a night on that date to the reason. `reconciled` maps the
+    reconciliation tables to the rows of the firm's own reconciliation. If it is None, these tables
+    are not changed.
     """
 
     firm: Firm
