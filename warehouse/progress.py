@@ -9,9 +9,10 @@ BYTES, ROWS = "bytes", "rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of one piece of work: `done` of `known` things, and the bytes or rows so far.
+    """Progress of one piece of work: `done` of `known` items, and the bytes or rows so far.
 
-    `of` is the unit of `amount`: BYTES, ROWS or empty.
+    `things` is the plural noun for the items, such as `requests`. `of` is the unit of
+    `amount`: BYTES, ROWS or empty.
     """
 
     done: int
@@ -31,7 +32,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Ignore the progress."""
+    """Ignore the progress. Used as the default callback."""
     del progress
 
 
@@ -49,7 +50,7 @@ class Tally:
             self.add()
 
     def add(self, done: int = 0, amount: int = 0, *, known: int = 0) -> None:
-        """Increase the number of things done, the bytes or rows, and the number of known things."""
+        """Increase the counts of finished items, of bytes or rows, and of known items."""
         with self._lock:
             self._done += done
             self._amount += amount

@@ -24,8 +24,8 @@ FORMATS = ("xlsx", "csv", "parquet")
 class Exported:
     """The result of an export: the files, each table's row count, and the exported book.
 
-    `as_of` is the exported book's date, which may be earlier than the requested date. In this case,
-    `notices` says so, along with everything else that a reader of the figures must know.
+    `as_of` is the exported book's date, which may be earlier than the requested date. The
+    `notices` explain this, and everything else that a reader of the figures must know.
     """
 
     files: tuple[Path, ...]
@@ -75,7 +75,7 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:
-    """Return a copy of the book that reports to `say` how many sheet and CSV rows are written."""
+    """Return a copy of the book that reports to `say` how many rows were written so far."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
@@ -97,7 +97,7 @@ _WRITERS = {
 
 
 def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
-    """Write every table in one format. Raises `NotExported` if the number of rows is wrong."""
+    """Write every table in one format. Raises `NotExported` if a file's row count is wrong."""
     for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():

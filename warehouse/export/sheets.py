@@ -83,16 +83,19 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table that is not based on a view. Each row maps column sources to strings or None."""
+    """A table whose cells are all text, and whose rows are in memory and not in a view.
+
+    Each row maps the `source` of a column to the cell's string, or to None for an empty cell.
+    """
 
     columns: tuple[SheetColumn, ...]
     rows: Sequence[Mapping[str, str | None]]
 
 
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
-    """Return a sheet's columns: names, totals, counts and parts, then all others.
+    """Return a sheet's columns: names, total, counts and the total's parts, then all others.
 
-    If there are many parts, the printed page shows only the total.
+    The parts are amounts such as free and locked. If there are many, they are not printed.
     """
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)
@@ -135,7 +138,7 @@ def fill_sheet(
     shortened: Mapping[str, str],
     styles: Styles,
 ) -> Iterator[RowsXml]:
-    """Yield the rows for one sheet of an exhibit. `shortened` maps long texts to cell texts."""
+    """Yield the rows for one sheet of an exhibit. `shortened` maps long texts to shorter ones."""
     sources = {column.source for column in sheet.columns} - {_DIGITS.source}
     values = {name: _value_sql(exhibit, name) for name in sources}
     first, after = sheet.start, sheet.start + sheet.rows
@@ -150,7 +153,7 @@ def fill_sheet(
 
 
 def _value_sql(exhibit: Exhibit, name: str) -> str:
-    """Return the SQL for a column's value."""
+    """Return the SQL expression for the value of an exhibit's column."""
     if name == LOOKUP_KEY:
         return key_of_columns(exhibit.key)
     if name == FLAG:
@@ -161,7 +164,7 @@ def _value_sql(exhibit: Exhibit, name: str) -> str:
 def fill_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[RowsXml]:
-    """Yield the rows for one sheet of a text table."""
+    """Yield the rows for one sheet of a `TextTable`."""
     values = {
         column.source: [row.get(column.source) for row in table.rows] for column in sheet.columns
     }
@@ -169,7 +172,7 @@ def fill_texts(
 
 
 def yes(flag: object) -> str:
-    """Return a flag as a word, because TRUE and FALSE depend on the reader's language."""
+    """Return `yes` or `no`, because spreadsheet programs translate TRUE and FALSE."""
     return "yes" if flag else "no"
 
 
@@ -261,7 +264,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
 
 
 def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
-    """Build the table of texts that are too long for a cell, in numbered pieces."""
+    """Build the table with the full texts that do not fit in a cell, split into numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(piece_no), "Text": piece}
         for no, text in enumerate(shortened, 1)

@@ -50,7 +50,10 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def _largest(source: OpenBook, exhibit: Exhibit, names: Iterable[str], size: str) -> dict[str, int]:
-    """Return the largest size of a value in each column. In the SQL `size`, {0} is the column."""
+    """Return the maximum of an SQL expression for each column.
+
+    In the expression `size`, {0} stands for the column name.
+    """
     columns = ", ".join(
         f"coalesce(max({size.format(name)}), 0) as {name}" for name in map(quote_identifier, names)
     )
@@ -58,7 +61,7 @@ def _largest(source: OpenBook, exhibit: Exhibit, names: Iterable[str], size: str
 
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
-    """Count the rows that have an amount with more digits than a number cell keeps."""
+    """Count the rows that have an amount with more digits than a number cell can store."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     tests = " or ".join(
         f"strlen({name}) > {LONGEST_NUMBER} or {is_rounded(name)}"
@@ -96,7 +99,7 @@ def harmless(text: str) -> str:
 
 
 def _disarm(match: re.Match[str]) -> str:
-    """Put an apostrophe before each matched character that follows a possible separator."""
+    """Put an apostrophe before each matched character that may be the first one in a cell."""
     matched = match[0]
     before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
     return "".join(
@@ -111,7 +114,7 @@ def field(text: str) -> str:
 
 
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the CSV file for people. Return the number of rows."""
+    """Write the CSV file that people open in a spreadsheet. Return the number of rows."""
     names = columns_of(source, exhibit)
     # Write each amount's exact string, but under the amount column's title.
     titles = {
@@ -137,7 +140,8 @@ def _write(
 ) -> int:
     """Write a CSV file with these columns. Return the number of rows.
 
-    Only text is quoted. `safe` returns the text to show in a cell, and `mark` begins the file.
+    Only text is quoted. `safe` makes a text safe to open in a spreadsheet. The file begins with
+    `mark`.
     """
     kinds = columns_of(source, exhibit)
     # Decimals are cast to strings in plain digits.

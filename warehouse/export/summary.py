@@ -64,7 +64,7 @@ class Figures:
 
 
 class _SummaryWriter:
-    """A writer that fills the summary from top to bottom. `row` is the index of the next row."""
+    """A writer that fills the summary sheet from top to bottom. The next row has index `row`."""
 
     def __init__(self, draft: Draft) -> None:
         self.worksheet = draft.book.add_worksheet(SHEET)
@@ -74,7 +74,7 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a number format for the digits that a total and the sum of its parts share."""
+        """Return a format with only those decimal places in which all the numbers are equal."""
         # A sum of doubles may differ from the total's double in the last digits. So the cells show
         # only the digits that both have in common. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))

@@ -29,7 +29,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """A figure in plain digits, from each place that reports it. None means that it is missing."""
+    """One figure as stated in each place, in plain digits, or None if a place does not state it."""
 
     kind: str
     of: str
@@ -39,14 +39,14 @@ class TotalLine:
 
     @property
     def ties(self) -> bool:
-        """Whether at least one place has the figure, and all places that have it agree."""
+        """Whether at least one place states the figure, and all stated values are equal."""
         stated = {text for text in (*self.places, *self.sheets) if text is not None}
         return len(stated) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTotals:
-    """The row counts (all rows and rounded rows) and totals expected on an exhibit's sheets."""
+    """The row count, the number of rows with rounded amounts, and the totals of an exhibit."""
 
     exhibit: Exhibit
     rows: int
@@ -97,7 +97,7 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
 def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
     """Return the control totals as rows: measure, table or asset, custom flag, and each total.
 
-    A place has no total if it lacks one of the figures that are added up.
+    A total is None if one of the figures to add up is missing.
     """
     names = ", ".join(_SOURCES)
     query = (
@@ -118,7 +118,7 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
 
 
 def _shared_totals() -> Iterator[str]:
-    """Yield queries that subtract the totals of portfolios counted for a different source."""
+    """Yield queries whose negative totals cancel the portfolios that count for another source."""
     for table in BOOK:
         if PORTFOLIO_ID.name in table.names:
             negative = "(-count(*))::varchar"
@@ -135,7 +135,7 @@ def _shared_totals() -> Iterator[str]:
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return an asset's account totals, with None for a total too long for a number cell."""
+    """Return an asset's account totals as floats, or None if a number cell cannot store one."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()

@@ -40,8 +40,8 @@ def verify_sheets(
 ) -> None:
     """Read an exhibit's sheets from the finished file, and check row counts and totals.
 
-    `sheets` has the number and layout of each sheet. Raises `NotExported` if the row count or any
-    digit differs from DuckDB's figures.
+    `sheets` contains the number and layout of each sheet. Raises `NotExported` if the row count or
+    any digit differs from DuckDB's figures.
     """
     # A string that is too long for a cell is shortened, so group the sums by the shortened string.
     whole = {short: text for text, short in shortened.items()}
@@ -72,7 +72,7 @@ def verify_sheets(
 
 
 def _escape_in_cell(text: str) -> str:
-    """Escape a string as in a cell's XML."""
+    """Return a string escaped in the same way as in the XML of a text cell."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
@@ -93,7 +93,7 @@ _Plan = tuple[TableSheet, Callable[[Styles], Iterable[RowsXml]]]
 def write(
     source: OpenBook, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
 ) -> tuple[str, ...]:
-    """Write the whole workbook or nothing. Return the notices for its reader.
+    """Write the positions workbook atomically. Return the notices for its readers.
 
     Raises `NotExported` if a digit of the finished file differs from the warehouse.
     """
