@@ -67,7 +67,7 @@ class OpenBook:
     - `snapshot` and `build`: the book's rows in `ops.snapshots` and `ops.build`.
     - `rows`: the row count of each exhibit, by title.
     - `notices`: messages that readers of the figures need to see.
-    - `on_rows`: a function that is called with the number of rows in each batch that is read.
+    - `on_rows`: a function that is called with the row count of each batch that is read.
     """
 
     connection: DuckDBPyConnection
@@ -195,7 +195,7 @@ def _find_book(
 
 
 def _stage(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date) -> None:
-    """Copy exhibits to temporary tables. A portfolio or venue without a name gets its ID."""
+    """Copy exhibits to temporary tables. Replace missing portfolio and venue names with IDs."""
     on_day = f"date {literal(day.isoformat())}"
     for exhibit in exhibits:
         # Views have their name columns at the end, but in an export the portfolio name comes first.
@@ -239,7 +239,7 @@ def _notices(
 def _held_nights(
     connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
 ) -> Iterator[str]:
-    """Yield a notice for each held night that is newer than the book, up to three."""
+    """Yield a notice for each of the last three held nights that are newer than the book."""
     later = records(
         connection,
         "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "

@@ -45,9 +45,10 @@ def ask(
 ) -> QueryResult:
     """Run one query with limits on time and memory, and return at most `limit` rows.
 
-    Decimals, times and nested values keep their types. Values of other types become strings. Raises
-    `QueryFailed` if the query fails or exceeds a limit, and `FileNotFoundError` if nothing is
-    published.
+    Numbers, timestamps and nested values are returned as Python values, all others as strings.
+
+    Raises `QueryFailed` if the query fails or exceeds a limit, and `FileNotFoundError` if nothing
+    is published.
     """
     result = json.loads(_run("answer", database, sql, limit, limits))
     _raise_error(result)
@@ -124,7 +125,7 @@ def _to_json(value: Any) -> Any:
 
 
 def answer(request: bytes) -> bytes:
-    """Run a query in the child process."""
+    """Run a query in the child process. Return the result or the error as JSON."""
     return json.dumps(_attempt(_answer, json.loads(request))).encode()
 
 
@@ -154,7 +155,7 @@ def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
 
 
 def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    """Write a query result as Parquet. Raises `NotAQuestion` if a value would change."""
+    """Write a query result as Parquet. Raises `NotAQuestion` if Parquet would change a value."""
     # Import Arrow only here, because a query in the terminal starts faster without it.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")

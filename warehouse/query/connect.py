@@ -75,7 +75,7 @@ def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
 
 
 def lake_files(connection: DuckDBPyConnection) -> list[str]:
-    """Return the lake files that an open warehouse reads."""
+    """Return the paths of all Parquet files in the lake that an open warehouse's views read."""
     query = "select count(*) from information_schema.tables where table_name = 'lake_files'"
     if not scalar(connection, query):
         return []
@@ -85,7 +85,10 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for untrusted queries, with fixed limits. Same errors as `connect`."""
+    """Open the warehouse for untrusted queries, with fixed limits.
+
+    Raises the same errors as `connect`.
+    """
     connection = connect(
         database,
         with_lake=with_lake,

@@ -85,7 +85,7 @@ def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
 class ReadOnlyBook:
     """One version of the book, open for queries. It is also a context manager.
 
-    `attrs["columns"]` of each frame has the meanings of its columns, and `attrs["night"]` has the
+    `attrs["columns"]` of each frame contains the meanings of its columns, and `attrs["night"]` the
     facts about its night.
     """
 
@@ -104,7 +104,7 @@ class ReadOnlyBook:
             )
 
     def __repr__(self) -> str:
-        """Describe the book and its methods."""
+        """Return a short description of the book, and of the methods that query it."""
         try:
             about = self._summary()
         except duckdb.Error:
@@ -159,8 +159,8 @@ class ReadOnlyBook:
     def query(self, sql: str, params: Parameters = ()) -> pd.DataFrame:
         """Run one SQL query and return a pandas frame.
 
-        `params` has the values for `?` or `$name`. Raises `NotAQuestion` with DuckDB's message, and
-        `NotExact` if amounts may be rounded, or missing because they are too large.
+        `params` contains the values for `?` or `$name`. Raises `NotAQuestion` if the query is
+        invalid, and `NotExact` if amounts may be rounded, or missing because they are too large.
         """
         return self._frame(sql, params, None)
 
@@ -193,7 +193,10 @@ class ReadOnlyBook:
         return self._of_day(views[by], as_of)
 
     def balances(self, as_of: date | str | None = None) -> pd.DataFrame:
-        """Return all amounts that the API reported, by account. Same errors as `holdings`."""
+        """Return all amounts that the API reported, by account, by default from the newest book.
+
+        Raises the same errors as `holdings`.
+        """
         return self._of_day("balances", as_of)
 
     def history(
@@ -297,11 +300,12 @@ class ReadOnlyBook:
         return has_breaks and bool(scalar(self._connection, sql))
 
     def night(self, day: date | None = None) -> dict[str, Any]:
-        """Return facts about a night as JSON values. The default is the newest night.
+        """Return facts about a date's book as JSON values. The default is the newest book.
 
-        This adds three facts to `night_facts`. `is_newest` is true if it is the newest book in
-        this file, `is_tonights` if it has today's business date, and `is_replaced` if a newer
-        version was published since the book was opened. Return {} if there is no book.
+        Three facts are added to those of `night_facts`. `is_newest` is true if the book is the
+        newest one in this file, `is_tonights` if it is from today's business date, and
+        `is_replaced` if a newer version of the file was published since it was opened. Return {}
+        if there is no book.
         """
         if not self.days:
             return {}
@@ -325,7 +329,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _amounts(self) -> dict[str, Origin]:
-        """The book's columns that contain amounts, as numbers or as text."""
+        """The names of all columns that contain amounts, mapped to the kind of amount."""
         kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
         texts = {name: Origin.TEXT for name in kinds if name.endswith(TEXT_SUFFIX)}
         numbers = {

@@ -88,12 +88,12 @@ class SharedPortfolio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmState:
-    """The state of the sources in a firm's book. The mappings are keyed by source.
+    """The state of the sources in a firm's book. The keys of all mappings are source names.
 
     - `nights`: the newest requested night, with a row for each source.
     - `book`: the date of the newest book.
     - `lacking`: the sources that are not in the newest book.
-    - `problems`: the reason why a source could not be read.
+    - `problems`: the reason why the source could not be read.
     - `waiting`: the ID of the newest held snapshot, and the number of held snapshots.
     - `removed`: the time when the source was removed from firm.toml.
     - `shared`: the portfolios that several sources can see.
@@ -134,7 +134,7 @@ class KnownSources:
     def left_since(self, name: str, names: Collection[str]) -> list[str]:
         """Return the sources that were removed from firm.toml since the source `name` was added.
 
-        `names` are the sources that are in firm.toml now.
+        `name` may be a new name for one of them. `names` are the sources now in firm.toml.
         """
         since = self.rows[name]["since"] if name in self.rows else None
         gone = {other: row["gone_since"] for other, row in self.rows.items() if other not in names}
@@ -190,13 +190,16 @@ def shared_portfolios(
 
 
 def read_state(database: Path) -> FirmState:
-    """Return the state of the sources in a published firm's book. Same errors as `connect`."""
+    """Return the state of the sources in a firm's published book.
+
+    Raises the same errors as `connect`.
+    """
     with connect(database) as connection:
         return state_of(connection)
 
 
 def read_known_sources(database: Path) -> KnownSources:
-    """Return the sources in a published firm's book. Same errors as `connect`."""
+    """Return the known sources in a firm's published book. Raises the same errors as `connect`."""
     nights: dict[str, set[Night]] = defaultdict(set)
     query = "select source, snapshot_date, snapshot_id from ops.snapshots"
     with connect(database) as connection:

@@ -64,7 +64,7 @@ class TypedResult:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series that ranks and sorts amounts itself, because pandas cannot rank objects."""
+    """A series that can find its largest and smallest amounts. pandas cannot do so for objects."""
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -88,7 +88,7 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
 
 
 class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that sorts amounts correctly, and warns if a spreadsheet would round them."""
+    """A frame that ranks amounts correctly, and warns if a spreadsheet would round them."""
 
     @property
     def _constructor(self) -> type["AmountFrame"]:
@@ -136,7 +136,7 @@ class RoundedCellsWarning(UserWarning):
 
 
 def _positions(column: Any) -> Any:
-    """Return a column with its amounts replaced by their ranks, indexed by position."""
+    """Return a column with its amounts replaced by their ranks, and row numbers as its index."""
     if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
         column = amounts(column)
     is_exact = pd.api.types.infer_dtype(column) == "decimal"
@@ -203,7 +203,7 @@ Values = list[ExactAmount | None] | list[str | None]
 
 
 def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
-    """Yield each amount column with its exact values, or with strings that cannot be added."""
+    """Yield each amount column's name and values: exact amounts, or text that cannot be added."""
     table = answer.table
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
@@ -338,7 +338,7 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
 
 
 def _column(frame: Any, name: str) -> "pd.Series[Any]":
-    """Return a column of a pandas, polars or Arrow frame, indexed by position."""
+    """Return a column of a pandas, polars or Arrow frame, with row numbers as its index."""
     if isinstance(frame, pd.DataFrame):
         return frame[name].reset_index(drop=True)
     column = frame[name]
@@ -360,7 +360,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, one for each of `texts`."""
+    """Return whether a column has only exact amounts, and no amount is missing that `texts` has."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(

@@ -54,10 +54,10 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of a query's columns, by column index if it is known, otherwise by name.
+    """The origins of a query's columns: the kinds of amounts that each is calculated from.
 
-    `known` has the amount columns of the book. If the query uses a name twice, both origins are
-    combined.
+    Columns are found by index if possible, otherwise by name. `known` maps the amount columns of
+    the book to their origins. If the query uses a name twice, both origins are combined.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Origins:
         return self._names.get(name.casefold(), unknown)
 
     def _column_origins(self, node: Node) -> list[Origin] | None:
-        """Return the origin of each column, or None if a `*` hides the number of columns."""
+        """Return each column's origin, or None if a `*` makes the number of columns unknown."""
         if parts := _set_operands(node):
             sides = [self._column_origins(part) for part in parts]
             known = [side for side in sides if side is not None]
@@ -223,7 +223,7 @@ def _has_star(node: Node) -> bool:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Node]]:
-    """Yield each column that a query creates at any level, with its name."""
+    """Yield the name and expression of each column that a query or a subquery defines."""
     if isinstance(value, Mapping):
         yield from _own_items(value)
         value = list(value.values())
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that a node's aliases rename, or placeholders if they are unknown."""
+    """Return the expressions that a node's column aliases name, or placeholders if unknown."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
@@ -271,14 +271,14 @@ _PARTS = {
 
 
 def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the SQL expression for a lookup key. `parts` has the name and SQL of each field."""
+    """Return the SQL for a lookup key. `parts` contains the name and SQL of each field."""
     # Precede each part with its length, so that different keys give different strings.
     cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
     return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {_KEY_LENGTH}))"
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Calculate the same key as the SQL from `lookup_key`. `parts` has each field and its value."""
+    """Calculate the same key as the SQL of `lookup_key`, from each field's name and value."""
     cells = [
         cell
         for field, text in parts

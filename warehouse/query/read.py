@@ -30,8 +30,8 @@ class NotAQuestion(QueryFailed):
 class Description:
     """A table, view or macro with its comment and columns.
 
-    `columns` has the name, type and comment of each column. For a macro, it has the parameters,
-    without types.
+    `columns` contains the name, type and comment of each column, or of each parameter of a macro.
+    Parameters have no type.
     """
 
     schema: str
@@ -102,13 +102,13 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
 
 
 def query_error(error: duckdb.Error, message: str) -> QueryFailed:
-    """Return `NotAQuestion` if the query is invalid, or `QueryFailed` for other failures."""
+    """Create a `NotAQuestion` error for an invalid query, or a `QueryFailed` for other failures."""
     is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
     return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
 
 
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
-    """Suggest the command to type instead, or return an empty string."""
+    """Return advice to append to the error message of a query, or an empty string."""
     try:
         [statement] = connection.extract_statements(sql)
     except (duckdb.Error, ValueError):
@@ -136,9 +136,9 @@ def _require_lake(connection: DuckDBPyConnection) -> None:
 
 
 def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """Return the statement type of a query with exactly one statement.
+    """Return the type of a query's only statement.
 
-    Raises `NotAQuestion` for any other number, because only the last result would be shown.
+    Raises `NotAQuestion` if there are several or none, because only the last result would be shown.
     """
     statements = connection.extract_statements(sql)
     count = len(statements)

@@ -28,7 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: the SQL for its rows, its key columns, and its sum columns."""
+    """A view that contains sums: its name, key columns, SQL for its rows, and sum columns."""
 
     name: str
     key: tuple[str, ...]
@@ -37,7 +37,7 @@ class _View:
 
     @property
     def query(self) -> str:
-        """The query for the asset's sums."""
+        """The query for all sums of an asset in this view."""
         columns = ", ".join((*self.key, *self.figures))
         return (
             f"select {columns} from {self.rows} asset_id = $asset and is_custom_asset = $custom "
@@ -87,7 +87,7 @@ def _published_sums(
     rows: Sequence[Mapping[str, Any]],
     parameters: Mapping[str, Any],
 ) -> list[PublishedSum]:
-    """Return all published sums that include at least one of a position's rows."""
+    """Return all published sums that contain at least one amount from a position's `rows`."""
     keys = {view: {_key_of(row, view) for row in rows} for view in _VIEWS}
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
     # Count and add up the asset's amounts for each key of each view.
@@ -107,7 +107,7 @@ def _published_sums(
 def _stream(
     connection: DuckDBPyConnection, query: str, parameters: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a query's rows. The query does not need all of the parameters."""
+    """Yield a query's rows. Parameters that the query does not use are ignored."""
     used = {name: value for name, value in parameters.items() if f"${name}" in query}
     return stream_records(connection, query, used)
 
@@ -167,7 +167,7 @@ _REJECTS = "select request_no, path, reason, value from ops.rejects where snapsh
 
 
 class NightPruned(LookupError):
-    """The figures for the requested date were pruned. `known` describes the facts that remain."""
+    """The figures for the requested date were pruned. `known` describes facts that still exist."""
 
     exit_code = 1
 
@@ -182,7 +182,10 @@ class NightPruned(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureSelection:
-    """The figures to select. Portfolio and venue are IDs or names. None selects everything."""
+    """A selection of figures from a book. A filter that is None selects everything.
+
+    `portfolio` and `venue` are IDs or names.
+    """
 
     portfolio: str
     asset: str
@@ -194,7 +197,7 @@ class FigureSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionAccount:
-    """One account of a position. `texts` has its amounts by bucket and state."""
+    """One account of a position. `texts` maps bucket and state to the amount as text."""
 
     venue_id: str
     venue_name: str | None
@@ -224,7 +227,8 @@ class TracedFigures:
 def figures(connection: DuckDBPyConnection, wanted: FigureSelection) -> TracedFigures:
     """Return the selected figures.
 
-    Raises `NotInBook`, `AmbiguousName` or `NightPruned`, with a message about the alternatives.
+    Raises `NotInBook`, `AmbiguousName` or `NightPruned`, with a message that helps to correct the
+    selection.
     """
     snapshot = _find_book(connection, wanted.as_of)
     day, snapshot_id = snapshot["snapshot_date"], snapshot["snapshot_id"]

@@ -63,7 +63,7 @@ order by all
 
 
 def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    """Return facts about the book for a date, as JSON values.
+    """Return facts about one date's book, as values that JSON can represent.
 
     - `rejects`: the number of API objects that could not be read.
     - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
@@ -103,13 +103,13 @@ _SHOWN = 8
 
 
 class NotInBook(LookupError):
-    """The book contains nothing with this ID or name."""
+    """The book contains no portfolio, asset, venue or account with the given ID or name."""
 
     exit_code = 2
 
 
 class AmbiguousName(LookupError):
-    """Several things in the book have this name."""
+    """Several portfolios, assets, venues or accounts in the book have the given name."""
 
     exit_code = 2
 
@@ -134,7 +134,7 @@ class NamedThing:
 
 
 def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
-    """Return the thing with this ID or name. If no match is exact, ignore upper and lower case.
+    """Return the one of `things` whose ID or name is `name`. Ignore case if no match is exact.
 
     `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
@@ -162,7 +162,7 @@ def _list_labels(things: Sequence[NamedThing]) -> str:
 
 
 def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
-    """Return a message that lists the available things, with the most similar names first."""
+    """Return a message that lists the available `things`, with the most similar names first."""
     if not things:
         return f"It contains no {noun}s."
     by_name = {known.casefold(): thing for thing in things for known in thing.names}
