@@ -27,7 +27,7 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """The rows of a delimited text, as an array of lines. A blank line is a row without cells."""
+    """The rows of a delimited text, stored as an Arrow array. Blank lines have no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
@@ -49,7 +49,7 @@ class Cells(Sequence[Row]):
         return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the index of each row with `width` cells from `start` on, and their columns."""
+        """Return the indexes and columns of rows with `width` cells, beginning at row `start`."""
         rows, columns = self._of_width(width)
         first = pc.sum(pc.less(rows, start)).as_py() or 0
         return rows.slice(first), [column.slice(first) for column in columns]
@@ -71,7 +71,7 @@ class Cells(Sequence[Row]):
         return pc.replace_with_mask(column, is_other, texts)
 
     def _of_width(self, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the indexes and columns of all rows that have `width` cells."""
+        """Return the rows with exactly `width` cells, as their indexes and their columns."""
         if width not in self._by_width:
             rows = pc.indices_nonzero(pc.equal(self._widths, width)).cast(pa.int64())
             lines = self._lines if len(rows) == len(self) else self._lines.take(rows)
@@ -80,7 +80,7 @@ class Cells(Sequence[Row]):
 
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
-    """Split lines of `width` cells into columns."""
+    """Split lines that all have `width` cells into columns."""
     if width == 1 or not len(lines):  # Arrow would skip blank lines.
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
@@ -103,7 +103,7 @@ def _bytes_of(lines: pa.StringArray) -> pa.Buffer:
 def unwrap_text_formulas(text: str) -> str:
     """Replace cells like ="00123" with "00123", which is how spreadsheets display them.
 
-    Programs write such cells so that spreadsheets keep leading zeros and all digits.
+    Programs write such cells so that spreadsheets do not remove leading zeros or round numbers.
     """
     if '="' not in text:
         return text

@@ -70,7 +70,7 @@ def flat_root(content: bytes) -> str:
 
 
 def format_problem(content: bytes) -> str:
-    """Return why a file's format cannot be read, or "" for a format that calamine or we read."""
+    """Return the reason why a file's format cannot be read, or "" if the format may be readable."""
     for beginnings, problem in _REFUSED.items():
         if content.startswith(beginnings):
             return problem
@@ -83,14 +83,14 @@ def format_problem(content: bytes) -> str:
 
 
 def _xml_head(content: bytes) -> str:
-    """Return the beginning of an XML file or a web page, or "" for any other file."""
+    """Return the first characters of an XML file or a web page, or "" for any other file."""
     head = content[:_HEAD_BYTES]
     text = head.decode(_ENCODINGS.get(head[:2], "utf-8-sig"), "replace").lstrip()
     return text if text.startswith("<") else ""
 
 
 class Named(Protocol):
-    """A file with a name for messages."""
+    """A file whose name can be shown in messages."""
 
     @property
     def name(self) -> str:
@@ -179,10 +179,10 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
 
 
 def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
-    """Return whether the parts unpack to more than any ledger needs.
+    """Return whether an archive's parts are so large when unpacked that no ledger can need them.
 
-    `size` is the packed file's size in bytes. `unpacked` is added to the sizes that the parts
-    declare.
+    `size` is the packed file's size in bytes. `unpacked` is a number of bytes to add to the sizes
+    that the parts declare.
     """
     whole = sum(info.file_size for info in parts) + unpacked
     return whole > _MOST_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)

@@ -45,9 +45,10 @@ class NotCalculated(Exception):
 
 
 class CalculatedSheet:
-    """The cells of one sheet: numbers, formulas and others.
+    """The cells of one sheet: numbers, formulas and all `others`, such as texts and errors.
 
-    `others` is true for text cells, which sums skip. Any other cell stops the calculation.
+    `others` maps a text cell to True, because sums skip texts, and any other cell to False, because
+    a sum with such a cell cannot be calculated.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class CalculatedSheet:
                 yield location, f"{message}: open the file in its program and save it"
 
     def value(self, location: Location) -> tuple[float, float]:
-        """Return a cell's value, and the sum of its terms' absolute values."""
+        """Return a cell's value, and the sum of its terms' absolute values, for the tolerance."""
         if location in self._formulas:
             if location not in self._values:
                 # This stays None if the formula refers to itself or cannot be calculated.
@@ -267,8 +268,8 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")
 class SheetFindings:
     """A sheet's error cells by row and column index, hidden row count, and hidden columns.
 
-    Formulas without a value count as error cells. `scaled` has the format of each column that shows
-    its numbers in thousands or millions.
+    Formulas without a value count as error cells. `scaled` maps the index of each column that
+    shows its numbers in thousands or millions to the number format.
     """
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)

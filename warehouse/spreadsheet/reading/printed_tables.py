@@ -155,7 +155,7 @@ def is_page_number(text: str) -> bool:
 
 
 def without_digits(text: str) -> str:
-    """Replace each number in a string with 0, so that all page headings are equal."""
+    """Replace each number in a string with 0, so that headings of different pages are equal."""
     return _DIGITS.sub("0", text.strip())
 
 
@@ -190,7 +190,7 @@ def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | Non
 
 
 def _numbering(rows: Sequence[str], first: _Span) -> list[_Span]:
-    """Return the untitled column on the left that numbers the rows, if there is one."""
+    """Return the column of row numbers to the left of the first title, if there is one."""
     numbers = [row.split(maxsplit=1)[0] for row in rows if row.strip()]
     counted = [str(number) for number in range(len(numbers) + 1)]
     end = max((len(row) - len(row.lstrip()) + len(row.split()[0]) for row in rows), default=0)
@@ -308,9 +308,10 @@ def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
 
 
 def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
-    """Return the position that follows a blank in most rows.
+    """Return the most likely index where the second of two columns begins.
 
-    On a tie, return the start of the title.
+    This is the index that follows a blank in most rows or, if there is a tie, the start of the
+    title.
     """
     best, most = right[0], -1
     for position in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):

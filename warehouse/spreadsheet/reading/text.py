@@ -13,7 +13,7 @@ from itertools import islice
 
 
 def as_text(cell: object) -> str:
-    """Return a cell's content as people see it. For example, 123.0 becomes 123."""
+    """Return a cell's value as a spreadsheet shows it. For example, 123.0 becomes 123."""
     if isinstance(cell, str):
         return cell
     if cell is None:
@@ -69,7 +69,8 @@ _AS_LIKELY = (
 class _Language:
     """A language and its lower-case letters, without a to z if its script is Latin.
 
-    `pattern` matches all of its words. For other scripts, `common` has the most frequent letters.
+    `pattern` matches all words of the language. `common` contains the most frequent letters, and is
+    empty if the script is Latin.
     """
 
     name: str
@@ -189,7 +190,7 @@ def _languages(word: str, codec: str) -> list[_Language]:
 
 
 def _reason(best: _Reading, others: list[_Reading]) -> str:
-    """Return the end of the notice: the languages, and any other equally likely reading."""
+    """Return the end of the notice about a guessed code page: languages, and any equal guess."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
         return f", but no code page turns {shown} into words: save it as UTF-8"

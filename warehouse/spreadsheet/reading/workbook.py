@@ -104,10 +104,10 @@ class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
 class Grid:
     """One sheet, or the table in a text file.
 
-    `lines` has the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps row
-    and column index to the text of each error cell. If `is_blank_sure` is false, an empty cell may
-    be an error cell, because the format does not distinguish them. `likely_starts` guesses where
-    unproven space-aligned columns begin (counted from 1).
+    `lines` contains the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps
+    the row and column index of each error cell to its text. If `is_blank_sure` is false, an empty
+    cell may be an error cell, because the format does not distinguish them. If the text file's
+    columns could not be found reliably, `likely_starts` contains a guess (counted from 1).
     """
 
     sheet: str
@@ -129,8 +129,8 @@ class Grid:
 class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """A workbook's worksheets, the name and kind of each other tab, and notices for the reader.
 
-    `refused` is the reason if nothing was read. `is_damaged` is true if the file is not recognized
-    as a spreadsheet.
+    If the file could not be read, `refused` is the reason. `is_damaged` is true if the file is not
+    recognized as a spreadsheet.
     """
 
     grids: tuple[Grid, ...] = ()

@@ -23,7 +23,7 @@ class NoSuchFormat(Exception):
 
 
 class Handler(ABC):
-    """A handler for one format's XML events. It receives names without prefixes."""
+    """A handler for the XML events of one file format. It receives names without prefixes."""
 
     def __init__(self) -> None:
         self.sheets: list[SheetRows] = []
@@ -81,7 +81,7 @@ def _refuse_document_type(*_: object) -> None:
 
 
 class _LocalNames(dict[str, str]):
-    """A cache of names without their prefixes."""
+    """A cache that maps XML names to the names without their prefixes."""
 
     def __missing__(self, name: str) -> str:
         local = self[name] = name.rpartition(":")[2]
@@ -126,7 +126,7 @@ class SheetRows:
         self.blank += times
 
     def add(self, cells: Sequence[tuple[object, int]], times: int, *, is_hidden: bool) -> None:
-        """Add `times` copies of a row. Each cell is a value and its number of repetitions."""
+        """Add `times` copies of a row. Each cell is a value, and how often it is repeated."""
         filled = len(cells)
         while filled and cells[filled - 1][0] == "":
             filled -= 1
@@ -148,12 +148,12 @@ class SheetRows:
         self.blank = 0
 
     def merge(self, left: int, right: int, below: int) -> None:
-        """Record that a cell in the next row is merged with others."""
+        """Record that cells in the next row, and in `below` rows after it, are merged."""
         self.merged.append(((self.row, left), (self.row + below, right)))
 
 
 def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the merged spans that begin within the rows."""
+    """Return the merged cell ranges whose first cell is within the rows."""
     return tuple(
         span for span in spans if span[0][0] < len(rows) and span[0][1] < len(rows[span[0][0]])
     )
@@ -282,7 +282,7 @@ class OpenDocument(Handler):
 
 
 class CellError:
-    """The error in a cell that has no value."""
+    """The value of a cell that contains an error. `text` describes the error."""
 
     def __init__(self, text: str) -> None:
         self.text = text

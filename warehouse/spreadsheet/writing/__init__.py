@@ -1,1 +1,1 @@
-"""Workbook writers that never let text become a formula."""
+"""Writers for workbooks. They never write text in a way that turns it into a formula."""

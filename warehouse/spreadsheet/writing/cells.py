@@ -37,7 +37,7 @@ _DECIMALS, _WHOLE_DIGITS = (
 
 
 class Digits(IntEnum):
-    """The accuracy of a number cell, compared with the exact amount."""
+    """The accuracy of a number cell: whether the exact amount fits in it."""
 
     EXACT = 0
     ROUNDED = 1
@@ -63,7 +63,7 @@ def safe_xml(text: str) -> str:
 
 
 def looks_like_xml(text: str) -> bool:
-    """Return whether a writer could mistake a string for an escape or for rich-text XML."""
+    """Return whether XlsxWriter could mistake a string for an escape sequence or rich-text XML."""
     return bool(re.search(_LIKE_ESCAPE, text)) or (text[:3], text[-4:]) == ("<r>", "</r>")
 
 
@@ -73,12 +73,12 @@ def is_portable(text: str) -> bool:
 
 
 def is_hostile(text: str) -> bool:
-    """Return whether a program might interpret the text as a formula if a person typed it."""
+    """Return whether a text, typed into a cell, might be interpreted as a formula."""
     return bool(_HOSTILE.match(text))
 
 
 def string(text: str) -> str:
-    """Return the XML for a text cell's content."""
+    """Return the XML inside the element of a text cell."""
     if _PLAIN.fullmatch(text):
         return f"<is><t>{text}</t></is>"
     return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'

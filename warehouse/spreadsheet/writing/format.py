@@ -42,10 +42,10 @@ _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
 class Formats:
-    """A workbook's formats by purpose.
+    """The cell formats of a workbook, with an attribute for each purpose.
 
-    `amounts` has one format for each number of decimals. The last one is for amounts that have more
-    decimals than a cell shows.
+    `amounts` contains one format for each number of decimal places. The last format is for amounts
+    that have more decimal places than a cell shows.
     """
 
     def __init__(self, book: Any) -> None:
@@ -102,7 +102,7 @@ class Filling:
 class Draft:
     """An unfinished workbook: its in-memory file, its writer, its formats and its tables.
 
-    `fillings` has the rows of at most one table per sheet, by the sheet's number (from 1).
+    `fillings` maps the number of a sheet (from 1) to the rows of its table, if it has one.
     """
 
     file: BytesIO
@@ -150,7 +150,7 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
-    """Start a workbook. `made_at` is the only date in it, and `about` has its custom properties."""
+    """Start a workbook. `made_at` is its creation time, and `about` its custom properties."""
     file = BytesIO()
     # The writer modifies the font dictionary, so pass a copy.
     book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})
@@ -272,7 +272,7 @@ def _add_rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) 
 
 
 def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
-    """Set up numbered landscape A4 pages, with the sheet fitted to one page width."""
+    """Set up printing on numbered landscape A4 pages, with the sheet scaled to one page width."""
     worksheet.set_paper(A4)
     worksheet.set_landscape()
     worksheet.fit_to_pages(1, 0)

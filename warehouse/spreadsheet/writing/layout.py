@@ -17,7 +17,7 @@ DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
-    """The way a column displays its source."""
+    """The kind of a sheet's column, which determines how its values are displayed."""
 
     TEXT = "text"
     COUNT = "count"
@@ -30,8 +30,8 @@ class SheetColumnKind(Enum):
 class SheetColumn:
     """A column: its source, title, meaning and layout.
 
-    `source` names a data column. The source of a NUMBER is the exact text. Printed columns are on
-    the left, and the others are grouped on the right.
+    `source` names the data column that the values come from. For a NUMBER, it is the column with
+    the exact text. Printed columns are on the left, and all others are grouped on the right.
     """
 
     source: str
@@ -117,7 +117,7 @@ def fitting(longest: int, widest: int = WIDEST) -> float:
 
 
 def shown_decimals(text: str, room: int = DECIMALS) -> int:
-    """Return how many decimal places of an exact amount a number cell shows."""
+    """Return the number of decimal places that a number cell shows for an exact amount."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
     return min(max(behind, FEWEST_DECIMALS), room)

@@ -48,8 +48,8 @@ class Styles:
     """One sheet's style numbers, read from the model row that XlsxWriter wrote.
 
     `plain` and `hostile` map column letters to styles. `hostile` is for texts that would become
-    formulas if a person typed them. `amounts` has one style for each number of decimals, starting
-    with two.
+    formulas if a person typed them. `amounts` contains one style for each number of decimal
+    places, starting with two.
     """
 
     plain: Mapping[str, str]
@@ -79,7 +79,7 @@ def stream_rows(
     shortened: Mapping[str, str],
     on_rows: Callable[[int], None] = lambda _: None,
 ) -> Iterator[memoryview]:
-    """Yield rows as XML. Call `on_rows` with the number of rows after each batch.
+    """Yield the query's rows as XML. After each batch, call `on_rows` with its number of rows.
 
     `shortened` maps texts that are too long to the shorter texts in their cells. Raises
     `ValueError` if the value of a NUMBER is not an amount.
@@ -114,7 +114,7 @@ def render_rows(
     styles: Styles,
     shortened: Mapping[str, str],
 ) -> Iterator[memoryview]:
-    """Yield rows from memory as XML, starting with row 2.
+    """Convert rows in memory to XML. The first row is row 2 of the sheet.
 
     Each batch maps sources to values: integers for COUNT, otherwise strings. Raises `ValueError` if
     the value of a NUMBER is not an amount.
@@ -163,7 +163,7 @@ class _Statement:
     text_cell: str
 
     def sql(self) -> str:
-        """Return the statement."""
+        """Return the SQL of the SELECT."""
         columns = [(letter, column) for letter, column in self._columns() if column.kind in _TEXTS]
         texts = {_text(letter): self._text(letter, column) for letter, column in columns}
         tall = [_text(letter) for letter, column in columns if not self._is_amount(column)]
@@ -197,7 +197,7 @@ class _Statement:
         )
 
     def _is_amount(self, column: SheetColumn) -> bool:
-        """Return whether `_check_amount` checks every text of a column."""
+        """Return whether `_check_amount` has already checked the texts of a column."""
         # Such texts need no second check, and have one line. This saves 8 % of an export.
         return column.source in self._amounts()
 
@@ -266,7 +266,7 @@ class _Statement:
         )
 
     def _digits(self) -> str:
-        """Return SQL for a row's accuracy label, which depends on its least exact number."""
+        """Return SQL for the label that says how accurate the least exact number in a row is."""
         amounts = [_amount(name) for name in self._amounts()]
         longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
@@ -279,7 +279,7 @@ class _Statement:
 
 
 def is_rounded(amount: str) -> str:
-    """Return SQL that tests whether an exact amount has more digits than a number cell keeps."""
+    """Return SQL that tests whether an amount has more digits than a number cell can store."""
     digits = f"strlen(trim(replace({amount}, '.', ''), '-0'))"
     return f"(strlen({amount}) > {SIGNIFICANT} and {digits} > {SIGNIFICANT})"
 
