@@ -47,7 +47,7 @@ _SCALE = 76.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A night's mark in the calendar: a colour, and an outline around (0, 0)."""
+    """A night's mark in the calendar: a colour, and an outline whose centre is (0, 0)."""
 
     colour: str
     outline: tuple[Point, ...]
@@ -95,7 +95,7 @@ class Drawing:
         self._path(path, paint, 1.3 if is_hollow else 0)
 
     def line(self, points: Sequence[Point], colour: str, width: float) -> None:
-        """Draw a line from point to point."""
+        """Draw a line that connects the points in order."""
         self._path(_path(points), f"f-none s-{colour}", width)
 
     def _path(self, path: str, paint: str, stroke: float) -> None:
@@ -183,7 +183,7 @@ def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
 
 
 def _draw_labels(drawing: Drawing, assets: Sequence[Bar]) -> Iterator[tuple[float, Bar]]:
-    """Draw each bar's label, then yield the bar and its vertical middle."""
+    """Draw the label of each bar, then yield the y coordinate of its middle and the bar."""
     for number, bar in enumerate(assets):
         middle = PITCH * (number + 0.5)
         drawing.text(_NAMES - 6, middle, bar.label, anchor="end")

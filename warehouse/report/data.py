@@ -74,20 +74,22 @@ class QueryRows:
     count: int
 
     def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
-        """Return the same query with rows that were derived from its own."""
+        """Return the same query with other rows, which were calculated from its own rows."""
         derived = tuple(rows)
         return QueryRows(self.sql, derived, len(derived))
 
     def only(self, **values: object) -> "QueryRows":
-        """Return a copy with only the rows that have these values."""
-        columns = itemgetter(*values)
-        wanted = columns(values)
-        return self.with_rows(row for row in self.rows if columns(row) == wanted)
+        """Return a copy with only the rows in which each named column has the given value."""
+        return self.with_rows(
+            row
+            for row in self.rows
+            if all(row[column] == value for column, value in values.items())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nights:
-    """All snapshots: `last` is the newest, and `book` and `before` are the two newest books."""
+    """All snapshots. `last` is the newest one. `book` and `before` are the two newest books."""
 
     snapshots: QueryRows
     last: Record | None
@@ -106,7 +108,7 @@ class Nights:
 
     @property
     def other_book(self) -> Record | None:
-        """The newest book before the last snapshot."""
+        """The newest book other than the last snapshot, to compare the last snapshot with."""
         return self.before if self.last is not None and self.last["is_book"] else self.book
 
 
@@ -148,7 +150,7 @@ def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> Re
 def run_query(connection: DuckDBPyConnection, name: str, **values: str) -> QueryRows:
     """Run a query from `queries/` with each `$name` replaced by our own SQL.
 
-    Keep as many rows as a page shows, and only count the rest. Raises `ReportFailed` if the query
+    Return only as many rows as a page shows, but count all rows. Raises `ReportFailed` if the query
     fails.
     """
     most = _MOST.get(name)

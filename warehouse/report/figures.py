@@ -20,7 +20,7 @@ _COUNTED = {
 
 
 def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
-    """Yield each count for the last night and for an earlier night, with the difference."""
+    """Yield a row for each count: the last night's value, an earlier night's, and the change."""
     for column, title in _COUNTED.items():
         now, then = last[column], other[column] if other else None
         more = None if now is None or then is None else now - then
@@ -28,7 +28,7 @@ def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
 
 
 def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[date, str]:
-    """Map each date to `book`, or without a book, to the snapshot's state or the gap's reason."""
+    """Map each date to `book`, to the state of its snapshot, or to the reason for its gap."""
     snapshots = list(snapshots)
     return (
         {row["snapshot_date"]: row["state"] for row in snapshots}

@@ -110,17 +110,17 @@ def amount(value: object, *, signed: bool = False) -> Markup:
 
 
 def delta(value: object) -> Markup:
-    """Format a rounded amount with its sign."""
+    """Format a rounded amount with its sign, as for a change."""
     return amount(value, signed=True)
 
 
 def figure(text: object) -> Markup:
-    """Return text for a column whose cells are aligned like numbers."""
+    """Escape a text for a column of `NUMBERS`, whose cells are aligned like numbers."""
     return escape(text)
 
 
 def join(*texts: object) -> Markup:
-    """Join strings with spaces."""
+    """Escape texts and join them with spaces."""
     return Markup(" ").join(map(escape, texts))
 
 
