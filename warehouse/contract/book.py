@@ -1,4 +1,4 @@
-"""The tables of the book. The tables about nights are in `ops`."""
+"""The tables of the book. The tables about nights are in `warehouse.contract.ops`."""
 
 from functools import partial
 

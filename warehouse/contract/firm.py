@@ -20,7 +20,7 @@ SOURCE: Final = Column(
 
 
 def of_firm(table: Table) -> Table:
-    """Return the firm's version of a table, whose first column and key column is the source."""
+    """Return a copy of a table with the source as its first column and first key column."""
     return replace(table, key=(SOURCE.name, *table.key), columns=(SOURCE, *table.columns))
 
 

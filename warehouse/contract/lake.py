@@ -128,7 +128,7 @@ _COLUMN_ORDER = {
 
 @cache
 def lake_table(table: Table) -> Table:
-    """Return the lake's version of a table, with snapshot_id next to snapshot_date."""
+    """Return a copy of a table that has the column snapshot_id after snapshot_date."""
     if SNAPSHOT_ID in table.columns:
         return table
     first, *others = table.columns
@@ -137,7 +137,7 @@ def lake_table(table: Table) -> Table:
 
 @cache
 def field_ids(table: str) -> Mapping[str, int]:
-    """Map each current or former column of a lake table to its id."""
+    """Map each current or former column of a lake table to its Iceberg field ID."""
     return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
@@ -157,7 +157,7 @@ snapshot_id and all columns have an id.
 
 
 def lake_contract() -> str:
-    """Return a digest of the lake's columns and `RULES`."""
+    """Return a digest of the lake's columns and `RULES`. It changes if the lake must be rebuilt."""
     lines = [f"rules {RULES}"]
     lines += [
         f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable} "

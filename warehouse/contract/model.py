@@ -21,8 +21,8 @@ class Kind(Enum):
 class Column:
     """One column: its name, kind, source and meaning, and whether it may be NULL.
 
-    `source` is the API field in section 2 (`Portfolio.name`), or a word for values that nightbook
-    adds (`snapshot`). The `meaning` of a nullable column explains NULL.
+    `source` is the API field that the values come from (`Portfolio.name`), or a word such as
+    `snapshot` if nightbook adds the values. The `meaning` of a nullable column explains NULL.
     """
 
     name: str

@@ -75,7 +75,7 @@ def firm_views() -> tuple[SqlFile, ...]:
 
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
-    """Return the tables and views of `names` that a query reads with `from` or `join`, sorted."""
+    """Return those of `names` that a query reads with `from` or `join`, sorted."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
     return tuple(sorted(names & set(read_names)))
 
@@ -97,7 +97,7 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 
 def _known_balances() -> str:
-    """Return an SQL condition for documented buckets and states (2.5)."""
+    """Return an SQL condition that is true for buckets and states in the API's documentation."""
     # Combine buckets with the same states into one comparison, because the condition runs on every
     # amount.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -215,9 +215,10 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
 
 
 def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> str:
-    """Make a query read the book of a given day. With `or_fail`, a day without a book is an error.
+    """Rewrite a query so that it reads the newest book on or before a given day.
 
-    `day` and `before` are SQL expressions. `before` is the day of the tables `..._before`.
+    `day` and `before` are SQL expressions. The tables `..._before` are read from the book of the
+    day `before`. With `or_fail`, the query raises an error if there is no such book.
     """
     # The query stays the same but reads a CTE in place of each table and view, so that
     # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name than the table,
@@ -243,9 +244,9 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
 
 
 def at_day_of_each(sql: str, sources: str) -> str:
-    """Make a query read the books of several sources, separately for each source.
+    """Rewrite a query so that it runs separately on one book of each source.
 
-    `sources` is a query for source and snapshot_date.
+    `sources` is a query that returns the columns source and snapshot_date.
     """
     replacements = {
         name: f"select * exclude (source) from history.{quote_identifier(name)} "
@@ -261,7 +262,7 @@ def at_day_of_each(sql: str, sources: str) -> str:
 def reading(sql: str, replacements: Mapping[str, str]) -> str:
     """Replace tables and views in a query with other queries.
 
-    `replacements` has the query for each table or view.
+    `replacements` maps the name of each table or view to its query.
     """
     parts = ",\n".join(
         f"{_replacement_name(name)} as (\n    {_rename(text, replacements)}\n)"
@@ -271,7 +272,7 @@ def reading(sql: str, replacements: Mapping[str, str]) -> str:
 
 
 def _rename(sql: str, names: Iterable[str]) -> str:
-    """Replace these tables and views in a query, and keep their names as aliases."""
+    """Replace table and view names in a query with CTE names. The old names become aliases."""
     for name in names:
         read_name = rf"\b(from|join)(\s+){re.escape(name)}\b(?!\.)"
         _, _, alias = name.rpartition(".")
@@ -295,5 +296,5 @@ def views_of(sql: str) -> dict[str, str]:
 
 
 def checks() -> tuple[SqlFile, ...]:
-    """Return the checks that are stored as files."""
+    """Return the handwritten checks from the folder `checks`."""
     return _folder("checks")

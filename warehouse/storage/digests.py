@@ -1,8 +1,8 @@
 """Reading and writing `digests.json`, the file next to each published database.
 
-It has the SHA-256 of each block of the database, which reveals changed bytes. It also has the time
-of the last decision on each snapshot and the number of decisions, which reveals decisions that the
-landing zone lost or that are not published yet.
+The file contains the SHA-256 of each block of the database, which reveals changed bytes. It also
+contains the time of the last decision on each snapshot and the number of decisions, which reveals
+decisions that the landing zone lost or that are not published yet.
 """
 
 import contextlib

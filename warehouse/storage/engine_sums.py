@@ -29,7 +29,7 @@ _WIDE = pa.decimal256(76, 18)
 
 @dataclass(frozen=True, slots=True)
 class EngineSum:
-    """One engine's result for one asset: row count, number of rows with a number, and sum.
+    """One engine's result for one asset: number of rows, number of non-NULL amounts, and sum.
 
     `total` is None if the engine could not add up the numbers or returned NULL.
     """
@@ -52,7 +52,7 @@ class _Engine(Protocol):
 
 
 def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
-    """Add up a balances file with one engine. Raises `EngineNotInstalled`."""
+    """Add up the amounts in a balances file with one engine. Raises `EngineNotInstalled`."""
     try:
         rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:

@@ -37,7 +37,8 @@ class FirmWrong(Exception):
 class Source:
     """One organisation in a firm: its name, the folder with its `.env`, and its home.
 
-    If its `.env` cannot be read, `problem` has the reason, and the source is not read or started.
+    If its `.env` cannot be read, `problem` is the reason, and the organisation's nights are not
+    pulled or read.
     """
 
     name: str
@@ -93,7 +94,7 @@ def read_firm(home: Path) -> Firm:
 def _read_owners(
     file: Path, content: Mapping[str, object], names: Collection[str]
 ) -> dict[str, str]:
-    """Read which organisation each shared portfolio counts for."""
+    """Map each shared portfolio in `firm.toml` to the organisation that it counts for."""
     owners = content.get(OWNERS, {})
     if not isinstance(owners, dict):
         raise FirmWrong(file, f"has {OWNERS} = {owners!r}, which is not a table")

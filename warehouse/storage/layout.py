@@ -32,10 +32,10 @@ HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All paths in a home. They contain our own IDs and dates, but never names from the API.
+    """All paths in a home. They contain dates and our own IDs, but never names from the API.
 
-    `staged_in` is the folder for staged nights that are flattened outside the lake. Without it,
-    they are staged in the lake.
+    `staged_in` is the folder for staged nights. If it is None, they are staged in a folder of the
+    lake.
     """
 
     home: Path

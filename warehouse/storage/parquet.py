@@ -97,7 +97,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
 
 
 class Writer:
-    """A Parquet file writer. The file appears when the writer is closed without an error."""
+    """A writer for one Parquet file, which appears only when the writer is closed successfully."""
 
     def __init__(self, table: Table, path: Path, snapshot_id: str) -> None:
         self.rows = 0
@@ -125,7 +125,7 @@ class Writer:
             self._flush(self._pending_rows - self._pending_rows % ROW_GROUP)
 
     def _flush(self, rows: int) -> None:
-        """Write the first `rows` of the pending rows."""
+        """Write the first `rows` pending rows to the file."""
         if rows:
             pending = pa.Table.from_batches(self._pending)
             self._writer.write_table(pending.slice(0, rows), row_group_size=ROW_GROUP)
@@ -233,7 +233,10 @@ def stream_rows(
 
 
 def rows_batch(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Build a batch from a few dictionaries. Raises `ValueError` for missing or unknown keys."""
+    """Build a record batch from a few rows, which are dictionaries.
+
+    Raises `ValueError` for missing or unknown keys.
+    """
     names = set(table.names)
     for row in rows:
         if row.keys() != names:

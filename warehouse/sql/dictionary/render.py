@@ -39,7 +39,7 @@ def diagram(
 ) -> Iterator[str]:
     """Yield the lines of an entity-relationship diagram: each table with its key and parents.
 
-    `parents` has the tables that may be parents (default: all tables).
+    `parents` lists the tables that may be parents. The default is all of `tables`.
     """
     candidates = parents or tables
     yield "```mermaid"
@@ -58,7 +58,7 @@ def diagram(
 
 
 def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    """Return a table's parents, except those that are ancestors of other parents."""
+    """Return the tables that a table refers to, except those that it refers to only indirectly."""
     parents = _parents(table, tables)
     ancestors = {above.name for parent in parents for above in _parents(parent, tables)}
     return [parent for parent in parents if parent.name not in ancestors]
@@ -84,7 +84,7 @@ def _label(parent: Table, tables: Sequence[Table]) -> str:
 
 
 def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
-    """Return the columns for joins: the table's own key and the keys of its parents."""
+    """Return a table's columns for joins: its own key, and the keys of tables that it refers to."""
     names = {*table.key, *(name for parent in _parents(table, tables) for name in parent.key)}
     return [column for column in table.columns if column.name in names]
 
