@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
 
 
 def _spell(nightbook: Nightbook, text: str) -> str:
-    """Rewrite the commands in a message so that they work for this home."""
+    """Rewrite the nightbook commands in a message so that they work for this home."""
     if "nightbook " not in text:
         return text
     try:
@@ -82,7 +82,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
 
 
 def _is_result_printed(invocation: Invocation) -> bool:
-    """Return whether the output is the command's whole result."""
+    """Return whether the command prints its whole result, and does not write it to a file."""
     return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
 
 
@@ -100,7 +100,7 @@ def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
 
 
 def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
-    """Report lost output, and return the final exit code.
+    """Report any output that could not be written, and return the final exit code.
 
     Lost output is a failure only if it was the command's whole result.
     """
@@ -152,7 +152,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
 
 
 def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
-    """Print a hint if the current folder has a firm.toml that is not read."""
+    """Print a hint if the current folder contains a firm.toml that nightbook does not read."""
     is_other_home = isinstance(error, InvalidSettings | NoHome)
     with contextlib.suppress(InvalidSettings, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):

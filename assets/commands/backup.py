@@ -88,7 +88,7 @@ def restore(
 
 
 def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str | None) -> None:
-    """Print the files that a firm's backup would restore."""
+    """Print the files that restoring a firm's backup would write, without restoring them."""
     if output_format:
         print_rows(output_format, ("file", "sha256"), digests.items())
         return

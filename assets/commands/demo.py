@@ -69,7 +69,7 @@ class SimulatedClock:
         self._time = datetime.now(UTC)
 
     def set(self, time: datetime) -> None:
-        """Set the clock."""
+        """Set the clock to a time, from which it continues."""
         self._set_at, self._time = monotonic(), time
 
     def __call__(self) -> datetime:
@@ -78,7 +78,7 @@ class SimulatedClock:
 
 
 def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
-    """Simulate three nights, or one more, and print the new files and the next commands to try."""
+    """Simulate three nights, or one more if `is_next`. Print the files and commands to try."""
     if is_next:
         return _run_next(nightbook)
     layout = nightbook.layout
@@ -128,14 +128,14 @@ def _run_next(nightbook: Nightbook) -> int:
 
 
 def _demo_at(nightbook: Nightbook, moment: datetime) -> Nightbook:
-    """Return the demo's context at a simulated time."""
+    """Return the context for a demo command that runs at a simulated time."""
     clock = SimulatedClock()
     clock.set(moment.astimezone(UTC))
     return replace(nightbook, now=clock, is_demo=True)
 
 
 def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetime) -> int:
-    """Serve the sandbox and pull its nights. Return the first nonzero exit code, or 0."""
+    """Serve the sandbox, and pull a night for each date until a run fails. Return the exit code."""
     settings = nightbook.settings()
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
@@ -197,7 +197,7 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 
 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Run each module in a child process until one exits or a signal arrives, then stop all."""
+    """Run each module in a child process. Stop them all if one exits or a signal arrives."""
     # The child processes hold the lock too, so killing this process does not release the lock.
     # PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a home's
     # `warehouse`.
@@ -237,7 +237,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def require_free(port: int, command: str) -> None:
-    """Raise `NotStarted` if another program uses the port. Port 0 is always free."""
+    """Raise `NotStarted` if a port cannot be used. With port 0, the system chooses a free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

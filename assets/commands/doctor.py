@@ -66,7 +66,7 @@ def _wrong(subject: str, message: str) -> Finding:
 def run(
     nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
 ) -> int:
-    """Print every finding. Return 2 if a setting is wrong, or 1 for any other problem."""
+    """Run all checks and print the results. Return 2 if a setting is wrong, 1 if a check failed."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""
@@ -77,9 +77,9 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield findings about a home, and add the home to the commands in their messages.
+    """Yield findings whose messages contain commands that work for this home.
 
-    If `folder` (which contains the home's settings) is given, the commands work in any folder.
+    If `folder`, which contains the home's settings, is given, the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -161,7 +161,10 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
 
 
 def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home is read-only: it has a shelf, but no API settings and no past runs."""
+    """Return whether a home only downloads nights from a shelf and never calls the API.
+
+    Such a home has a shelf, but no API settings and no past runs.
+    """
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
     except InvalidSettings:

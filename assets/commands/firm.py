@@ -1,4 +1,4 @@
-"""The commands `run`, `status`, `doctor` and `rebuild` as they work in a firm's home."""
+"""The firm's versions of `nightbook run`, `status`, `doctor` and `rebuild`."""
 
 import contextlib
 import json
@@ -98,7 +98,7 @@ def rebuild(
 
 
 def _variables(source: Source) -> Mapping[str, str]:
-    """Return an organisation's settings: its home, and the settings from its own folder."""
+    """Return an organisation's settings: the variables from its folder's `.env`, and its home."""
     return environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
@@ -118,10 +118,10 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return why homes could not be read when the newest book was built, by organisation.
+    """Map organisations to the problem that made their home unreadable for the newest book.
 
-    The homes may be readable now. A problem that already explains a missing night is returned
-    unchanged.
+    Each message says that the home may be readable now, unless the same problem already explains
+    why the organisation's night is missing.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"Once this is fixed, type: {command_for(layout)} rebuild"
@@ -134,7 +134,7 @@ def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
-    """Yield rows for the organisations in the newest night, then for removed organisations."""
+    """Yield a row for each organisation's newest night, then for each removed organisation."""
     for night_ in state.nights:
         undecided = [
             portfolio.portfolio_id
@@ -189,7 +189,7 @@ def _report(
 
 
 def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[str, str]) -> None:
-    """Print one line for the night, plus one for each problem and open decision."""
+    """Print one line about the newest book, and one for each problem and open decision."""
     nights = state.nights
     included = sum(firm_night.is_in_book for firm_night in nights)
     count = f"{included} of {count_of(len(nights), 'organisation')}"
@@ -205,7 +205,7 @@ def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[st
 
 
 def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines for firm.toml that assign each shared portfolio to one organisation."""
+    """Yield lines to add to firm.toml, which assign each undecided portfolio to an organisation."""
     if not state.unsettled_portfolios:
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
@@ -235,7 +235,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines about held nights and about missing organisations' shared portfolios."""
+    """Yield lines about held nights, and about portfolios that count for a missing organisation."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
@@ -252,7 +252,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each removed organisation and each firm.toml change not yet in the book."""
+    """Yield a line for each organisation that was added to or removed from firm.toml."""
     names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():

@@ -16,13 +16,13 @@ UNIT_MODE = 0o644
 
 
 class UnsuitableHost(Exception):
-    """This machine or its settings are unsuitable for a unit."""
+    """nightbook cannot run as a systemd unit with this machine or these settings."""
 
     exit_code = 2
 
 
 def run(nightbook: Nightbook, *, into: str | None) -> int:
-    """Write the units, and print the commands that start them."""
+    """Write the systemd unit files, and print the commands that start the services."""
     layout = nightbook.layout
     _require_settings(Path.cwd() / ".env")
     folder = Path(into).resolve() if into else _unit_folder()
@@ -44,7 +44,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 
 def _require_settings(file: Path) -> None:
-    """Raise `UnsuitableHost` if `.env` lacks settings."""
+    """Raise `UnsuitableHost` if the `.env` file lacks a required setting or has a wrong one."""
     # Check only the `.env` file, because a unit does not inherit this shell's variables.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
@@ -63,7 +63,7 @@ def _unit_folder() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Fill in the placeholders in a unit file that nightbook ships.
+    """Return a unit file from `assets/deploy` with its placeholders filled in.
 
     Raises `UnsuitableHost` if a value has special characters.
     """
@@ -102,7 +102,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 
 def _user(layout: Layout) -> str:
-    """Return the home's owner, who runs system units. Raises `UnsuitableHost`."""
+    """Return the name of the home's owner, as whom system units run. Raises `UnsuitableHost`."""
     # Do not create the home here, because only root could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(

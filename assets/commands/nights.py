@@ -36,14 +36,14 @@ def accept(
     dry_run: bool = False,
     output_format: str | None = None,
 ) -> int:
-    """Accept a night, publish it, and print the snapshot that is now the book of its date."""
+    """Accept a night and publish it. Print which snapshot is now the book of that date."""
     if dry_run:
         return _rehearse_accept(nightbook, snapshot_id, why, output_format)
     return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
 
 
 def reject(nightbook: Nightbook, *, name: str, why: str) -> int:
-    """Reject a night and publish the result, or revoke a lesson."""
+    """Reject a night and publish the decision, or revoke a lesson if `name` is a lesson's ID."""
     if _LESSON.fullmatch(name):
         return _revoke_lesson(nightbook, name, why)
     return _decide(nightbook, name, states.REJECTED, why)
@@ -57,7 +57,7 @@ def rebuild_nights(
     dry_run: bool = False,
     output_format: str | None = None,
 ) -> int:
-    """Rebuild the warehouse without calling the API. Decisions do not change."""
+    """Rebuild the warehouse from stored files, without calling the API. Decisions do not change."""
     # Spark flattens nights from the landing folder, so the lake is rebuilt too.
     is_lake_included = from_landing or engine is not None
     if dry_run:
@@ -84,7 +84,7 @@ def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) ->
 
 
 def shelve(nightbook: Nightbook) -> int:
-    """Upload the nights that are missing from the shelf. Every nightly run does this too."""
+    """Upload judged nights that are missing from the shelf. Every nightly run also does this."""
     address = shelf.require_shelf(nightbook, "shelve")
     with writing_with_progress(nightbook, "shelving") as reporting:
         nights, registered = shelf.shelve(reporting), shelf.register(reporting)
@@ -113,7 +113,7 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
 
 
 def print_changes(before: Layout, after: Layout, output_format: str | None) -> None:
-    """Print the differences between a home and its dry-run copy: states, rows and exact totals."""
+    """Print the changes that a command would make: snapshot states, row counts and exact totals."""
     states, differences = state_changes(before, after), changes(before, after)
     if output_format:
         print_records(output_format, COLUMNS, [*states, *differences])
@@ -129,7 +129,7 @@ def print_changes(before: Layout, after: Layout, output_format: str | None) -> N
 
 
 def _change_line(change: Change) -> str:
-    """Format a change as one line. If the counts are equal, only the content differs."""
+    """Format a change in a table's rows or in an asset's total as one line."""
     before, after = change.before or NOTHING, change.after or NOTHING
     values = "different content" if before == after else f"{before} -> {after}"
     if change.what == ROWS:
@@ -141,7 +141,7 @@ def _change_line(change: Change) -> str:
 def _rehearse_accept(
     nightbook: Nightbook, snapshot_id: str, why: str, output_format: str | None
 ) -> int:
-    """Accept a night in a copy of the home, and print the changes."""
+    """Accept a night in a temporary copy of the home, and print what would change."""
     before = snapshots.find(nightbook.layout, snapshot_id)
     with rehearsing(nightbook) as rehearsal:
         is_open = snapshots.require_decidable(before, states.ACCEPTED, why=why)
@@ -186,9 +186,9 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """Finish the work of a command that was killed after recording its decision.
+    """Publish a decision that was recorded by an earlier command which was killed.
 
-    This does not make a new decision.
+    Print the state of the night and its book. No new decision is made.
     """
     layout = nightbook.layout
     if publish.is_unfinished(layout, snapshot):
@@ -215,7 +215,7 @@ def _record(
 
 
 def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
-    """Revoke a lesson, so that nights are held for its reason again."""
+    """Revoke a lesson, so that nights with the finding that it allowed are held again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
         shelf_error = shelf.ask_shelf(nightbook)
@@ -229,7 +229,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
 
 
 def _renew_report(nightbook: Nightbook) -> None:
-    """Update the latest report, if there is one, because it still asks for the decision."""
+    """Update the latest report, if there is one, because it asks for the decision just made."""
     if not (nightbook.layout.reports / LATEST).exists():
         return
     try:
@@ -251,7 +251,7 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 
 
 def _print_lessons(snapshot: Snapshot) -> None:
-    """Print an accepted night's lessons, and how to revoke them."""
+    """Print the findings that no longer hold later nights, and how to revoke these lessons."""
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (to revoke one: nightbook reject LESSON):")
         for lesson in taught:
@@ -266,7 +266,7 @@ def _print_released_nights(layout: Layout, held: set[str]) -> None:
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """Print a rejected night's former lessons, and the files made from that night."""
+    """Print a rejected night's lessons, which no longer apply, and the files made from it."""
     for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
@@ -278,7 +278,7 @@ def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> No
 
 
 def _next_command(nightbook: Nightbook, day: date) -> str:
-    """Return the command that creates the workbook for an accepted night."""
+    """Return the command that writes the workbook for an accepted night."""
     program = command_for(nightbook.layout)
     # A job for a past date uses the stored responses. A run for today would call the API again, and
     # the new snapshot would replace the accepted book.

@@ -92,7 +92,7 @@ def _prune_shelf(
     *,
     dry_run: bool,
 ) -> None:
-    """Delete the pruned nights from the shelf too, once no Iceberg table refers to them."""
+    """Delete the pruned nights from the shelf, after removing them from the Iceberg tables."""
     shelver = shelf.shelver_of(nightbook, address)
     forget = partial(shelf.expire, nightbook)
     result = prune_shelf(shelver, forget, pruned, dry_run=dry_run)
@@ -105,7 +105,7 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Remove old warehouse versions if the disk has no room for the copy that publishing needs."""
+    """Delete old warehouse versions if the disk has no room for the copy that publishing makes."""
     # This is safe, because old versions can be rebuilt from the lake, and prune publishes a new
     # copy at the end.
     lock.sweep(layout)
@@ -119,7 +119,7 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
 
 
 def _publish(nightbook: Nightbook) -> None:
-    """Publish the remaining nights if the disk has room for a copy, then clean up old versions."""
+    """Publish the remaining nights if the disk has room for a copy, then delete old versions."""
     layout = nightbook.layout
     if not _has_room(layout, COPIES_NEEDED):
         print(
@@ -138,7 +138,7 @@ def _has_room(layout: Layout, copies: float) -> bool:
 
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
-    """Delete exports, reports and Dagster runs for all pruned nights, including earlier ones."""
+    """Delete exports, reports and Dagster runs of all nights that were ever pruned."""
     files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")

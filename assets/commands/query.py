@@ -103,7 +103,7 @@ def _output_file(layout: Layout, output: str, output_format: str | None) -> Path
 
 
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
-    """Explain why a result cannot be written to this file. Return an empty string if it can."""
+    """Return the reason why a result cannot be written to this file, or an empty string."""
     extension = target.suffix[1:].lower()
     for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
         if target.is_relative_to(folder.resolve()):

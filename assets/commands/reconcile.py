@@ -54,7 +54,7 @@ def init(nightbook: Nightbook) -> int:
 
 
 def preview(nightbook: Nightbook, *, file: str) -> int:
-    """Print how a ledger would be read, and recon.toml lines that answer open questions."""
+    """Print how a ledger would be read, and proposed recon.toml lines for open questions."""
     ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
     for line in preview_lines(ledger):
         print(printable(line))
@@ -62,7 +62,7 @@ def preview(nightbook: Nightbook, *, file: str) -> int:
 
 
 def setup(nightbook: Nightbook, *, file: str) -> int:
-    """Ask the open questions about a ledger and write the answers to recon.toml."""
+    """Ask the user the open questions about a ledger, and write the answers to recon.toml."""
     folder = _folder(nightbook)
     while True:
         ledger = service.preview(nightbook.layout.database, folder, Path(file))
@@ -129,7 +129,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
 
 
 def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
-    """Print the latest result and its breaks. Return 3 while breaks are open."""
+    """Print the latest reconciliation result and its breaks. Return 3 while breaks are open."""
     status_of_run = service.status(_folder(nightbook), day=as_of)
     result = status_of_run.run
     damage = damaged_packs(_folder(nightbook))
@@ -181,7 +181,7 @@ def _print_list(lines: list[str], noun: str) -> None:
 
 
 def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
-    """Print a break's history."""
+    """Print one break's history: a line or row for each day and change."""
     entries = service.history(_folder(nightbook), break_id)
     if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
@@ -195,7 +195,7 @@ def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -
 def sign(
     nightbook: Nightbook, *, as_of: date | None, role: str, who: str | None, comment: str
 ) -> int:
-    """Sign a result."""
+    """Sign a day's reconciliation result, and publish the signature."""
     now = nightbook.now()
     with writing(nightbook, "signing"):
         signed = service.sign(
@@ -214,7 +214,7 @@ def sign(
 
 
 def close(nightbook: Nightbook, *, month: str) -> int:
-    """Lock a month's days and write its evidence pack."""
+    """Close a month: lock its days, and write its evidence pack."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
         firm.catch_up(nightbook)
@@ -238,7 +238,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
 
 
 def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
-    """Compare a workbook with its signed result, or check a pack. Print each difference."""
+    """Compare a workbook with its signed result, or check an evidence pack. Print differences."""
     if is_pack(Path(file)):
         return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
@@ -260,7 +260,7 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
 def _print_proof(
     output_format: str, file: str, lines: Mapping[str, Sequence[str]], *, is_whole: bool
 ) -> int:
-    """Print the differences and other facts about a file as rows. Return the exit code."""
+    """Print the differences and other facts about a verified file as rows. Return the exit code."""
     rows = [(file, is_whole, kind, words) for kind, each in lines.items() for words in each]
     print_rows(output_format, PROOF_COLUMNS, rows or [(file, is_whole, "whole", "")])
     return 0 if is_whole else 1

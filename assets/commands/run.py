@@ -31,7 +31,7 @@ LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ended: exit code, event name, message and snapshot."""
+    """The outcome of a run: exit code, event name, message and snapshot."""
 
     code: int
     event: str
@@ -122,9 +122,9 @@ def take(
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
-    """Return a run's snapshot.
+    """Return the snapshot that a run pulled or processed.
 
-    Tonight's snapshot may have a different date, because it uses the API's clock.
+    Tonight's snapshot may have a different date, because its date comes from the API's clock.
     """
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
@@ -135,7 +135,7 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
 def _ending(
     layout: Layout, newest: snapshots.Snapshot | None, chosen: date, outcome: NightRun
 ) -> RunEnding:
-    """Return how a run ended: held, failed, or published."""
+    """Return the outcome of a run: the night is held or published, or the run failed."""
     if outcome.is_judged and newest is not None and newest.state == states.HELD:
         message = _held_message(layout, newest)
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)

@@ -97,7 +97,7 @@ def _print_lesson_rows(output_format: str, nights: list[Snapshot]) -> None:
 
 
 def _print_lessons(nights: Sequence[Snapshot]) -> None:
-    """List the lessons, each with the user who accepted or revoked it."""
+    """List the lessons, each with the user who accepted the night or revoked the lesson."""
     taught = lessons.all_lessons(nights)
     if not taught:
         print("There are no lessons yet.")

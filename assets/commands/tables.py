@@ -58,12 +58,12 @@ def _print_list(descriptions: Sequence[Description]) -> None:
 
 
 def _names(table: Description) -> tuple[str, str]:
-    """Return the names that a user may enter for a table."""
+    """Return the names by which a user may refer to a table: with and without its schema."""
     return table.name, f"{table.schema}.{table.name}"
 
 
 def _print_rows(output_format: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
-    """Print a row for each column or each table. A macro's columns are its parameters."""
+    """Print a row for each table, or for each column if `are_columns`. Macros list parameters."""
     if are_columns:
         print_rows(
             output_format,
@@ -102,7 +102,7 @@ def _print_line(table: Description) -> None:
 
 
 def _comment(table: Description) -> str:
-    """Return a comment. A macro's comment starts with its signature, which is removed here."""
+    """Return a table's comment, without the signature that precedes a macro's comment."""
     return table.comment.removeprefix(f"{_signature(table)}: ")
 
 

@@ -38,7 +38,7 @@ MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output only (JSON output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAmount:
-    """One published amount and its JSON element, or None if no element was found."""
+    """One published amount, and its JSON element in the response, or None if it was not found."""
 
     bucket: str
     state: str
@@ -48,7 +48,7 @@ class TracedAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAccount:
-    """One published account. `record` is None if its record was not found in the response."""
+    """One published account. `record` is its element in the response, or None if not found."""
 
     venue_id: str
     venue_name: str | None
@@ -60,7 +60,7 @@ class TracedAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A position's trace, as `--format json` prints it."""
+    """The trace of a position, with the same fields as the output of `--format json`."""
 
     snapshot: Mapping[str, Any]
     requests: Sequence[Mapping[str, Any]]
@@ -81,7 +81,7 @@ class Trace:
 
 
 def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
-    """Yield the lines for text output."""
+    """Yield the lines that show a trace as text."""
     custom = " (custom)" if trace.is_custom_asset else ""
     name = "" if trace.portfolio_name is None else f", {printable(trace.portfolio_name)}"
     night = trace.snapshot
@@ -266,7 +266,7 @@ def _read_landing(
 
 
 def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str]) -> str:
-    """Explain how to get the response bodies that this home lacks."""
+    """Return a message that explains how to get the response bodies that this home lacks."""
     start = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(missing)}), so"
     if shelf_of(nightbook) is None:
         return f"{start} {_FROM_WAREHOUSE} Restore them from a backup."
@@ -290,7 +290,7 @@ def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
 def _join(
     accounts: Sequence[PositionAccount], positions: Sequence[LandedPosition]
 ) -> Iterator[TracedAccount]:
-    """Pair each published account with the landed account that has the same amounts."""
+    """Pair each published account with the account in the responses that has the same amounts."""
     landed = defaultdict(list)
     for position in positions:
         for candidate in position.accounts:

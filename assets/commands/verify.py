@@ -28,7 +28,7 @@ UNREADABLE = "unreadable"
 
 
 def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
-    """Print each damaged or missing file, its night, and the remedy."""
+    """Check every stored file. Print each damaged or missing file, its night, and the remedy."""
     layout = nightbook.layout
     if is_shelf:
         address = require_shelf(nightbook, "verify --shelf")
@@ -67,7 +67,7 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
 
 
 def _unreadable(layout: Layout) -> Iterator[Damage]:
-    """Yield a problem if DuckDB 1.2 and 1.3 cannot read the published file."""
+    """Yield a problem if DuckDB 1.2 and 1.3 cannot read the published warehouse."""
     if layout.database.exists() and not opens_in_older_clients(layout.database):
         remedy = (
             "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "
@@ -77,7 +77,7 @@ def _unreadable(layout: Layout) -> Iterator[Damage]:
 
 
 def _print_firm(layout: Layout) -> None:
-    """Print the firm's warehouse versions, and the homes that contain the nights."""
+    """Print that the firm's warehouse versions are unchanged, and how to verify each home."""
     versions = [*(layout.warehouse / "versions").glob("[!.]*")]
     if not versions:
         print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
@@ -113,7 +113,10 @@ def run_proof(
     in_parts: bool,
     output_format: str | None,
 ) -> int:
-    """Print a line for each night. Return 1 if any totals differ."""
+    """Compare an engine's totals with the control totals, and print a line for each night.
+
+    Return 1 if any totals differ.
+    """
     nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
     proofs = list(nights) if output_format else list(_print_each(engine, nights))
     if output_format:

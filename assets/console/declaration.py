@@ -27,7 +27,7 @@ Run = Callable[..., int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Values of the options that all commands share."""
+    """The values of the options that all commands share."""
 
     home: str | None
     is_debug: bool
@@ -37,9 +37,9 @@ class Shared:
 
 
 class Trait(Flag):
-    """A property of a command.
+    """A set of properties of a command.
 
-    A command without traits reads the home of one organisation, which must exist.
+    A command without traits requires an existing home of one organisation, and only reads it.
     """
 
     NONE = 0
@@ -68,12 +68,12 @@ class Invocation:
 
 
 class Day(click.ParamType[date]):
-    """A date, written as YYYY-MM-DD."""
+    """The parameter type for a date, written as YYYY-MM-DD."""
 
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Parse a date. An invalid date is a usage error."""
+        """Parse a date. Fail with a usage error if it is invalid."""
         try:
             return date.fromisoformat(value)
         except ValueError:
@@ -85,7 +85,7 @@ class Day(click.ParamType[date]):
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
-    """A name and a value, written as K=V."""
+    """The parameter type for a name and a value, written as K=V."""
 
     name = "K=V"
 
@@ -100,7 +100,7 @@ class KeyValue(click.ParamType[tuple[str, str]]):
 
 
 class Choice(click.Choice[str]):
-    """A choice of keywords. The message for a wrong keyword suggests the closest one."""
+    """The parameter type for keywords. The message for a wrong keyword suggests the closest one."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Return click's message, with a suggestion if a keyword is similar."""
@@ -139,7 +139,7 @@ class _HelpInSections(click.Command):
 
 
 class TypedCommand(_HelpInSections):
-    """A command with its traits."""
+    """A command that has a set of traits."""
 
     traits = Trait.NONE
 
@@ -168,7 +168,7 @@ class CommandGroup(_HelpInSections, click.Group):
     """A group that lists its commands by section, in declaration order."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in declaration order."""
+        """Return the command names in declaration order."""
         del ctx
         return list(self.commands)
 
@@ -196,7 +196,7 @@ class CommandGroup(_HelpInSections, click.Group):
 
 
 def option(*names: str, complete: str = "", **attributes: Any) -> click.Option:
-    """Declare an option. Shell completion runs the query `complete` on the book."""
+    """Declare an option. Shell completion suggests the rows of the query `complete`, if given."""
     return click.Option(names, shell_complete=_completer(complete), **attributes)
 
 
@@ -216,7 +216,7 @@ AS_OF = option("--as-of", help="Use the newest book on or before this date", **D
 def argument(
     name: str, metavar: str, help_text: str, *, complete: str = "", **attributes: Any
 ) -> click.Argument:
-    """Declare an argument. Shell completion works as in `option`."""
+    """Declare an argument. Shell completion suggests the rows of the query `complete`."""
     completer = _completer(complete)
     return click.Argument(
         [name], metavar=metavar, help=help_text, shell_complete=completer, **attributes

@@ -55,7 +55,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def disk_message(error: BaseException, home: Path) -> str | None:
-    """Describe a disk error: the file, and the remedy. Return None for other errors."""
+    """Return a message with the file and the remedy for a disk error, or None for other errors."""
     # Search messages too, because libraries copy the system's message into their own errors.
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
@@ -87,7 +87,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _errno_in(text: str) -> int | None:
-    """Find a disk error's system message in a string. Return the error number, or None."""
+    """Find the system's message for a disk error in a string. Return the error number, or None."""
     return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
@@ -125,7 +125,7 @@ def _disk_message(number: int, name: str) -> str:
 
 
 def _owner(name: str) -> str:
-    """Describe the owner of a file. If the file cannot be read, use the nearest parent folder."""
+    """Return a phrase that names a file's owner, or the owner of its nearest existing folder."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"

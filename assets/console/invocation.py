@@ -37,8 +37,8 @@ def override_home(home: str) -> None:
 def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
     """Return a command for this home that works in any folder.
 
-    The command first changes to the folder with the home's `.env`, because commands read their
-    settings there. This is `folder`, or the current folder if it has a `.env`.
+    The command first changes to the folder whose `.env` contains the home's settings: `folder` or,
+    if it is not given, the current folder if that has a `.env`.
     """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
@@ -61,8 +61,8 @@ def command_for(layout: Layout) -> str:
 def spell_commands(text: str, start: str) -> str:
     """Replace `nightbook` in each `nightbook COMMAND` of a message with `start`.
 
-    Most messages come from packages that know neither the program name nor the home. A command with
-    its own `--home` keeps it.
+    Most messages come from packages that know neither the program name nor the home. A command
+    that already contains `--home` is not given another one.
     """
     text = _COMMAND_WITH_HOME.sub(lambda _: f"{program()} ", text)
     return _COMMAND_WITHOUT_HOME.sub(lambda _: f"{start} ", text)

@@ -1,4 +1,4 @@
-"""Output for programs: records as rows, and log lines as JSON."""
+"""Output for other programs: records as rows, and log lines as JSON."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def _print(line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JsonLog:
-    """A log that writes JSON lines. Each line contains `facts`."""
+    """A log that writes events as JSON lines. All lines contain the values in `facts`."""
 
     now: Callable[[], datetime]
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +48,6 @@ class JsonLog:
     def __call__(
         self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Write one line."""
+        """Write one event as a line of JSON."""
         facts = {**self.facts, "snapshot": snapshot}
         self.write(json_line(self.now(), level, event, message, facts))

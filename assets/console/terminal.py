@@ -18,7 +18,7 @@ MAX_WIDTH = 100
 
 
 class TerminalProgress:
-    """Prints progress lines. In a terminal, the next output replaces the progress bar."""
+    """A printer for progress lines and, in a terminal, a bar that the next output replaces."""
 
     # Use this class in a `with` statement, which removes the last bar before other output follows.
 
@@ -58,7 +58,7 @@ class TerminalProgress:
 
 
 def is_terminal() -> bool:
-    """Return whether a person may be reading the output."""
+    """Return whether standard output is a terminal, so that a person may be reading it."""
     return sys.stdout.isatty()
 
 
@@ -99,8 +99,8 @@ def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
 class SafeStream:
     """A text stream that wraps `out` and never fails. Once `out` has failed, output is dropped.
 
-    `error` is the reason for the failure. Characters that `out` cannot encode are written as escape
-    sequences. `spell` is applied to each string first.
+    `error` is the exception that `out` raised. Characters that `out` cannot encode are written as
+    escape sequences. `spell` is applied to each string before it is written.
     """
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
@@ -131,7 +131,7 @@ class SafeStream:
             self._redirect_to_null()
 
     def _redirect_to_null(self) -> None:
-        """Redirect the file descriptor to the null device."""
+        """Redirect the stream's file descriptor to the null device."""
         # Python flushes unwritten output at exit, and that would fail again.
         try:
             descriptor = self._out.fileno()
