@@ -1,4 +1,4 @@
-"""A home's Dagster definitions."""
+"""The Dagster definitions of one home: assets, checks, jobs, schedule and sensors."""
 
 import warnings
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from warehouse.storage.firm import is_firm
     description="A run's write lock, held from the first step that writes until the run ends."
 )
 def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
-    """Yield one lock per run, shared by all its steps."""
+    """Yield a run's write lock, which all steps of the run share."""
     with RunLock() as lock:
         yield lock
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
-    """Build the definitions of one home. Raises `InvalidSettings`."""
+    """Build the Dagster definitions of an organisation's home. Raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
         # Partitioned checks are a preview feature in Dagster. Our tests fail if an upgrade breaks
@@ -68,6 +68,6 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
 
 @dg.definitions
 def nightbook() -> dg.Definitions:
-    """Build the definitions that Dagster's own processes load. `nightbook run` builds its own."""
+    """Build the definitions for Dagster's own processes. `nightbook run` calls `assemble`."""
     nightbook = Nightbook()
     return firm_definitions(nightbook) if is_firm(nightbook.layout.home) else assemble(nightbook)

@@ -3,7 +3,7 @@
 The checks already ran before publishing, on the file that was being built. A night that fails a
 check is held. This step only shows the results from `ops.checks` and `ops.control_totals`. Because
 `ops.checks` only covers the newest book, an older night's book is queried again. A run may select
-the checks for one asset, or a single check.
+only the checks for one asset, or only a single check.
 """
 
 # ruff: noqa: S608 - values are quoted by warehouse.contract.model.literal
@@ -83,12 +83,12 @@ def _spec(
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
-    """Return the table that a check covers, or the whole warehouse if it covers several."""
+    """Return the asset key of the table that a check covers, or of the warehouse."""
     return KEYS.get(check.name, WAREHOUSE)
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Yield each table's number of control totals, and how many of them differ."""
+    """Yield a check result for each table: how many control totals it has, and how many differ."""
     totals = run(
         database,
         "select table_name, count(*), "
@@ -114,7 +114,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
 
 
 def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult]:
-    """Yield each check's result for a night. A check that did not run counts as failed."""
+    """Yield the result of each check for a night. A check that did not run counts as failed."""
     day = snapshot.snapshot_date
     query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
     results = {str(name): values for name, *values in run(database, query + _date(day)).rows}

@@ -42,7 +42,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionForm:
-    """The form as a person filled it in."""
+    """The decision form of the job `decide_night`, as a person filled it in."""
 
     decision: str
     by: str
@@ -64,7 +64,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset that shows a night's decision. The job `decide_night` can change it."""
+    """Return the asset that shows the decision about a night. The job `decide_night` updates it."""
 
     @dg.asset(
         key=DECISION,
@@ -102,7 +102,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 
 @contextlib.contextmanager
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
-    """Cancel the run if nothing was decided because the form was filled in incorrectly.
+    """Cancel the run if the form was filled in incorrectly, so that nothing was decided.
 
     If the run failed instead, Dagster would show all views of the night as failed, although they
     did not change.
@@ -126,7 +126,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the named snapshot. Without a name, return the night's held or newest snapshot."""
+    """Return the snapshot with this ID. If the ID is empty, return the held or newest one."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)

@@ -109,7 +109,10 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
 def _check(
     rows: list[FirmNight], problems: Mapping[str, str], state: FirmState
 ) -> dg.AssetCheckResult:
-    """Return the check result for the firm's book. A problem in a source's home is an error."""
+    """Return the result of the check that the firm's book contains all organisations.
+
+    A problem with an organisation's home is an error. Otherwise, a failure is only a warning.
+    """
     wrong = {
         source_night.source: f"{source_night.state}: {source_night.reason}"
         for source_night in rows

@@ -50,7 +50,7 @@ def api_asset() -> dg.AssetSpec:
 
 
 def _fields(*resources: str) -> dg.TableSchema:
-    """Return the API fields that become columns in the book."""
+    """Return the API fields of these resources that become columns in the book."""
     tables = [table for table in BOOK if table.resource in resources]
     sources = {column.source: column for table in tables for column in table.columns}
     return dg.TableSchema(
@@ -107,7 +107,10 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Return the night's manifest and whether it was landed earlier. Acquires the writer's lock."""
+    """Pull tonight's night, or find the landed one for a past date. Acquire the writer's lock.
+
+    Return the night's manifest, and whether it was landed earlier.
+    """
     nightbook, day, tell = step.nightbook, step.day, step.tell
     # Read the clock only once. A night belongs to the date on which it began, even if the run
     # continues past midnight.
@@ -141,7 +144,7 @@ def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
 
 
 def _landed_message(manifest: Manifest) -> str:
-    """Explain that the night was landed but could not be published."""
+    """Return a message that the night was landed but could not be published."""
     return (
         f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} has landed completely, but "
         "is not a book yet. The next run, or nightbook rebuild, judges and publishes it."
@@ -163,7 +166,10 @@ def _warnings(tell: EventCallback) -> Callable[[Event], None]:
 
 
 def _event_summary(event: Event) -> str:
-    """Summarize an event and the next step. Leave out advice, except in the final error."""
+    """Return a message about a request's problem and the next step.
+
+    Advice from the event's own message is omitted, except if the event is the final error.
+    """
     happened = event.message.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}, so it is retried in {event.wait:.1f} s"

@@ -146,7 +146,10 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return the result and its check: a warning for open breaks, an error for a missing result."""
+    """Return a reconciliation's result with its check.
+
+    The check is a warning if breaks are open, and an error if there is no result.
+    """
     # A failed check does not fail the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
@@ -168,7 +171,10 @@ ICEBERG = dg.AssetKey("iceberg_tables")
 def shelf_assets(
     nightbook: Nightbook, partitions: dg.DailyPartitionsDefinition
 ) -> list[dg.AssetsDefinition]:
-    """Return the steps that fill the shelf and the catalog, if they are configured."""
+    """Return the steps that upload nights to the shelf and register them in the catalog.
+
+    A shelf or a catalog that is not configured has no step.
+    """
     if (store := shelf.shelf_of(nightbook)) is None:
         return []
     shelved_nights = _transfer_asset(
@@ -215,7 +221,7 @@ def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return an alert that two machines made decisions about the same night."""
+    """Return the alert about a night on which two machines made decisions."""
     layout = nightbook.layout
     decision = snapshots.find(layout, snapshot_id).decision
     return Alert(
@@ -239,7 +245,7 @@ def _transfer_asset(
     transfer: Callable[[Nightbook], Sequence[str]],
     description: str,
 ) -> dg.AssetsDefinition:
-    """Return a step that transfers all missing nights to the shelf or the catalog."""
+    """Return a step that transfers all missing nights, either to the shelf or to the catalog."""
 
     @dg.asset(
         key=key,

@@ -64,9 +64,9 @@ DECIDE_JOB = dg.define_asset_job(
 
 
 def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
-    """Return the schedule set by `NIGHTBOOK_SCHEDULE` and `NIGHTBOOK_TIMEZONE`.
+    """Return the schedule from the settings `NIGHTBOOK_SCHEDULE` and `NIGHTBOOK_TIMEZONE`.
 
-    It is on by default, except in a demo.
+    The schedule is on by default, except in a demo.
     """
     # Dagster does not catch up on a missed tick, because the API returns only current data. A later
     # tick on the same date pulls the night if the earlier ticks failed. Otherwise, it does nothing.
@@ -155,7 +155,7 @@ def _is_by_hand(run: dg.DagsterRun) -> bool:
 
 
 def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
-    """Return the next scheduled attempt for a run's date, or None if there is none."""
+    """Return the time of the next scheduled attempt for a run's date, or None if there is none."""
     parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
     if parsed is None or night_of(nightbook, parsed):
         return None
@@ -219,7 +219,10 @@ Log = Callable[[str], object]
 
 
 def sensors(nightbook: Nightbook) -> list[dg.SensorDefinition]:
-    """Return the three sensors. They run by default, except in a demo."""
+    """Return the three sensors: for failed runs, for successful runs, and for all other problems.
+
+    They are on by default, except in a demo.
+    """
     status = (
         dg.DefaultSensorStatus.STOPPED
         if is_demo(nightbook.layout)
@@ -294,7 +297,7 @@ def look(
     send: Send = send_by_apprise,
     get: Get = plain_get,
 ) -> None:
-    """Send alerts, write the metrics and send the heartbeat, even if one of them fails."""
+    """Send alerts, write the metrics and send the heartbeat. A failure does not stop the others."""
     alerts = list(first)
     try:
         alerts += find_alerts(nightbook)

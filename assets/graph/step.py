@@ -42,7 +42,7 @@ def _first_dates(layout: Layout) -> list[date]:
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Return daily partitions from the first landed night (or today if there is none) to today."""
+    """Return one partition for each date from the first landed night, or from today, to today."""
     # `end_offset` creates today's partition before the day ends, because today's snapshot belongs
     # to today's date. By this machine's clock, which Dagster uses, only a demo's nights can be in
     # the future.
@@ -68,7 +68,7 @@ LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """A step in one date's night, with the function that reports its progress."""
+    """A Dagster step of one date's night, with the function that reports its progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -85,7 +85,7 @@ class NightStep:
 
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return the book of a date. Without a book, return the newest snapshot, or None."""
+    """Return the book of a date. If it has none, return the date's newest snapshot, or None."""
     nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 
@@ -142,7 +142,7 @@ def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
 
 @contextlib.contextmanager
 def failing_in_words(home: Path) -> Iterator[None]:
-    """Turn our own errors, and disk errors in the home, into a failure without a stack trace."""
+    """Convert our own errors, and disk errors in the home, to failures without a stack trace."""
     try:
         yield
     except Exception as error:
@@ -169,14 +169,14 @@ def log_teller(log: logging.Logger) -> EventCallback:
 
 
 def failure_command(event: dg.DagsterEvent) -> str:
-    """Return the command that helps after a failed step, or "" if the error was unexpected."""
+    """Return the command that fixes or explains a failed step, or "" for unexpected errors."""
     failure = event.step_failure_data.user_failure_data
     value = failure.metadata.get(COMMAND) if failure is not None else None
     return str(value.value) if value is not None else ""
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return the reason for a failed step: our own message, or the step's name and error."""
+    """Return the reason why a step failed: our own message, or the step's name and error."""
     failure = event.step_failure_data
     ours = failure.user_failure_data
     if ours is not None and ours.description:

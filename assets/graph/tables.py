@@ -42,7 +42,7 @@ def _lines(names: list[str], rows: list[dict[str, object]]) -> Iterator[str]:
 
 
 def cell(value: object) -> str:
-    """Format a value as one line of Markdown, shortened to 40 characters. NULL is empty."""
+    """Format a value as one line of Markdown of at most 40 characters. NULL becomes empty."""
     if value is None:
         return ""
     text = "".join(
@@ -63,7 +63,7 @@ def key_of(table: Table) -> dg.AssetKey:
 
 
 def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
-    """Return two steps: one for the portfolio tables, one for the venue and instrument tables."""
+    """Return two steps, which flatten the portfolio tables and the venue and instrument tables."""
     of_portfolios = tuple(table for table in BOOK if table.resource == "portfolios")
     of_venues = tuple(table for table in BOOK if table.resource != "portfolios")
     return [

@@ -37,7 +37,7 @@ READ_AS = {"control_totals": BALANCES.name}
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A computed column: its type, and the columns it is derived from."""
+    """A computed column of a view: its type, and the columns that it is calculated from."""
 
     type: str
     sources: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def _view_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSp
 
 @cache
 def _names_by_query() -> Mapping[str, frozenset[str]]:
-    """Map each view's SQL to the names it reads. DuckDB parses all of them in one query."""
+    """Map the SQL of each view to the names of the tables and views that it reads."""
     queries = [view.sql for view in (*views(), *ops_views())]
     return dict(zip(queries, tables_read(queries), strict=True))
 
@@ -129,7 +129,7 @@ def _key(name: str) -> dg.AssetKey:
 
 
 def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
-    """Return a column's type and origin, from tables or from other views with that column."""
+    """Return the type of a view's column, and the columns of tables or views that it comes from."""
     column = _column_of_tables(view, name, sources)
     if any(source.partition(".")[0] in sources for source in column.sources):
         return column
@@ -141,7 +141,10 @@ def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
 
 
 def _column_of_tables(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
-    """Return a column's type and origin, from `OF_VIEW`, its name or the tables."""
+    """Return the type of a view's column, and the table columns that it comes from.
+
+    Both are found by name: in `OF_VIEW`, from the ending `_text`, in the tables or in `COMPUTED`.
+    """
     if (view.name, name) in OF_VIEW:
         return OF_VIEW[view.name, name]
     if f"{name}_text" in view.entries:
@@ -245,7 +248,7 @@ def _warehouse_spec() -> dg.AssetSpec:
 
 
 def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
-    """Yield the published assets: always the file, plus the views if the night is accepted."""
+    """Yield the published assets: the warehouse file and, if the night is accepted, its views."""
     yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
     if outcome.snapshot.state != states.ACCEPTED:
         return
@@ -262,16 +265,16 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
 
 
 def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
-    """Return the event that records the guards' decision.
+    """Return the event that records the guards' decision about a night in Dagster.
 
-    Without it, Dagster's backfill dialog would list the decision as missing.
+    Without this event, Dagster's backfill dialog would list the decision as missing.
     """
     metadata = decision_metadata(snapshot)
     return dg.AssetMaterialization(DECISION, partition=partition, metadata=metadata)
 
 
 def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return a night's state, and who decided and why (empty if there is no decision)."""
+    """Return a snapshot's ID and state, the user who decided, and the reasons."""
     decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
     if snapshot.decision:
         decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
@@ -355,7 +358,7 @@ LAST_MINUTE = 24 * 60 - 1
 def in_catalog(
     nightbook: Nightbook, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return the assets with owners, tags and freshness deadlines added."""
+    """Return copies of the assets with owners, tags and freshness deadlines."""
     policy = _freshness(nightbook.settings())
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -374,7 +377,7 @@ def in_catalog(
 
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
-    """Return the deadline after which Dagster shows a scheduled night as late."""
+    """Return the time of day after which Dagster shows a missing scheduled night as late."""
     # The deadline must be on the scheduled day, so one minute before midnight is the latest
     # possible time.
     last = last_tick(settings.schedule)
