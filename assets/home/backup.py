@@ -55,7 +55,7 @@ class NotBackedUp(Exception):
 
 
 class NothingToKeep(NotBackedUp):
-    """The home has no nights, so it is probably the wrong one."""
+    """The home to back up has no nights, so it is probably the wrong home."""
 
     exit_code = 2
 
@@ -80,18 +80,18 @@ class NotWhole(Exception):
 
 
 class NotRestored(Exception):
-    """The backup is damaged, or the home is not empty."""
+    """A backup was not restored, for example because it is damaged or the home is not empty."""
 
 
 class NoBackup(NotRestored):
-    """The given path is not a file."""
+    """The path of the backup to restore is not a regular file."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BackupSummary:
-    """The size of a backup."""
+    """The size of a written or restored backup: its number of files and bytes."""
 
     files: int
     byte_count: int
@@ -99,7 +99,7 @@ class BackupSummary:
 
 @dataclass(frozen=True, slots=True)
 class HashingReader:
-    """A file reader that updates `digest` with every byte it reads."""
+    """A file reader that adds all bytes that it reads to the hash in `digest`."""
 
     file: IO[bytes]
     digest: Any = field(default_factory=hashlib.sha256)
@@ -130,7 +130,7 @@ def place_for(layout: Layout, text: str) -> Path:
 
 
 def require_any(layout: Layout) -> None:
-    """Raise `NothingToKeep` if a home is empty. Call this before locking the home."""
+    """Raise `NothingToKeep` if a home is empty. Call this before locking, which creates files."""
     if not any(os.path.lexists(layout.home / name) for name in (*FOLDERS, *FILES)) and not (
         layout.lake.exists() or layout.warehouse.exists()
     ):
@@ -167,7 +167,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 
 def _open_record(layout: Layout) -> None:
-    """Open the reconciliation record, to migrate an old format and roll back an unfinished change.
+    """Open the reconciliation record, which migrates old formats and undoes unfinished changes.
 
     A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """
@@ -176,7 +176,7 @@ def _open_record(layout: Layout) -> None:
 
 
 def _require_nights(layout: Layout) -> None:
-    """Check that nights have been landed, and that no known night is missing from landing."""
+    """Check that the landing folder contains nights, and that no known night is missing from it."""
     if nights := without_bodies(layout):
         raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
@@ -330,7 +330,7 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
 
 @contextlib.contextmanager
 def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
-    """Open a backup. Raises `NotRestored` for errors in the backup or the home."""
+    """Open a backup for the `with` block, and convert errors in the block to `NotRestored`."""
     try:
         with source.open("rb") as file:
             yield file
@@ -347,7 +347,10 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
 
 
 def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, str]:
-    """Return a backup's digests if it is complete and fits the home. Otherwise raise an error."""
+    """Return the digests of a backup that is complete and can be restored into the home.
+
+    Raises `NotWhole` or `NotRestored`.
+    """
     digests = check_backup(file)
     if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
         raise NotWhole("it contains no nights")
@@ -362,7 +365,7 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Return whether `name` can be restored without overwriting data in the home."""
+    """Return whether the file or folder `name` can be restored without overwriting other data."""
     # Empty folders contain no data, and the list of sent alerts may be overwritten. Identical files
     # were written by an interrupted restore, which this one continues.
     place = layout.home / name

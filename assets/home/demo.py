@@ -1,4 +1,4 @@
-"""A demo's home. It is marked, so that simulated and real nights never end up in one book."""
+"""The home of a demo. A marker file keeps simulated and real nights out of the same book."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ MARK_CONTENT = {"what": "invented nights of nightbook demo"}
 
 
 class OnlyADemo(Exception):
-    """A command would write a real night into a demo's home."""
+    """A command was refused, because it would write a real night into a demo's home."""
 
     exit_code = 2
 
@@ -32,7 +32,7 @@ class OnlyADemo(Exception):
 
 
 class RealNights(Exception):
-    """A demo would overwrite a home with real nights."""
+    """A demo was refused, because it would overwrite a home that contains real nights."""
 
     exit_code = 2
 
@@ -45,7 +45,7 @@ class RealNights(Exception):
 
 
 class NoDemo(Exception):
-    """The next night was requested, but there is no demo."""
+    """The next simulated night was requested, but the home does not contain a demo."""
 
     exit_code = 2
 
@@ -57,7 +57,7 @@ class NoDemo(Exception):
 
 
 class NotADemo(Exception):
-    """Starting a demo would delete folders that no demo created."""
+    """A demo was refused, because it would delete folders that no demo created."""
 
     exit_code = 2
 
@@ -84,8 +84,8 @@ def require_real(layout: Layout) -> None:
 def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     """Empty and mark a home for a demo, and lock it during the `with` block.
 
-    Raises `RealNights` or `NotADemo` if the home contains something else, and `WriterBusy` if
-    another demo or writer is active.
+    Raises `RealNights` or `NotADemo` if the home contains other data than a demo, and `WriterBusy`
+    if another demo or writer is active.
     """
     # Check the folder before creating locks in it, because it may belong to another program.
     _require_place(layout)
@@ -110,7 +110,7 @@ def next_of_demo(layout: Layout, now: datetime) -> Iterator[list[date]]:
 
 
 def make_demo(layout: Layout) -> None:
-    """Empty and mark a home. The caller must hold the writer's lock.
+    """Empty a home and mark it as a demo's home. The caller must hold the writer's lock.
 
     Raises `RealNights`, `NotADemo`.
     """

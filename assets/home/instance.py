@@ -1,4 +1,4 @@
-"""A home's Dagster instance, with the private parts of Dagster that it needs."""
+"""The Dagster instance of a home, and the private Dagster functions that nightbook uses."""
 
 import contextlib
 import fcntl
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
-    """Delete the asset check results that `delete_run` leaves behind."""
+    """Delete the asset check results of deleted runs, because Dagster's `delete_run` does not."""
     storage = instance.event_log_storage
     with storage.index_connection() as connection:
         table = AssetCheckExecutionsTable
@@ -79,7 +79,7 @@ def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def shared_engines() -> Iterator[None]:
-    """Keep one SQLAlchemy engine and one open connection for each of Dagster's SQLite files."""
+    """Make Dagster share one SQLAlchemy engine and an open connection for each SQLite file."""
     # A night opens these files 500 times. Each time, Dagster creates an engine, and SQLAlchemy
     # compiles the same statements again. If no other connection is open, SQLite also merges and
     # deletes its log at every close. Sharing saves 0.7 of 5 CPU seconds per demo night (measured).
@@ -123,7 +123,10 @@ DIED = "This run's process has died: it was killed, or the machine was stopped."
 
 
 def make_instance(layout: Layout) -> Path:
-    """Return a home's `DAGSTER_HOME`, and create its configuration if it is missing."""
+    """Create a home's `DAGSTER_HOME` with its configuration if needed, and set the variable.
+
+    Return the folder.
+    """
     make_directory(layout.dagster)
     configuration = layout.dagster / "dagster.yaml"
     if not configuration.exists():
@@ -137,7 +140,7 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """Open a home's instance with its log silenced. `settings` override its configuration file."""
+    """Open a home's Dagster instance with its log silenced. `settings` override `dagster.yaml`."""
     # Dagster creates its files with the current umask, and they contain details about nights.
     with private_files(), quiet():
         home = make_instance(layout)
@@ -157,7 +160,10 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """Hold a lock on a file and yield the file's name, used to tag this process's runs."""
+    """Lock a new file during the block, and yield its name, which tags the runs of this process.
+
+    If the lock is free, the process has ended.
+    """
     # A process ID would not work, because the system reuses IDs and each container has its own.
     folder = layout.dagster / "alive"
     make_directory(folder)
@@ -176,7 +182,10 @@ def alive(layout: Layout) -> Iterator[str]:
 def close_dead_runs(
     layout: Layout, instance: dg.DagsterInstance, *, launched: bool
 ) -> list[dg.DagsterRun]:
-    """Mark dead runs as failed and return them, because Dagster would show them as running."""
+    """Mark runs whose process has ended as failed, because Dagster would show them as running.
+
+    Return these runs.
+    """
     # A run from the command line is tagged with its process's lock file. If the lock is free, the
     # process has ended. A run from the daemon has no such tag, and is dead if no daemon is running.
     # The caller sets `launched` if no daemon is running.

@@ -31,9 +31,10 @@ Values = dict[tuple[str, str, str, bool | None], tuple[str | None, str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change on a date: a table's rows, an asset's total, or a snapshot's state.
+    """A change that a dry run found: in a table's rows, an asset's total or a snapshot's state.
 
-    `before` or `after` is None if there is no value. If they are equal, only the content differs.
+    `before` and `after` are the row counts, totals or states, or None if there is none. If two row
+    counts are equal, the content of the rows differs.
     """
 
     date: str
@@ -65,7 +66,7 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
 
 
 def _link_home(layout: Layout, home: Path) -> None:
-    """Create a copy of a home's folders, with links to its files."""
+    """Copy a home's folder structure to another folder, with links to the home's files."""
     # Leave out working files (locks, temporary files, Dagster's records) and old versions of the
     # warehouse.
     for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
@@ -89,7 +90,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def state_changes(before: Layout, after: Layout) -> list[Change]:
-    """Return the changes in snapshot states."""
+    """Return the changes in the states of landed snapshots between two homes."""
     states = {
         snapshot.snapshot_id: snapshot.state for snapshot in snapshots.landed_snapshots(before)
     }
@@ -146,7 +147,7 @@ def _counts(layout: Layout) -> Values:
 
 
 def _totals(layout: Layout, days: list[str]) -> Values:
-    """Return each asset's exact total on these dates."""
+    """Return each asset's exact total on each of these dates."""
     if not days or not layout.database.exists():
         return {}
     totals: Values = {}

@@ -1,6 +1,6 @@
-"""Nights of a firm's organisations, each pulled in a separate process with its own key.
+"""The nights of a firm's organisations, each pulled in a separate process with its own key.
 
-No process gets the settings of another organisation or of the firm.
+No process has access to the settings of another organisation or of the firm.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return an organisation's shard, counted from 1.
+    """Return the number of an organisation's shard, which is a group of the firm's organisations.
 
-    The shard depends only on the organisation's name and the number of shards.
+    The number starts at 1. It depends only on the organisation's name and the number of shards.
     """
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
@@ -54,7 +54,7 @@ def sources_of(firm: Firm, shard: int) -> tuple[Source, ...]:
 
 
 def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
-    """Find organisations whose home is unusable or has lost nights, and return the reasons."""
+    """Map each organisation whose home is unusable or has lost nights to a message about it."""
     known: KnownSources | None = KnownSources({}, {})
     if layout.database.exists():
         try:
@@ -105,9 +105,10 @@ def take_nights(
     problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:
-    """Pull each organisation's night, `at_once` in parallel. A failure does not stop the others.
+    """Pull the night of each organisation, at most `at_once` at a time.
 
-    An organisation with a problem is skipped, because its run would create a new home.
+    If a night fails, the other nights are still pulled. An organisation with a problem is
+    skipped, because its run would create a new home.
     """
     options = [*(("--date", day.isoformat()) if day else ()), *(["--unless-taken"] * unless_taken)]
 
@@ -128,7 +129,7 @@ def take_nights(
 
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
-    """Run the nightly job in the organisation's folder. The last log line is the result."""
+    """Run the nightly job in an organisation's folder. Return its last log line or its error."""
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }

@@ -71,9 +71,9 @@ class RunLock:
         self.release()
 
     def acquire(self, nightbook: Nightbook, operation: str, tell: EventCallback) -> None:
-        """Acquire the lock, waiting for other writers for as long as a pull may take.
+        """Acquire the lock. Wait for other writers, but not longer than a pull may take.
 
-        Raises `WriterBusy` after that time.
+        Raises `WriterBusy` if the lock is still held after that time.
         """
         layout = nightbook.layout
         if layout in self._held:
@@ -118,7 +118,7 @@ class NoHome(Exception):
 
 
 class OfOneOrganisation(Exception):
-    """A command for one organisation was called on a firm's home."""
+    """A command that works only for a single organisation was called for a firm's home."""
 
     exit_code = 2
 
@@ -131,9 +131,9 @@ class OfOneOrganisation(Exception):
 
 
 def misplaced_firm(layout: Layout) -> str:
-    """Return a message if this folder has a firm.toml that is not read.
+    """Return a message if the current folder has a firm.toml, but is not the home.
 
-    Only the firm.toml in the home is read.
+    nightbook only reads the firm.toml in the home. Return an empty string if there is no problem.
     """
     if is_firm(layout.home) or not is_firm(Path.cwd()):
         return ""
@@ -188,7 +188,7 @@ def require_home(layout: Layout, command: str) -> None:
 
 
 def _require_readable(folder: Path) -> None:
-    """Raise `PermissionError` for an unreadable folder, so it does not look like an empty home."""
+    """Raise `PermissionError` if a folder is unreadable, because it would look empty."""
     if not os.access(
         folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
     ):
