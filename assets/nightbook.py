@@ -21,12 +21,12 @@ DEFAULT_EVENT, STARTED = "told", "started"
 
 
 class EventCallback(Protocol):
-    """A progress callback that gets a message, the event's name and level, and the snapshot ID."""
+    """A callback that receives a progress message, an event name, a level and a snapshot ID."""
 
     def __call__(
         self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Report one message."""
+        """Report one progress message."""
 
 
 def utc_now() -> datetime:
@@ -41,7 +41,7 @@ def process_environment() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """Context for a command or asset. `variables` returns the settings, `now` the time in UTC."""
+    """The context of a command or asset: its environment variables, clock and callbacks."""
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)

@@ -43,7 +43,7 @@ logging.getLogger("apprise").addFilter(lambda _: False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert. Alerts with the same cause are sent only once."""
+    """An alert to an operator. Alerts with the same cause are sent only once."""
 
     cause: str
     title: str
@@ -69,7 +69,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class SentAlerts:
-    """The result of sending alerts."""
+    """The result of an attempt to send alerts."""
 
     sent: tuple[Alert, ...] = ()
     unsent: tuple[Alert, ...] = ()
@@ -82,13 +82,13 @@ class SentAlerts:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
-    """An unsent alert and the time when it was found."""
+    """An unsent alert, and the time when its cause was found."""
 
     since: str
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return a copy of the alert, with the time it was found added to its text."""
+        """Return a copy of the alert whose text begins with the time when its cause was found."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
@@ -97,7 +97,7 @@ Unsent = dict[str, StoredAlert]  # unsent alerts by cause
 
 
 def plain_text(text: str) -> str:
-    """Shorten text that may quote the API, and remove its markup and control characters."""
+    """Shorten a text, and remove markup and control characters that the API may have sent."""
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
@@ -120,7 +120,7 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send alerts that have not been sent yet. The next check retries those that fail."""
+    """Send alerts that have not been sent yet. The next check retries those that were not sent."""
     # Events are stored before they are sent, because no later check would find them.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
@@ -182,7 +182,7 @@ def _reminder(
 
 
 def _is_a_day_old(when: str | None, now: datetime) -> bool:
-    """Return whether a time is known and at least a day ago."""
+    """Return whether a time is at least a day ago. An invalid time counts as old."""
     try:
         return when is not None and now - datetime.fromisoformat(when) >= A_DAY
     except (ValueError, TypeError):
@@ -190,7 +190,7 @@ def _is_a_day_old(when: str | None, now: datetime) -> bool:
 
 
 def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
-    """Store events, so that the next check sends them even if this process is killed."""
+    """Store alerts, so that the next check sends them even if this process is killed."""
     layout, now = nightbook.layout, nightbook.now()
     if not alerts or not nightbook.settings().alerts or is_demo(layout):
         return
@@ -227,7 +227,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call a function unless it already succeeded for this cause. Return its result, or None."""
+    """Call `act`, unless it already succeeded for this cause. Return its result, or None."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None
@@ -238,7 +238,10 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """Lock the record of sent alerts, yield the send times by cause, and save any changes."""
+    """Lock the record of sent alerts, and yield a dictionary of causes and send times.
+
+    Changes to the dictionary are saved at the end of the block.
+    """
     folder = layout.home / "alerts"
     make_directory(folder)
     # The command line, three sensors and a starting daemon may check at the same time.
@@ -264,7 +267,7 @@ def _unsent(layout: Layout) -> Path:
 def _stored_events(
     layout: Layout, sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Unsent, tuple[Alert, ...]]:
-    """Return the stored events that still need to be sent, and those that are too old."""
+    """Return the stored alerts that still need to be sent, and stored alerts that are too old."""
     # Treat an unreadable file as empty, because it must not stop today's alerts.
     try:
         entries = [
@@ -287,7 +290,7 @@ def _stored_events(
 
 
 def _write_events(layout: Layout, waiting: Unsent) -> None:
-    """Write the unsent events atomically, or delete the file if there are none."""
+    """Store the unsent alerts about events atomically, or delete the file if there are none."""
     path = _unsent(layout)
     newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MAX_UNSENT:]
     with contextlib.suppress(OSError):  # Ignore a full disk, because it must not stop an alert.

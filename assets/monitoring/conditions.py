@@ -51,8 +51,8 @@ def find_alerts(
 ) -> list[Alert]:
     """Return the alerts about the schedule, the nights, the newest book and the reconciliation.
 
-    `patience` is how long a run may take to publish an accepted night. If `dagster` is None, the
-    state of schedule and sensors is read from the home.
+    `patience` is the time that a run may take to publish an accepted night. If `dagster` is None,
+    the state of the schedule and the sensors is read from the home.
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
@@ -68,7 +68,7 @@ def find_alerts(
 def night_alerts(
     nightbook: Nightbook, nights: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
-    """Yield the alerts for nights that need attention, and for dates missed in the last week."""
+    """Yield the alerts about nights that need attention and about dates missed in the last week."""
     layout, now = nightbook.layout, nightbook.now()
     yield from _held_alerts(layout, nights)
     yield from _rejected_book_alerts(layout, nights, now - LOOK_BACK)
@@ -102,7 +102,7 @@ def late_alert(nightbook: Nightbook) -> Alert | None:
 
 
 def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
-    """Return a line saying whether a date has a book, or an empty list if `day` is not a date."""
+    """Return one line that says whether a date has a book, or no line if `day` is not a date."""
     try:
         wanted = date.fromisoformat(str(day))
     except ValueError:
@@ -114,7 +114,7 @@ def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
 
 
 def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:
-    """Return the scheduled dates, from the first night to yesterday, that were not read."""
+    """Return the scheduled dates from the first night to yesterday for which nothing was landed."""
     landed, settings = {snapshot.snapshot_date for snapshot in nights}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
@@ -122,7 +122,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield an alert for each held night. If a date has a newer book, its nights share an alert."""
+    """Yield an alert for each held snapshot, but only one per date if the date has a newer book."""
     books = snapshots.books(nights)
     superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:
@@ -194,7 +194,7 @@ def _rejected_book_alerts(
 
 
 def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a snapshot was the book at any time between its acceptance and rejection."""
+    """Return whether a rejected snapshot was ever its date's book after it was accepted."""
     accepted, rejected = snapshot.decisions[-2:]
     newer = [
         night
@@ -212,7 +212,7 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield an alert for each scheduled date in the last week that was not read."""
+    """Yield an alert for each scheduled date of the last week for which nothing was landed."""
     layout = nightbook.layout
     for day in unread_dates(nightbook, nights, today):
         if day >= today - LOOK_BACK:
@@ -245,7 +245,7 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield an alert for each landed night that was not judged before its run's deadline."""
+    """Yield an alert for each landed night that is still not judged after its run's deadline."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:
@@ -303,7 +303,7 @@ def _unshelved_alerts(
 
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about nights in the lake or warehouse that the landing folder lacks."""
+    """Yield one alert about nights in the lake or warehouse whose landing folders are missing."""
     nights = [damage.night or "" for damage in missing_landings(layout)]
     if nights:
         yield Alert(
@@ -328,7 +328,7 @@ def _time(text: str) -> datetime:
 
 
 def _days(nights: Iterable[object]) -> str:
-    """List the nights, followed by `is` or `are`. If there are many, list only the newest."""
+    """Format nights as the subject and verb of a sentence, for example `the night ID is`."""
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"
@@ -360,7 +360,7 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _drift_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about undocumented data that appeared for the first time last night."""
+    """Yield one alert about undocumented data that the API sent for the first time last night."""
     rows = _rows(
         layout,
         "select first_seen, kind, path, word, example, seen from ops.drift where first_seen = "
@@ -410,7 +410,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield an alert for lists with a round number of records, which may be one page of several."""
+    """Yield alerts about lists with a round number of records, because pages may be missing."""
     for venue, records, lists in _rows(layout, _ROUND_COUNTS):
         yield Alert(
             cause=f"round:{venue or ''}:{records}",
@@ -424,7 +424,7 @@ def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _clock_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert if the latest nights had to correct this machine's clock."""
+    """Yield one alert if this machine's clock differed from the API's in the latest nights."""
     corrected: list[tuple[str, int]] = []
     query = "select snapshot_id, clock_skew_ms from ops.snapshots order by snapshot_id desc"
     for snapshot_id, skew in _rows(layout, query):
@@ -489,7 +489,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
 
 
 def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield one alert about all open breaks, plus one for each day on which old ones appeared."""
+    """Yield one alert about all open breaks, and one for each day on which old breaks appeared."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:
@@ -520,7 +520,7 @@ def _break_line(break_: Break) -> str:
 
 
 def _query(layout: Layout, query: str) -> str:
-    """Return the command that shows the rows behind an alert."""
+    """Return a `nightbook query` command that shows the rows that an alert is about."""
     return full_command(layout, "query", query)
 
 

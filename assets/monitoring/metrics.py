@@ -35,7 +35,7 @@ Get = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One sample of a metric. `label` distinguishes samples with the same name: what="venue"."""
+    """One sample of a metric. A `label` like what="venue" distinguishes samples with one name."""
 
     name: str
     description: str
@@ -57,7 +57,7 @@ def write(nightbook: Nightbook) -> Path:
 
 
 def render(nightbook: Nightbook) -> str:
-    """Format every metric with its help and type (Prometheus text format 0.0.4)."""
+    """Format all metrics with help and type, in version 0.0.4 of the Prometheus text format."""
     lines: list[str] = []
     for metric in _metrics(nightbook):
         head = f"# HELP nightbook_{metric.name} {metric.description}"
@@ -123,7 +123,7 @@ def _count(layout: Layout, query: str) -> int:
 
 
 def plain_get(url: str) -> bool:
-    """Return whether a GET succeeded. Never raises, because the night is already published."""
+    """Send a GET request, and return whether it succeeded. Errors are not raised."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
             return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success

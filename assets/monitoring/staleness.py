@@ -1,4 +1,4 @@
-"""The note printed with a result if the newest book is older than the last night due.
+"""The note that is printed with a result if the newest book is older than the last scheduled night.
 
 It imports nothing from Dagster, because fast commands import this module.
 """
@@ -30,7 +30,7 @@ WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 
 def staleness_note(nightbook: Nightbook) -> str:
-    """Return a note about the newest book and later nights, or "" if the book is current."""
+    """Return a note that the newest book is not current, or "" if no later night is missing."""
     # A later night is waiting if it has landed but was not decided or published yet. A night has no
     # book if it was due but not read, or if it was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
@@ -73,7 +73,7 @@ def published_books(
 
 
 def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
-    """Return a line about data missing from a firm's book, or "" if the book is complete."""
+    """Return a note about data missing from a firm's book, or "" if the book is complete."""
     parts = []
     last_tried = state.nights[0].snapshot_date if state.nights else None
     if state.book:

@@ -1,4 +1,4 @@
-"""The schedule and the sensors: whether they are on, and which night is due."""
+"""The schedule and the sensors: whether they are on, and when the next night is due."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Switches:
     """Whether a process holds the daemon's lock, or None if there is no lock, as in a cluster."""
 
     def daemon(self, now: datetime) -> str:
-        """Describe in a few words whether a daemon is running and can start a night."""
+        """Return a short phrase that says whether a daemon is running and can start a night."""
         if self.seen is None and not self.is_locked:
             return "if the daemon is running"
         # The lock is released when its process ends, but the last heartbeat stays fresh for
@@ -67,7 +67,7 @@ class Switches:
 
 
 def read_switches(layout: Layout) -> Switches:
-    """Read the switches from a home's Dagster records. The result is empty if Dagster never ran."""
+    """Read the state of schedule and sensors from Dagster's records, if Dagster ever ran."""
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
@@ -99,9 +99,9 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Return whether each schedule and sensor is on, by name.
+    """Map the name of each schedule and sensor to whether it is on.
 
-    If a home's code location has two names, each name may have its own state.
+    Dagster may store several states for a name, one for each name of the code location.
     """
     is_on: dict[str, bool] = {}
     # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
@@ -116,7 +116,7 @@ def _is_of_units(state: InstigatorState) -> bool:
 
 
 def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
-    """Yield a daily alert for each schedule or sensor that is off, until it is turned on."""
+    """Yield an alert for each schedule or sensor that is off. It is repeated daily."""
     layout = nightbook.layout
     if is_demo(layout):
         return
@@ -144,7 +144,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
 
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
-    """Return the first tick after a time, in the operator's time zone."""
+    """Return the schedule's first tick after a time, in the operator's time zone."""
     # Use the same iterator as Dagster's daemon, so that both return the same ticks when clocks
     # change.
     ticks = schedule_execution_time_iterator(
@@ -154,14 +154,14 @@ def next_tick(settings: Settings, after: datetime) -> datetime:
 
 
 def tick_of(settings: Settings, day: date, after: datetime | None = None) -> datetime | None:
-    """Return the first tick on a date, and after a time if one is given, or None."""
+    """Return the schedule's first tick on a date (after the time `after`, if given), or None."""
     midnight = datetime.combine(day, time(), settings.timezone)
     tick = next_tick(settings, after or midnight - timedelta(seconds=1))
     return tick if tick.astimezone(settings.timezone).date() == day else None
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night that already exists for a date, so that a later tick does nothing."""
+    """Return the night of a date if it is published or held, so that it is not pulled twice."""
     # Count held nights, because they are waiting for a person, so another pull would not help. Do
     # not count accepted nights that were never published.
     layout = nightbook.layout
@@ -181,7 +181,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
 
 
 def next_night(nightbook: Nightbook) -> datetime:
-    """Return the next tick that pulls a night. Ticks on a date that has a night do nothing."""
+    """Return the next tick that pulls a night. A tick on a date with a night does nothing."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()
