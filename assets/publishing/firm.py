@@ -28,7 +28,7 @@ def refresh(nightbook: Nightbook) -> None:
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Republish if the published warehouse has a different schema version."""
+    """Republish the warehouse if it was published with a different schema version."""
     layout = nightbook.layout
     if not layout.database.exists():
         return
@@ -69,7 +69,7 @@ def publish(
 
 
 def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
-    """Write the firm's workbook and report, or nothing if the book has no night."""
+    """Write the firm's workbook and report, if its book has a night. Return the files."""
     layout, version = nightbook.layout, program_version()
     if book.newest is None:
         return []

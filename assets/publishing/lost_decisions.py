@@ -1,10 +1,10 @@
 """Recovery of decisions that are missing from the landing zone.
 
-The published warehouse has a copy of them.
+They are copied from the published warehouse.
 
 A crash cannot lose a decision, because each decision is written to disk before it is published. But
-a person may delete the file, or the disk may fail. The guards would then judge a rejected night a
-second time.
+a person may delete the file, or the disk may fail. Then the guards would judge a night that was
+already rejected.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
@@ -120,7 +120,7 @@ def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
 
 
 def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
-    """Add the guards' reasons to the decisions, to show that the night was once held."""
+    """Add the guards' reasons to the decisions of a night that was once held."""
     if not any(decision.by in JUDGES for decision in decisions):
         at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
         reasons = tuple(cause.sentence for cause in causes)
@@ -138,7 +138,7 @@ def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """Return a snapshot's reasons from a published table, or nothing if that table is missing."""
+    """Return a snapshot's reasons from a published table. If it is missing, there are none."""
     try:
         rows = ask(
             layout.database,

@@ -57,9 +57,9 @@ class PublishedSnapshot:
 def refresh(
     nightbook: Nightbook, *, fresh: bool = False, manifests: LakeManifests | None = None
 ) -> Published:
-    """Publish the lake as a new version of the warehouse.
+    """Publish the lake's nights as a new version of the warehouse.
 
-    A book that fails its checks is held, and the other books are published. `fresh` reloads the
+    A book that fails its checks is held, and all other books are published. `fresh` reloads the
     whole history. Pass the lake's `manifests` if they have already been read.
 
     Raises:
@@ -151,7 +151,7 @@ def version_name(layout: Layout, now: datetime) -> str:
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
-    """Hold the books that failed their checks. Raises `refusal` if there are no such books."""
+    """Hold the books that failed their checks. Raises `refusal` if none can be identified."""
     books = snapshots.books(snapshots.landed_snapshots(layout)).values()
     to_hold = [book for book in books if book.snapshot_id in refusal.snapshots]
     if not to_hold:
@@ -171,7 +171,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
-    """Judge a staged snapshot, then publish. This updates `ops` even if the night is held."""
+    """Judge a staged snapshot, then publish. Even if it is held, the `ops` tables are updated."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -209,11 +209,13 @@ def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
-    """Restore nights that the lake lost in an interrupted rebuild, and publish pending decisions.
+    """Rebuild nights that are missing from the lake after an interrupted rebuild.
+
+    Also publish decisions that are not published yet, unless `and_publish` is False. Returns
+    whether decisions are still unpublished.
 
     Call this before publishing without a new night, because nights missing from the lake would
-    disappear from the warehouse. Returns whether decisions are still unpublished, which is only
-    possible if `and_publish` is False.
+    disappear from the warehouse.
     """
     layout = nightbook.layout
     manifests = LakeManifests(layout)
@@ -276,7 +278,7 @@ def _spark() -> ModuleType:
 
 
 def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
-    """Check that everything can be rebuilt before anything changes. Raises `DamagedFile`."""
+    """Check that all nights can be rebuilt, before any file is changed. Raises `DamagedFile`."""
     layout = nightbook.layout
     lock.sweep(layout)
     lost_decisions.restore_decisions(layout)
@@ -286,8 +288,10 @@ def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
 def _rebuild(
     nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
 ) -> Published:
-    """Rebuild, then remove damaged older versions, so that `verify` succeeds afterwards."""
-    leave_pandas_out()
+    """Rebuild the warehouse and, with `from_landing`, the lake.
+
+    Then delete damaged older versions, so that `nightbook verify` succeeds.
+    """
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
         _remove_lake(layout)
@@ -303,7 +307,7 @@ def _rebuild(
 
 
 def _remove_lake(layout: Layout) -> None:
-    """Remove the lake, starting with the manifests."""
+    """Delete all files in the lake, first the manifests and then the tables."""
     # A crash must not leave a manifest without its tables, because the next command rebuilds only
     # nights that have no manifest.
     if layout.manifests.exists():
@@ -317,7 +321,7 @@ NOTE = ".rejected.txt"
 
 
 def files_showing(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the files made from a night: its exports, reports and reconciliation files.
+    """Return the files that show a night: its exports, reports and reconciliation files.
 
     The paths are sorted, and relative to the home.
     """
@@ -341,9 +345,9 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _is_since(path: Path, snapshot: Snapshot) -> bool:
-    """Return whether a file was written after the night was accepted.
+    """Return whether a file was written after a night was accepted.
 
-    An older file shows a different book.
+    A file that was written before shows a different book.
     """
     if snapshot.decision is None or not path.is_file() or path.name.endswith(NOTE):
         return False
@@ -362,7 +366,7 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Return whether a file withdrawn by a decision still has no note."""
+    """Return whether any file that a decision withdrew has no note next to it yet."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
         for name in decision.withdrawn
@@ -386,7 +390,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Store and publish a decision. If it withdraws a book, mark the files made from it."""
+    """Store and publish a decision. If it rejects an accepted night, mark the files made from it."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -409,7 +413,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 
 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a command died after deciding but before it finished publishing."""
+    """Return whether a command was killed after it stored a decision but before it published it."""
     return snapshot.decision is not None and (
         snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
         or is_without_note(layout, snapshot.decision)
@@ -417,7 +421,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Complete the work of a command that died after it stored a decision."""
+    """Complete the work of a command that was killed after it stored a decision."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

@@ -54,7 +54,7 @@ class NoShelf(Exception):
 
 
 class NotAllDone(Exception):
-    """Some nights could not be shelved or fetched. All others were."""
+    """Some nights could not be shelved or fetched, but all other nights were transferred."""
 
     def __init__(self, problems: tuple[str, ...], done: int) -> None:
         listed = "\n".join(f"  {problem}" for problem in problems)
@@ -83,7 +83,7 @@ def shelf_of(nightbook: Nightbook) -> StoreAddress | None:
 
 
 def require_shelf(nightbook: Nightbook, command: str) -> StoreAddress:
-    """Return the shelf's address. Raises `NoShelf`."""
+    """Return the shelf's address. Raises `NoShelf` if no shelf is configured."""
     address = shelf_of(nightbook)
     if address is None:
         raise NoShelf(command)
@@ -105,7 +105,7 @@ def require_all_on_shelf(nightbook: Nightbook) -> None:
 
 
 def shelve(nightbook: Nightbook) -> tuple[str, ...]:
-    """Synchronize this home with the shelf. Returns the IDs of nights that were uploaded.
+    """Upload new and changed nights to the shelf, and return their IDs.
 
     Decisions made on other machines are published in this home. Does nothing if there is no shelf.
     The caller must hold the writer's lock. Raises `StoreFailed`, `UnsafeStoreError`,
@@ -125,7 +125,7 @@ def shelve(nightbook: Nightbook) -> tuple[str, ...]:
 
 
 def shelver_of(nightbook: Nightbook, address: StoreAddress) -> Shelver:
-    """Return the object that writes to the shelf during this run."""
+    """Return the `Shelver` that writes to the shelf during this run."""
     return Shelver(
         layout=nightbook.layout,
         store=open_store(address),
@@ -178,7 +178,7 @@ def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
 
 
 def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
-    """Mark the files made from a night that another machine rejected. Return a message."""
+    """Add a note to each file that shows a night rejected on another machine. Return a message."""
     decision = night.after.decision
     states = (night.before.state, night.after.state)
     if decision is None or states != (ACCEPTED, REJECTED):
@@ -189,7 +189,7 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
-    """Shelve a decision. If the store is down, the next run shelves the decision.
+    """Upload a new decision to the shelf. If the store is down, the next run uploads it.
 
     `unreached` is the error if the store could not be reached before the decision. In that case,
     the store is not contacted a second time.
@@ -206,7 +206,7 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
 
 
 def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> tuple[FetchResult, bool]:
-    """Fetch the nights that this home lacks from the shelf, and publish them if any are new.
+    """Fetch missing nights from the shelf, and publish the home if anything has changed.
 
     Returns the fetched nights, and whether a version was published. The caller must hold the
     writer's lock. Raises `NoShelf`, `StoreFailed`, and `NotAllDone` if some nights failed.
@@ -232,7 +232,7 @@ ICEBERG = "pipelines.lake.iceberg"
 
 
 def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
-    """Return the catalog and shelf addresses, or None if either is not configured."""
+    """Return the addresses of catalog and shelf, or None unless both are configured."""
     shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
     return None if shelf is None or catalog is None else (catalog, shelf)
 
@@ -253,7 +253,7 @@ def register(nightbook: Nightbook) -> tuple[str, ...]:
 
 
 def look(nightbook: Nightbook) -> str:
-    """Open the catalog and describe its contents. Raises the same errors as `register`."""
+    """Open the catalog and count its tables. Raises the same errors as `register`."""
     addresses = catalog_of(nightbook)
     if addresses is None:
         return "it is not set"
@@ -270,7 +270,7 @@ def _has_namespace(catalog: Any, address: CatalogAddress) -> bool:
 
 
 def register_after_deciding(nightbook: Nightbook) -> None:
-    """Register a decision. If the catalog is down, the next run registers it."""
+    """Register a decision in the catalog. If the catalog is down, the next run registers it."""
     try:
         register(nightbook)
     except (NotRegistered, StoreFailed) as error:

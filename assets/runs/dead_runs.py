@@ -37,9 +37,10 @@ class DaemonUp(Exception):
 
 
 def reap(nightbook: Nightbook) -> int:
-    """Close dead runs and send alerts. Returns the lock's file descriptor.
+    """Acquire the daemon's lock, close dead runs and send alerts about them.
 
-    The daemon inherits the lock. Raises `DaemonUp` and `RecordAway`.
+    Returns the lock's file descriptor, which the daemon inherits. Raises `DaemonUp` and
+    `RecordAway`.
     """
     layout = nightbook.layout
     require_owner(layout, "the daemon")
@@ -72,7 +73,10 @@ def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
 
 
 def main(command: Sequence[str]) -> int:
-    """Close dead runs, then replace this process with the command. Returns the exit code."""
+    """Close dead runs, then replace this process with the command.
+
+    Returns an exit code only if the command was not started.
+    """
     try:
         descriptor = reap(Nightbook())
     except RecordAway as away:

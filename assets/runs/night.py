@@ -35,9 +35,9 @@ SILENT = run_config("CRITICAL")
 class NightRun:
     """The result of a nightly run.
 
-    `is_judged` is true if the guards judged the night. `failures` has the messages from failed
-    steps, and `trace` the stack trace of the first unexpected failure. `alerts` are about this run
-    and any dead earlier runs that it found.
+    `is_judged` is true if the guards judged the night. `failures` contains the messages from
+    failed steps, and `trace` the stack trace of the first unexpected failure. `alerts` are about
+    this run, and about earlier runs whose processes died.
     """
 
     success: bool
@@ -89,7 +89,7 @@ def _run_with_record(
 def _run_without_record(
     nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
 ) -> NightRun:
-    """Run the same job with an in-memory record. Its events are added to Dagster's record later."""
+    """Run the nightly job with a record in memory. A later run copies its events to Dagster."""
     if nightbook.tell is not None:
         message = f"Dagster's record cannot be reached ({away.why}), so this night is not recorded"
         nightbook.tell(message, event="unrecorded", level=WARNING)
@@ -123,9 +123,10 @@ def _execute(
 
 @contextlib.contextmanager
 def _restoring_sigterm() -> Iterator[None]:
-    """Restore the SIGTERM handler, which Dagster replaces with the SIGINT handler.
+    """Restore the handler for SIGTERM after the block, because Dagster replaces it.
 
-    A shell's background job ignores SIGINT, so with that handler SIGTERM could not end the process.
+    Dagster uses the SIGINT handler for SIGTERM. A shell's background job ignores SIGINT, so SIGTERM
+    could not end such a job.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -157,10 +158,7 @@ def _night_run(
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """Yield the alerts that a sensor would send for this run.
-
-    Identical alerts are sent only once.
-    """
+    """Yield the alerts that Dagster's sensors would also send. Each alert is sent only once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):

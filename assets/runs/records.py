@@ -63,7 +63,7 @@ def is_away(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def reaching_record(layout: Layout) -> Iterator[None]:
-    """Turn errors in the `with` block into `RecordAway`, except for our own errors."""
+    """Convert all errors in the `with` block, except our own, to `RecordAway`."""
     try:
         yield
     except Exception as error:
@@ -139,7 +139,7 @@ def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEval
 
 
 def _stored_events(path: Path) -> list[dict[str, Any]]:
-    """Return the events that are not recorded yet. An unreadable file counts as empty."""
+    """Return the stored events that Dagster has not recorded yet, or none if unreadable."""
     with contextlib.suppress(OSError, ValueError):
         return list(read_json(path))
     return []
@@ -163,7 +163,7 @@ _REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The number and size of files or runs that were removed, or that a dry run would remove."""
+    """The number and size of the files or runs that were removed or would be removed."""
 
     count: int
     byte_count: int
@@ -185,7 +185,7 @@ def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed
 
 
 def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
-    """Yield the files to remove, skipping files whose names are not ours."""
+    """Yield the exports and reports to remove. Files with names that we do not use are skipped."""
     signed = _signed_days(layout)
     if signed is None:
         return
@@ -246,13 +246,13 @@ def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
 
 
 def _event_files(layout: Layout, run_id: str) -> list[Path]:
-    """Return the SQLite files with a run's events, or nothing if the database is not SQLite."""
+    """Return the paths of the SQLite files with a run's events. Other databases have none."""
     folder = layout.dagster / "history" / "runs"
     return [path for path in sorted(folder.glob(f"{run_id}.db*")) if path.is_file()]
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return event files without a run. An interrupted prune can leave such files behind."""
+    """Return event files whose run no longer exists, because a prune was interrupted."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY

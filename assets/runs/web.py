@@ -29,7 +29,7 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The status and the message for a refused request."""
+    """The HTTP status and the message with which a request is refused."""
 
     status: int
     message: str
@@ -37,7 +37,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An ASGI application that protects the wrapped application.
+    """An ASGI application that checks each request before it reaches the wrapped application.
 
     `names` are additional host names under which a proxy with a login may reach this server.
     """
@@ -46,7 +46,7 @@ class Guard:
     names: frozenset[str] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request to the application, or refuse it and say why."""
+        """Forward a request to the application, or refuse it with a message."""
         if scope["type"] not in ("http", "websocket"):
             await self.application(scope, receive, send)
             return
@@ -61,7 +61,7 @@ class Guard:
 
 
 def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
-    """Check a request. Returns None if it may be forwarded."""
+    """Check a request. Returns the refusal, or None if the request may be forwarded."""
     headers, known_names = Headers(scope=scope), frozenset(name.lower() for name in names)
     host = _server(headers)
     if host is None or host.hostname not in LOOPBACK_NAMES | known_names:
@@ -117,7 +117,7 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
 
 
 def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
-    """Refuse changes that are not sent as JSON, because forms and links cannot send JSON."""
+    """Return a refusal for changes that are not sent as JSON, because forms cannot send JSON."""
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         queries = parse_qs(scope["query_string"].decode("latin-1")).get("query", [])
         if not any(map(_changes, queries)):
@@ -130,7 +130,7 @@ def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
 
 
 def _changes(query: str) -> bool:
-    """Return whether a GraphQL document contains more than queries, or cannot be parsed."""
+    """Return whether a GraphQL document contains a mutation or subscription, or is invalid."""
     try:
         document = parse(query)
     except (GraphQLError, RecursionError):
@@ -143,7 +143,7 @@ def _changes(query: str) -> bool:
 
 
 def _forbid_frames(send: Send) -> Send:
-    """Prevent other sites from embedding our pages in a frame, because that allows clickjacking."""
+    """Add a header that prevents other sites from embedding our pages, to avoid clickjacking."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
