@@ -24,7 +24,7 @@ def exact(text: str) -> Decimal:
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """Add up values exactly."""
+    """Add up numbers exactly, without rounding."""
     # sum() would round to 28 digits, the precision of the thread's decimal context.
     total = Decimal(0)
     for value in values:

@@ -88,7 +88,7 @@ def _limit_process(limits: ChildLimits) -> None:
 
 
 def _at_most(limit: int, value: int) -> int:
-    """Return `value`, or the highest value that the system allows if that is lower."""
+    """Return `value`, but not more than the system allows for this resource limit."""
     _, allowed = resource.getrlimit(limit)
     return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
 

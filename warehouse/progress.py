@@ -32,7 +32,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Ignore the progress. Used as the default callback."""
+    """Ignore the progress. This is the default callback."""
     del progress
 
 

@@ -302,7 +302,7 @@ class ReadOnlyBook:
     def night(self, day: date | None = None) -> dict[str, Any]:
         """Return facts about a date's book as JSON values. The default is the newest book.
 
-        Three facts are added to those of `night_facts`. `is_newest` is true if the book is the
+        Three facts are added to the result of `night_facts`. `is_newest` is true if the book is the
         newest one in this file, `is_tonights` if it is from today's business date, and
         `is_replaced` if a newer version of the file was published since it was opened. Return {}
         if there is no book.

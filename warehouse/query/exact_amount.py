@@ -28,7 +28,7 @@ _EXACT_KINDS = (int, Decimal)
 
 
 def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Return the exact result, or NotImplemented for other types. Raises `NotExact` for a float."""
+    """Calculate exactly, or return NotImplemented for other types. Raises `NotExact` for floats."""
     if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
         return ExactAmount(operation(left, right))
     _refuse_float(left, right)
@@ -47,7 +47,7 @@ def _refuse_float(*operands: Any) -> None:
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
-    """Return an operator's two methods: for an amount as the left operand, and as the right one."""
+    """Return two methods for an operator: one with the amount on the left, one on the right."""
     return (
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),

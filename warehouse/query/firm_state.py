@@ -150,7 +150,7 @@ def has_sources(connection: DuckDBPyConnection) -> bool:
 
 
 def state_of(connection: DuckDBPyConnection) -> FirmState:
-    """Return the state of the sources in an open firm's book."""
+    """Return the state of the sources in a firm's book that is already open."""
     sources = known_sources(connection)
     return FirmState(
         nights=_nights(connection, _LAST_NIGHT),

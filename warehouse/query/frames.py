@@ -64,7 +64,7 @@ class TypedResult:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series that can find its largest and smallest amounts. pandas cannot do so for objects."""
+    """A series that finds its largest and smallest amounts, because pandas cannot rank objects."""
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -163,7 +163,7 @@ def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
-    """Return a table with amounts as categorical strings. Same errors as `to_pandas`."""
+    """Return a table with amounts as categorical strings. Raises the same errors as `to_pandas`."""
     table = answer.table
     for name, values in _amount_columns(answer):
         texts = [None if value is None else str(value) for value in values]
@@ -360,7 +360,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, and no amount is missing that `texts` has."""
+    """Return whether a column has only exact amounts, and one for every text in `texts`."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(

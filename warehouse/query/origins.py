@@ -89,7 +89,7 @@ class Origins:
             self._unnamed |= origin
 
     def column(self, index: int, name: str, kind: str) -> Origin:
-        """Return the origin of a result column. `kind` is its type."""
+        """Return the kinds of amounts from which a result column of type `kind` is calculated."""
         if self._by_index is not None:
             return self._by_index[index]
         # Treat text of unknown origin as a name, not as an amount.
@@ -110,7 +110,7 @@ class Origins:
         return [self._of(item) for item in items]
 
     def _of(self, node: Node) -> Origin:
-        """Return the origin of an expression."""
+        """Return the kinds of amounts that an expression is calculated from."""
         reader = self._readers.get(node["class"])
         return reader(node) if reader else self._of_all(_children(node))
 
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the expressions that a node's column aliases name, or placeholders if unknown."""
+    """Return the expressions behind a node's column aliases, or placeholders if unknown."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}

@@ -74,7 +74,7 @@ class QueryRows:
     count: int
 
     def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
-        """Return the same query with other rows, which were calculated from its own rows."""
+        """Return a copy with other rows, which were calculated from the rows of this query."""
         derived = tuple(rows)
         return QueryRows(self.sql, derived, len(derived))
 

@@ -90,7 +90,7 @@ def split_shares(holding: Record) -> tuple[float, ...]:
 
 
 def split_by_asset(totals: Sequence[Record]) -> Iterator[tuple[Record, Record, list[Record]]]:
-    """Yield each asset's rows with the highest and the lowest total, then all its rows in order."""
+    """Yield each asset's row with the highest total, its row with the lowest, and all its rows."""
     for _, rows in groupby(totals, key=lambda row: (row["asset_id"], row["is_custom_asset"])):
         nights = list(rows)
 

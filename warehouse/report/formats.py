@@ -51,7 +51,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(value: object, otherwise: object = None) -> Markup:
-    """Return the first value that is not None, with its text direction isolated (`bdi`)."""
+    """Format a value, or `otherwise` if it is None, with isolated text direction (`bdi`)."""
     value = otherwise if value is None else value
     if value is None:
         return MISSING
@@ -77,7 +77,7 @@ def light(value: str) -> Markup:
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """Format an exact amount in groups of three digits. The gaps are not copied with the amount."""
+    """Format an exact amount in groups of three digits. Copying it does not copy the gaps."""
     if value is None:
         return MISSING
     match = _AMOUNT.fullmatch(str(value))
@@ -93,7 +93,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 
 def amount(value: object, *, signed: bool = False) -> Markup:
-    """Format a rounded amount, aligned at its decimal point. It expands to the exact amount."""
+    """Format a rounded amount, aligned at its decimal point. A click shows the exact amount."""
     exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
         return exact
@@ -115,7 +115,7 @@ def delta(value: object) -> Markup:
 
 
 def figure(text: object) -> Markup:
-    """Escape a text for a column of `NUMBERS`, whose cells are aligned like numbers."""
+    """Escape a text for a column whose cells are aligned like numbers (see `NUMBERS`)."""
     return escape(text)
 
 

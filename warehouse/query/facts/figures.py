@@ -1,4 +1,4 @@
-"""Figures from a night, and their exact sums."""
+"""The figures of a position, and the published sums that include them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

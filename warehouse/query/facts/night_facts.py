@@ -129,12 +129,12 @@ class NamedThing:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The ID, and the name if there is one."""
+        """The ID and, if there is one, the name."""
         return (self.id,) if self.name is None else (self.id, self.name)
 
 
 def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
-    """Return the one of `things` whose ID or name is `name`. Ignore case if no match is exact.
+    """Return the item of `things` with this ID or name. Ignore case if no match is exact.
 
     `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
@@ -162,7 +162,7 @@ def _list_labels(things: Sequence[NamedThing]) -> str:
 
 
 def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
-    """Return a message that lists the available `things`, with the most similar names first."""
+    """Return a message that lists the names to choose from, with the most similar names first."""
     if not things:
         return f"It contains no {noun}s."
     by_name = {known.casefold(): thing for thing in things for known in thing.names}
