@@ -157,7 +157,7 @@ snapshot_id and all columns have an id.
 
 
 def lake_contract() -> str:
-    """Return a digest of the lake's columns and `RULES`. It changes if the lake must be rebuilt."""
+    """Return a digest of the lake's columns and `RULES`. If it changes, the lake is rebuilt."""
     lines = [f"rules {RULES}"]
     lines += [
         f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable} "

@@ -64,7 +64,7 @@ def _rows_in_history(name: str, day: date) -> str:
 def newest_book(
     newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
 ) -> Iterator[str]:
-    """Yield the statements that create views of the newest and the previous book in schema main.
+    """Yield the statements that create views of a book and the previous book in schema main.
 
     `rows` maps a table name and a day to a query for that day's rows.
     """

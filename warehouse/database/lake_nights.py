@@ -136,7 +136,7 @@ def move_window(
     """Store the newest books in the database, and make its views read older books from the lake.
 
     `unchanged` contains the dates whose book did not change. The digests of all
-    newly needed files are checked, including those of nights whose rows leave the database. Raises
+    newly needed files are checked, including files of nights whose rows leave the database. Raises
     `FileChanged`.
     """
     rows = connection.execute(

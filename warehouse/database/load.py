@@ -41,7 +41,7 @@ _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
 def group_for(rows: int) -> int:
-    """Return the row group size for nights whose longest table has this many rows."""
+    """Return the DuckDB row group size for nights whose longest table has this many rows."""
     # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
     # size, loading a night of 50,000 rows therefore compresses 150,000 rows, sometimes even 400,000
     # (measured). A night that nearly fills a group gets its own group, which later checkpoints
@@ -153,7 +153,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One accepted snapshot: its date, its id, and a Parquet file for each table of the book."""
+    """One accepted snapshot: its date, its ID, and a Parquet file for each table of the book."""
 
     snapshot_date: date
     snapshot_id: str
@@ -256,7 +256,7 @@ def longest(contents: Contents) -> int:
 
 
 def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[Book]) -> str:
-    """Return a table function that reads one table's files for these books.
+    """Return the SQL that reads one table's Parquet files for these books.
 
     Raises `ValueError` if a file has rows for a different day, or undeclared columns.
     """
@@ -283,7 +283,7 @@ def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: s
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return a table function that reads files. Raises `ValueError` if their columns are wrong."""
+    """Return the SQL that reads Parquet files. Raises `ValueError` if their columns are wrong."""
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()

@@ -133,7 +133,7 @@ def is_as_published(layout: Layout, file: Path) -> bool:
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
     """Return whether the published file was undamaged when a new file was built from a copy of it.
 
-    `expected` contains the block digests of the published file, and `built` those of the new one.
+    `expected` contains the block digests of the published file, and `built` the new file's.
     """
     # If a new block has the expected digest, the published block was undamaged when it was copied.
     # So check only the blocks that the build has changed.

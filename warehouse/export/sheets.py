@@ -234,7 +234,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
 
 
 def plain_text(value: object) -> str | None:
-    """Convert a value to cell text."""
+    """Convert a value to the text of a cell, or None if the cell is empty."""
     if isinstance(value, bool):
         return yes(value)
     return None if value is None else str(value)

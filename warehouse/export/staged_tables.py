@@ -52,7 +52,7 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 def _largest(source: OpenBook, exhibit: Exhibit, names: Iterable[str], size: str) -> dict[str, int]:
     """Return the maximum of an SQL expression for each column.
 
-    In the expression `size`, {0} stands for the column name.
+    In the expression `size`, {0} is replaced by the column name.
     """
     columns = ", ".join(
         f"coalesce(max({size.format(name)}), 0) as {name}" for name in map(quote_identifier, names)

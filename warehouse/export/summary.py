@@ -111,7 +111,7 @@ class _SummaryWriter:
 
 
 def write_summary(draft: Draft, figures: Figures, program_version: str) -> None:
-    """Write the summary sheet."""
+    """Write the summary, which is the workbook's first sheet."""
     sheet = _SummaryWriter(draft)
     longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):

@@ -70,12 +70,12 @@ def ops_views() -> tuple[SqlFile, ...]:
 
 @cache
 def firm_views() -> tuple[SqlFile, ...]:
-    """Return the views over all sources, which exist only in a firm's book."""
+    """Return the views that combine all sources. Only a firm's book has them."""
     return _folder("firm")
 
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
-    """Return those of `names` that a query reads with `from` or `join`, sorted."""
+    """Return the names, limited to `names` and sorted, that a query reads with `from` or `join`."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
     return tuple(sorted(names & set(read_names)))
 

@@ -46,7 +46,7 @@ class CheckResult:
 
     @property
     def stops(self) -> bool:
-        """Whether the result stops the publish."""
+        """Whether the result prevents the publication of the book."""
         return self.severity == ERROR and not self.is_ok
 
     @property

@@ -26,7 +26,7 @@ _SETTINGS: dict[str, Any] = {
 
 @functools.cache
 def _database() -> DuckDBPyConnection:
-    """Create the database in memory, but only once, because creating the macros takes 25 ms."""
+    """Create and cache an in-memory database with the macros, because creating it takes 25 ms."""
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("create schema internal")
     for macro in macros():

@@ -180,7 +180,7 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
 
 
 def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
-    """Write a manifest atomically."""
+    """Write a manifest as JSON, atomically."""
     with written_aside(path, mode) as file:
         file.write(json_bytes(content))
 

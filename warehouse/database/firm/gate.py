@@ -147,7 +147,7 @@ def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources with a portfolio that counts for another in their last two books.
+    """Return the sources whose last two books contain a portfolio that counts for another source.
 
     Sources that are not in the newest book are omitted.
     """

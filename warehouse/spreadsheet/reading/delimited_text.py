@@ -111,7 +111,7 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line exceeds the maximum field length. It is accurate to one block.
+    """Return whether a line is longer than the maximum field length, measured in whole blocks.
 
     This is checked before splitting into cells, because a 300 MB line once gave a list of 150
     million cells.

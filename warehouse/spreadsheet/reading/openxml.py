@@ -33,7 +33,7 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class FormulaCell:
-    """A formula: its text, the cell it was written for, and the stored value."""
+    """A formula: its text, the cell that the text was written for, and the stored value."""
 
     text: str
     origin: Location
@@ -77,7 +77,7 @@ class CalculatedSheet:
                 yield location, f"{message}: open the file in its program and save it"
 
     def value(self, location: Location) -> tuple[float, float]:
-        """Return a cell's value, and the sum of its terms' absolute values, for the tolerance."""
+        """Return a cell's value, and the sum of its terms' absolute values, to judge rounding."""
         if location in self._formulas:
             if location not in self._values:
                 # This stays None if the formula refers to itself or cannot be calculated.

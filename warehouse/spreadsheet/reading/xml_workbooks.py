@@ -315,7 +315,7 @@ def _value(cell: Mapping[str, str], text: str) -> object:
 
 
 def _read_moment(kind: str, cell: Mapping[str, str], text: str) -> object:
-    """Parse a date or a time. Return the cell's text if it is invalid."""
+    """Parse an OpenDocument date or time. Return the cell's text if it is invalid."""
     try:
         if kind == "time":
             return _duration(cell.get("time-value", ""))
@@ -431,7 +431,7 @@ def _number(attributes: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _date_time(text: str) -> object:
-    """Parse a date and time. Return the text if it is invalid."""
+    """Parse a SpreadsheetML date and time. Return the text if it is invalid."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -73,12 +73,12 @@ def is_portable(text: str) -> bool:
 
 
 def is_hostile(text: str) -> bool:
-    """Return whether a text, typed into a cell, might be interpreted as a formula."""
+    """Return whether a program might treat a text as a formula if a person typed it into a cell."""
     return bool(_HOSTILE.match(text))
 
 
 def string(text: str) -> str:
-    """Return the XML inside the element of a text cell."""
+    """Return the XML content of a text cell's element."""
     if _PLAIN.fullmatch(text):
         return f"<is><t>{text}</t></is>"
     return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'

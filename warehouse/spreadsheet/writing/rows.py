@@ -163,7 +163,7 @@ class _Statement:
     text_cell: str
 
     def sql(self) -> str:
-        """Return the SQL of the SELECT."""
+        """Return the complete SELECT statement."""
         columns = [(letter, column) for letter, column in self._columns() if column.kind in _TEXTS]
         texts = {_text(letter): self._text(letter, column) for letter, column in columns}
         tall = [_text(letter) for letter, column in columns if not self._is_amount(column)]
@@ -197,7 +197,7 @@ class _Statement:
         )
 
     def _is_amount(self, column: SheetColumn) -> bool:
-        """Return whether `_check_amount` has already checked the texts of a column."""
+        """Return whether the SQL from `_check_amount` checks the texts of a column."""
         # Such texts need no second check, and have one line. This saves 8 % of an export.
         return column.source in self._amounts()
 

@@ -26,7 +26,7 @@ _SOURCES = {
 
 
 def render(descriptions: Sequence[Description]) -> str:
-    """Render `sources.yml` with tables and views. Models can call macros without a source."""
+    """Render `sources.yml` with tables and views. Macros are omitted, as they need no source."""
     return "\n".join(_lines(descriptions)) + "\n"
 
 

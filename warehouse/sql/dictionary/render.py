@@ -58,7 +58,7 @@ def diagram(
 
 
 def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    """Return the tables that a table refers to, except those that it refers to only indirectly."""
+    """Return a table's direct parents: the tables that it refers to, without their own parents."""
     parents = _parents(table, tables)
     ancestors = {above.name for parent in parents for above in _parents(parent, tables)}
     return [parent for parent in parents if parent.name not in ancestors]
