@@ -68,6 +68,6 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
 
 @dg.definitions
 def nightbook() -> dg.Definitions:
-    """Build the definitions for Dagster's own processes. `nightbook run` calls `assemble`."""
+    """Build the definitions that Dagster loads for the home of an organisation or a firm."""
     nightbook = Nightbook()
     return firm_definitions(nightbook) if is_firm(nightbook.layout.home) else assemble(nightbook)

@@ -67,7 +67,7 @@ class Nightbook:
     """True to show the traceback of a failed step."""
 
     def settings(self, *, api: bool = False) -> Settings:
-        """Return the settings. Raises one `InvalidSettings` that lists every error."""
+        """Return the settings. Raises one `InvalidSettings` that lists all invalid settings."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":

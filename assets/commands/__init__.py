@@ -1,4 +1,4 @@
-"""The commands.
+"""The functions of all nightbook commands, in one module for each command or group.
 
 Each module is imported on first use, because importing Dagster alone takes longer than a query
 should. Therefore, `command_line` refers to functions as `commands.nights.accept` inside a lambda.

@@ -48,7 +48,7 @@ FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
 
 
 def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
-    """Group commands under a heading in the help."""
+    """Declare commands that the help lists under one heading."""
     for entry in entries:
         entry.section = title
     return entries

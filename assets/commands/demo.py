@@ -69,7 +69,7 @@ class SimulatedClock:
         self._time = datetime.now(UTC)
 
     def set(self, time: datetime) -> None:
-        """Set the clock to a time, from which it continues."""
+        """Set the clock to a time. It then continues to run."""
         self._set_at, self._time = monotonic(), time
 
     def __call__(self) -> datetime:
@@ -250,7 +250,7 @@ def require_free(port: int, command: str) -> None:
 
 
 class NoSuchFault(Exception):
-    """An unknown fault, scope or choice for the sandbox."""
+    """A fault, scope or choice was requested that the sandbox does not have."""
 
     exit_code = 2
 

@@ -324,7 +324,7 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 
 
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
-    """Test the object store.
+    """Test whether the object store works as a shelf.
 
     Raises an error if the store cannot be reached or is not consistent. The test does not write on
     a reader's machine, because readers may lack write permission.

@@ -118,7 +118,7 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Map organisations to the problem that made their home unreadable for the newest book.
+    """Map organisations to the reason why their home could not be read for the newest book.
 
     Each message says that the home may be readable now, unless the same problem already explains
     why the organisation's night is missing.

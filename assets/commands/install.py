@@ -102,7 +102,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 
 def _user(layout: Layout) -> str:
-    """Return the name of the home's owner, as whom system units run. Raises `UnsuitableHost`."""
+    """Return the name of the home's owner, who runs the system units. Raises `UnsuitableHost`."""
     # Do not create the home here, because only root could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(

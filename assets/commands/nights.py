@@ -186,7 +186,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """Publish a decision that was recorded by an earlier command which was killed.
+    """Publish a decision that an earlier command recorded before it was killed.
 
     Print the state of the night and its book. No new decision is made.
     """
@@ -215,7 +215,7 @@ def _record(
 
 
 def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
-    """Revoke a lesson, so that nights with the finding that it allowed are held again."""
+    """Revoke a lesson, so that its reason, which counted as harmless, holds nights again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
         shelf_error = shelf.ask_shelf(nightbook)
@@ -251,7 +251,10 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 
 
 def _print_lessons(snapshot: Snapshot) -> None:
-    """Print the findings that no longer hold later nights, and how to revoke these lessons."""
+    """Print the lessons from an accepted night (reasons that no longer hold nights).
+
+    Also print how to revoke a lesson.
+    """
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (to revoke one: nightbook reject LESSON):")
         for lesson in taught:

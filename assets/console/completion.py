@@ -32,7 +32,7 @@ VENUES = "select venue_id, display_name from venues"
 
 
 def complete_from_book(query: str) -> Complete:
-    """Return a parameter completer that gets names and descriptions from a query.
+    """Return a function that completes a parameter with names and descriptions from a query.
 
     A person may type the start of a name or of its description. The completer offers nothing if
     there is no book.

@@ -126,7 +126,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the snapshot with this ID. If the ID is empty, return the held or newest one."""
+    """Return the snapshot with this ID or, if it is empty, the night's held or newest snapshot."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)

@@ -107,7 +107,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Pull tonight's night, or find the landed one for a past date. Acquire the writer's lock.
+    """Pull tonight's snapshot, or find the one of a past date. Acquire the writer's lock.
 
     Return the night's manifest, and whether it was landed earlier.
     """

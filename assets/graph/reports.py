@@ -146,7 +146,7 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return a reconciliation's result with its check.
+    """Return the result of a reconciliation for Dagster, including its check result.
 
     The check is a warning if breaks are open, and an error if there is no result.
     """

@@ -42,7 +42,7 @@ def _first_dates(layout: Layout) -> list[date]:
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Return one partition for each date from the first landed night, or from today, to today."""
+    """Return daily partitions that begin with the first landed night, or today, and end today."""
     # `end_offset` creates today's partition before the day ends, because today's snapshot belongs
     # to today's date. By this machine's clock, which Dagster uses, only a demo's nights can be in
     # the future.
@@ -158,7 +158,7 @@ def failing_in_words(home: Path) -> Iterator[None]:
 
 
 def log_teller(log: logging.Logger) -> EventCallback:
-    """Return a function that writes progress to a run's log."""
+    """Return a callback that writes progress messages to a run's log."""
 
     def tell(
         message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""

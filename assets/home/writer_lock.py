@@ -157,7 +157,7 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home exists and has the right owner, if the command needs this.
+    """Check that the home exists and that new files will have its owner, if a command needs this.
 
     Raises the errors of `require_home` and `require_owner`.
     """

@@ -120,7 +120,7 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send alerts that have not been sent yet. The next check retries those that were not sent."""
+    """Send alerts that have not been sent yet. The next check retries alerts that failed."""
     # Events are stored before they are sent, because no later check would find them.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
@@ -227,7 +227,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call `act`, unless it already succeeded for this cause. Return its result, or None."""
+    """Call `act` unless it already succeeded for this cause. Return its result, otherwise None."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None

@@ -37,7 +37,7 @@ MAX_HEARTBEAT_AGE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The state of the schedule, the sensors and the daemon."""
+    """The state of a home's schedule, sensors and daemon in Dagster."""
 
     off: tuple[str, ...] = ()
     """The schedule and sensors that somebody turned off."""
@@ -116,7 +116,7 @@ def _is_of_units(state: InstigatorState) -> bool:
 
 
 def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
-    """Yield an alert for each schedule or sensor that is off. It is repeated daily."""
+    """Yield a daily alert for each schedule or sensor that is off or whose state is unreadable."""
     layout = nightbook.layout
     if is_demo(layout):
         return

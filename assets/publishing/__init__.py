@@ -1,1 +1,1 @@
-"""Publication of the lake as a warehouse, after a night or a decision."""
+"""Publication of the lake's nights as a warehouse, after a pull or a decision."""

@@ -390,7 +390,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Store and publish a decision. If it rejects an accepted night, mark the files made from it."""
+    """Store and publish a decision. If it rejects an accepted night, mark files made from it."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)

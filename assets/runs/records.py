@@ -139,7 +139,7 @@ def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEval
 
 
 def _stored_events(path: Path) -> list[dict[str, Any]]:
-    """Return the stored events that Dagster has not recorded yet, or none if unreadable."""
+    """Return the stored events that Dagster has not recorded, or none if the file is unreadable."""
     with contextlib.suppress(OSError, ValueError):
         return list(read_json(path))
     return []
