@@ -120,8 +120,8 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
     """Map organisations to the reason why their home could not be read for the newest book.
 
-    Each message says that the home may be readable now, unless the same problem already explains
-    why the organisation's night is missing.
+    A home may be readable now, so each message says that it is about the time of the build. A
+    problem that already explains why the organisation's night is missing is not changed.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"Once this is fixed, type: {command_for(layout)} rebuild"

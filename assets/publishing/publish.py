@@ -292,6 +292,7 @@ def _rebuild(
 
     Then delete damaged older versions, so that `nightbook verify` succeeds.
     """
+    leave_pandas_out()
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
         _remove_lake(layout)

@@ -80,11 +80,9 @@ class QueryRows:
 
     def only(self, **values: object) -> "QueryRows":
         """Return a copy with only the rows in which each named column has the given value."""
-        return self.with_rows(
-            row
-            for row in self.rows
-            if all(row[column] == value for column, value in values.items())
-        )
+        columns = itemgetter(*values)
+        wanted = columns(values)
+        return self.with_rows(row for row in self.rows if columns(row) == wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
