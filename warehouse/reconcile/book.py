@@ -46,7 +46,7 @@ def copy_rows(
     types: Mapping[str, pa.DataType],
     rows: Iterable[Sequence[object]],
 ) -> None:
-    """Create a temporary table from rows. `types` has each column's type."""
+    """Create a temporary table from rows. `types` maps column names to column types."""
     cells = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
     copy_table(connection, name, pa.table(arrays, list(types)))
@@ -55,7 +55,7 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return the display name of each field in a key. Unknown names stay folded."""
+    """Map each field of a key to the display name of its ID. Unknown names stay in lower case."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -79,9 +79,8 @@ def day_before(source: OpenBook) -> date | None:
     return newest[0] if newest else None
 
 
-_SHORTEST_NAME = (
-    3  # minimum number of characters, because file names may contain shorter names by chance
-)
+# The minimum length of a name to search for. File names may contain shorter names by chance.
+_SHORTEST_NAME = 3
 _BREAK = re.compile(r"[\W_]+")
 
 # Names are looked up in this order. Venues come first, because few of them share a name with an
@@ -91,9 +90,9 @@ _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """A book's folded names by dimension: IDs, display names and aliases.
+    """A book's IDs, display names and aliases by dimension, all in lower case.
 
-    Without a book, there are no names.
+    The mapping is empty if there is no book.
     """
 
     folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -116,7 +115,7 @@ class KnownNames:
         return cls(folded)
 
     def has(self, dimension: str, text: str) -> bool:
-        """Return whether a string is one of a dimension's names."""
+        """Return whether a string is the name of an item in this dimension, such as a venue."""
         return fold(text) in self.folded.get(dimension, {})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
@@ -150,7 +149,7 @@ class KnownNames:
 
 
 def _name_order(name: str) -> tuple[bool, str]:
-    """Return a name's sort key, so that readable names come before IDs."""
+    """Return a sort key that sorts readable names before IDs."""
     return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
 
 
@@ -164,12 +163,13 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 _LEAST_SIMILARITY = 0.8
-_MOST_COMPARED = 50_000  # maximum comparisons in a run, because suggestions are only hints
+# Maximum number of name comparisons in a run, because suggestions are only hints.
+_MOST_COMPARED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The result of resolving a written name: its ID, or None and possibly a suggestion.
+    """The result of looking up a name from a ledger: its ID, or None and possibly a suggestion.
 
     `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the ID's display name.
     """
@@ -181,7 +181,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as its cell displays it. A long name is truncated and gets a digest."""
+    """Return a name as a cell shows it. If it is too long, truncate it and append its digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -189,7 +189,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and how it is spelled in cells that cannot contain the name itself."""
+    """Yield a name, and its spellings in cells if it is too long or has invalid characters."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -198,28 +198,28 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """Return the form that similar names share: Latin letters and digits, without leading zeros."""
+    """Reduce a name to Latin letters and digits, so that names that look alike become equal."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters
 
 
 def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
-    """Add a name for an ID."""
+    """Add an ID to the IDs that share a name."""
     ids = names.get(name, ())
     if id_ not in ids:
         names[name] = (*ids, id_)
 
 
 class Names:
-    """A field's names: its IDs with their other names, and the aliases from recon.toml."""
+    """All names in one field: its IDs, their other names, and the aliases from recon.toml."""
 
     def __init__(
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
     ) -> None:
         self._field = field
         self._known = known
-        # Use tuples, because sets for a million accounts would need 330 MB more.
+        # Use tuples instead of sets, which would need 330 MB more for a million accounts.
         self._exact: dict[str, tuple[str, ...]] = {}
         self._folded: dict[str, tuple[str, ...]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
@@ -231,11 +231,11 @@ class Names:
                 _add(self._folded, fold(name), entry)
 
     def resolve(self, written: str) -> Resolution:
-        """Resolve a written name to its ID. A name that two IDs share counts as unknown."""
+        """Look up the ID for a name from a ledger. A name that two IDs share counts as unknown."""
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
-        # An alias in recon.toml takes precedence over a name that matches only after folding.
+        # An alias in recon.toml takes precedence over a name that matches only if case is ignored.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
@@ -268,9 +268,9 @@ class Names:
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
-        # First try common alternatives (XBT) and names that look the same, then names that differ
-        # by a few characters. The second search is slow because it checks every name, so one budget
-        # limits it for the whole run.
+        # First try common alternative names (such as XBT for BTC) and names that look the same,
+        # then names that differ by a few characters. The second search is slow because it checks
+        # every name, so one budget limits it for the whole run.
         bare = skeleton(name)
         common = _OTHER_NAMES.get(bare, bare)
         if common in self._skeletons:
@@ -310,7 +310,7 @@ class Reference:
 
 
 def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
-    """Create the table `book_rows` with a day's book, added up for each key of these fields."""
+    """Create the table `book_rows` with a day's book, summed up by these fields."""
     connection.execute(f"create temp table book_rows as {book_query(day, fields)}")
 
 
@@ -320,18 +320,18 @@ def book_query(day: date, fields: Key) -> str:
     The query has no row for a balance that the API does not report, because a missing balance is
     not zero.
     """
-    # Read the tables instead of the view, because the view's other columns double the time
-    # (measured).
+    # Read the tables instead of the view, because the view calculates more columns, which doubles
+    # the time (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
-        # An account's total is zero if the API reports no balance for it.
+        # If the API reports no balances for an account, the account's total is zero.
         rows += (
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
-    # Nearly all sums contain only decimals, so their result is already exact. Calling `exact_sums`
-    # only for the other sums saves a third of the time (measured).
+    # Nearly all amounts fit in DECIMAL(38,18), so adding up decimals is already exact. Calling
+    # `exact_sums` only for sums with other amounts saves a third of the time (measured).
     return (
         f"select {', '.join(fields)}, case "
         "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
@@ -402,7 +402,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the assets' other names by key. An ID shared by two assets means the listed one."""
+    """Map each asset's key to its other names. A shared ID means the listed asset."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
@@ -433,7 +433,7 @@ def columns(fields: Iterable[str]) -> str:
 
 @contextlib.contextmanager
 def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
-    """Open a day's book for a reconciliation. Same errors as `warehouse.query.book`."""
+    """Open a day's book for a reconciliation. Raises the same errors as `warehouse.query.book`."""
     with book(database, as_of, ()) as source:
         if not source.is_firm:
             yield source

@@ -60,7 +60,7 @@ class CloseInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSummary:
-    """The result of a close: the pack, and its list of missing and unfinished items.
+    """The result of closing a month: the pack, and a list of missing and unfinished items.
 
     If nothing changed since the last version, `is_new` is false and `closing` is that version.
     """
@@ -136,7 +136,7 @@ def _read_comments(record: Record, settings: CloseSettings) -> None:
 
 
 def _existing_version(record: Record, closing: Closing) -> CloseSummary:
-    """Return the existing version. Raises `NotClosed` if its file is damaged."""
+    """Return the summary of an existing pack. Raises `NotClosed` if the pack's file is damaged."""
     path = packs(record) / closing.pack
     if problem := pack_problem(record, closing):
         raise NotClosed(
@@ -242,7 +242,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
     """Yield each workbook that differs from its stored result, with its differences."""
     for result in month.results:
         path = record.day_files(result.day).workbook
-        if not path.is_file():  # `_missing` already reports this workbook.
+        if not path.is_file():  # `_missing` reports missing workbooks.
             continue
         try:
             checked = verify_workbook(record, path)
@@ -256,7 +256,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the month's unfinished and missing items, worded as in the pack."""
+    """Yield the month's unfinished and missing items, in the same words as in the pack."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",

@@ -28,7 +28,7 @@ from warehouse.storage.layout import json_bytes
 
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
-_NAMED = 5  # maximum number of days listed in one change
+_NAMED = 5  # maximum number of days to list in the description of a change
 
 
 def closings_of(record: Record, month: str) -> list[Closing]:
@@ -45,7 +45,7 @@ def closing_of(record: Record, day: date) -> Closing | None:
 def restating(
     record: Record, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
 ) -> Restatement | None:
-    """Return the restatement of a closed day, which the run must store. An open day needs none.
+    """Return the restatement that a run of a closed day must store, or None for an open day.
 
     Raises `DayClosed` if the day is closed and no reason is given, and `NotReconciled` if the
     person may not restate it.
@@ -97,7 +97,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The days in a month (so far), and the month's latest closing, if it has one."""
+    """A month's days (all so far, if it is not over), and its latest closing, if there is one."""
 
     name: str
     days: tuple[MonthDay, ...]
@@ -110,11 +110,11 @@ class Month:
 
     @property
     def through(self) -> date:
-        """The last day that the close covers."""
+        """The last day that the close of the month covers."""
         return self.days[-1].day
 
     def __contains__(self, day: date) -> bool:
-        """Return whether the close covers a day."""
+        """Return whether the close of the month covers a day."""
         return self.first <= day <= self.through
 
     @property
@@ -245,5 +245,6 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
 
 def _is_of(annotation: Annotation, month: Month) -> bool:
     """Return whether a person made entries in a workbook of one of the month's days."""
-    is_of_month = annotation.run_id.startswith(month.name.replace("-", ""))  # begins with its day
+    # A run ID begins with its day.
+    is_of_month = annotation.run_id.startswith(month.name.replace("-", ""))
     return is_of_month and bool(annotation.entries) and annotation.engine_day is None

@@ -57,7 +57,7 @@ _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10
 # A constant timestamp, so that equal content produces an identical file.
 _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-_MOST_BYTES = 16 << 30  # limit for a pack's unpacked size
+_MOST_BYTES = 16 << 30  # maximum unpacked size of a pack, in bytes
 _LONGEST_MANIFEST = 64 << 20
 _MOST_BREAKS = 300  # maximum number of breaks on the first page
 _HERE = Path(__file__).parent
@@ -137,7 +137,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the rows and imprints of the month's runs, and everything that people wrote."""
+    """Yield the stored rows and workbook imprints of a month, and all comments and signatures."""
     with record.open_for_queries() as connection:
         for table, rows in tables.export(connection, month.first, month.through):
             lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
@@ -188,7 +188,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that does not clash with `taken` on any system, and add it to `taken`."""
+    """Number a name if it is in `taken`, where case does not matter, and add it to `taken`."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -238,7 +238,7 @@ def read_facts(content: bytes) -> PackFacts:
 
 
 def read_manifest(names: zipfile.ZipFile) -> PackManifest:
-    """Decode a pack's manifest. Raises `ValueError` if it is invalid, and `KeyError` if absent."""
+    """Decode a pack's manifest. Raises `ValueError` if it is invalid, `KeyError` if missing."""
     entry = names.getinfo(MANIFEST)
     if entry.file_size > _LONGEST_MANIFEST:
         raise ValueError(f"{MANIFEST} is too large")
@@ -310,7 +310,8 @@ def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
             while block := source.read(BLOCK):
                 hashed.update(block)
                 target.write(block)
-    except (zipfile.BadZipFile, zlib.error):  # The ZIP checksum shows that the file was changed.
+    except (zipfile.BadZipFile, zlib.error):
+        # The file does not match its ZIP checksum, so it was changed.
         return ""
     return hashed.hexdigest()
 

@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # since this wording version, the workbooks in a pack show all signatures
+_SHOWS_SIGNATURES = 4  # the first wording version in which a pack's workbooks show all signatures
 # `zipfile` raises RuntimeError if a file has a password.
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
@@ -117,7 +117,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
         path = record.day_files(result.day).positions
         if (
             not path.is_file()
-        ):  # `missing` already lists the file if it was missing when the pack was made.
+        ):  # The pack lists the file under `missing` if it was missing from the start.
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
@@ -193,7 +193,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that each ledger and recon.toml in the pack is the one that was read under its name."""
+    """Check by digest that the pack contains the ledgers and recon.toml files that were read."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
