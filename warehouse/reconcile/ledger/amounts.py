@@ -1,8 +1,8 @@
 """A parser for amounts as people write them, with one decimal convention per column.
 
-If two conventions read a cell differently (`1.234`), other cells in the column or a person decide.
-Nothing is guessed. A cell that is not an amount is reported with a reason, and a blank cell is
-never 0.
+A cell such as `1.234` is a different amount in each convention. In that case, other cells in the
+column or a person decide, and the program never guesses. A cell that is not an amount is reported
+with a reason, and a blank cell is never 0.
 """
 
 import re
@@ -39,7 +39,7 @@ _UNIT = re.compile(
     r"(?P<after> [^\W\d_][^\s()\[\]]*|[^\W\d_]{2,})?"
 )
 
-# If several currencies share a sign, use the one that is usually written with this sign.
+# If several currencies share a sign, use the currency that is usually written with the sign.
 _CURRENCIES = dict(
     zip(
         "$\u20ac\u00a3\u00a5\u20bf\u039e\u20b9\u20a9\u20bd\u20ba",
@@ -110,7 +110,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because matching time grows with the square of the length.
+    # Check the length first, because the time for matching grows with the square of the length.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -208,7 +208,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return an unambiguous cell for each convention, and an ambiguous cell (if any)."""
+    """Return a cell that proves each decimal convention, and one that fits both (if any)."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -291,7 +291,7 @@ def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
 
 
 def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and how many decimal places each was written with."""
+    """Return plain amounts in canonical form, and the number of decimal places in each original."""
     mark = DECIMAL_MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")

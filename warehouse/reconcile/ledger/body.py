@@ -45,12 +45,12 @@ from warehouse.spreadsheet.reading.printed_tables import is_page_number, without
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-Texts = npt.NDArray[np.object_]  # an array with one string per row
+Texts = npt.NDArray[np.object_]  # an array of strings, one for each row
 # Rows as columns of objects. A data frame would do the same, but the import of pandas takes as long
 # as reading a small ledger.
 Table = dict[str, Texts]
 _SEVERAL = 2
-# search only this many rows for a layout, because a million rows take a second (measured)
+# maximum number of rows to search for a layout, because a million rows take a second (measured)
 _LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
 
@@ -60,10 +60,10 @@ def _array(values: Iterable[object]) -> Texts:
 
 
 def merged_blocks(head: Header, column: int) -> Iterator[tuple[slice, str]]:
-    """Yield each merged cell in a column: the rows below its first row, and its text.
+    """Yield the text of each merged cell in a column, and the cell's rows except the first one.
 
-    Rows are counted from the first row below the header. Blocks do not overlap. A ledger with
-    100,000 rows can have 100,000 blocks.
+    Rows are counted from the first row below the header. The cells' rows do not overlap. A ledger
+    with 100,000 rows can have 100,000 merged cells.
     """
     grid = head.grid
     ranges = [
@@ -120,7 +120,7 @@ def row_labels(head: Header) -> RowLabels:
         texts = _texts(rows, column)
         is_named = is_row & (texts != "")
         named = np.maximum.accumulate(np.where(is_named, places, -1))
-        # A new name in a column further left stops this column from being filled down.
+        # If a column further left has a new name, stop filling down this column.
         stopped = np.maximum.accumulate(np.where(is_new, places, 0))
         names[name] = np.where(named >= stopped, texts[named], names[name])
         is_new |= is_named
@@ -131,7 +131,8 @@ def _group_label(cells: Row, head: Header) -> Label | None:
     """Return the group that a row names, if recon.toml says that rows can name groups."""
     groups = head.shape.groups
     label = label_of(cells, head) if groups else None
-    # If assets are not groups, a row with only an asset is a ledger row with a blank amount.
+    # If rows are not grouped by asset, a row with only an asset is a ledger row with a blank
+    # amount.
     is_row = label is not None and label.dimension == "asset" and "asset" not in (groups or ())
     return None if is_row else label
 
@@ -161,7 +162,10 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
-    """Return the groups that apply below a label. It replaces its group and all inner groups."""
+    """Return the groups of the rows below a label.
+
+    The label replaces its group and inner groups.
+    """
     # A label with an unknown dimension is one level deeper than the label in the row above. If the
     # row above is not a label, the label gets the deepest level.
     dimension = label.dimension
@@ -274,7 +278,9 @@ def _is_left_out(head: Header, column: int) -> bool:
 
 
 _NEAR = Decimal("1e-13")  # relative error of a total in a number cell, which keeps only 15 digits
-_MOST_ROWS = 200_000  # maximum rows to add up, because more would take longer than reading the file
+# Maximum number of rows to check totals for, because checking more takes longer than reading the
+# file.
+_MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,13 +302,13 @@ class _GroupSum:
     assets: set[str] = dataclasses.field(default_factory=set)
 
     def add(self, amount: Decimal, asset: str) -> None:
-        """Add a row."""
+        """Add a row's amount and asset to the group."""
         self.amount = EXACT.add(self.amount, amount)
         self.rows += 1
         self.assets.add(asset)
 
     def agrees(self, total: Amount) -> bool:
-        """Return whether a total equals this sum, to the 15 digits that a number cell keeps."""
+        """Return whether a total equals this sum. Totals from number cells have only 15 digits."""
         stated = exact(total.text)
         if not total.is_number:
             return stated == self.amount
@@ -370,8 +376,8 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # accept a spelling only if more than this fraction of the unknown names share it
-_MOST_PARTS = 8  # maximum number of words of a string in which to look for names
+_MOST = 0.5  # the fraction of the unknown names above which a shared spelling is accepted
+_MOST_PARTS = 8  # maximum number of words in a string to search for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -451,12 +457,13 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
     # First try the exact text around the names, then a pattern that allows any text.
     for number in (0, 1):
-        # Count each string once per pattern. Unlike a set, a dict has a reproducible order.
+        # Count each distinct string once for each pattern. Use a dict, because the order of a set
+        # is not reproducible.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
-        # If only one name has text around it, accept the text only if a space separates it from the
-        # name. Without a space, the match may be a coincidence.
+        # If only one name has text around it, a space must separate the text from the name. Without
+        # a space, the match may be a coincidence.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
         if is_sure and count > _MOST * len(unknown):
             return pattern
@@ -491,8 +498,9 @@ def plain_rows(
     """Find the plain rows below the header. Return their row numbers and their columns.
 
     A row is plain if it has one cell for each title, its amount is written in plain digits, and no
-    required name is blank or a word for a total. `is_read` says for each row whether its date is
-    one to read. None means that all rows are read. The columns `file` and `line` are not returned.
+    required name is blank or a word for a total. `is_read` has a flag for each row, which is true
+    if the row's date is read. If it is None, all rows are read. The columns `file` and `line` are
+    not returned.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
     amount = columns[layer.terms[0].column]
@@ -593,7 +601,7 @@ class BodyRows:
 
 
 def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
-    """Read every row in a sheet, with one amount for each layer, and add used rows to `lines`.
+    """Read every row in a sheet, and add an entry to `lines` for each amount in a used row.
 
     Also add notices and skipped rows to the lists in `reading`.
     """
@@ -693,8 +701,7 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows
         rows["amount"] = _array(read(rows["cells"], rows["asset"]))
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
-    # In a sheet with a column for each venue, most cells are blank, because a venue has only some
-    # of the assets.
+    # If a sheet has a column for each venue, most cells are blank, because no venue has all assets.
     may_be_blank = reading.head.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
         rows["reason"] = np.where(is_blank, BLANK + _BLANK_UNSURE, rows["reason"])
@@ -725,7 +732,7 @@ def _first_reasons(rows: Table, reasons: Iterable[Texts]) -> Texts:
 
 
 def _if(conditions: Iterable[bool], reason: str) -> Texts:
-    """Return the reason for rows that meet a condition, and an empty string for other rows."""
+    """Return an array with the reason for each row that meets its condition, or else ""."""
     return np.where(np.fromiter(conditions, bool), reason, "")
 
 
@@ -796,7 +803,7 @@ def _is_page_heading(
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield, for each column, reasons for the rows whose word is listed (or is not listed)."""
+    """Yield reasons not to use rows because recon.toml lists (or does not list) their words."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}

@@ -24,28 +24,29 @@ from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = 0.5  # a column contains names if more than this fraction of its values are known names
+_MOST = 0.5  # the fraction of known names above which a column counts as a column of names
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
-# Pairs of values that are signs only if both occur, and the value that means negative.
+# Pairs of values that are signs if both occur in a column, and the value that means negative.
 _PAIRS = {
     frozenset((positive, negative)): negative
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
-_DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
-_MOST_WORDS = 40  # a setting lists at most this many words of a column
+_DAYS = 1.5  # the mean number of dates per key from which a ledger covers several days
+_MOST_WORDS = 40  # maximum number of words of a column in a setting
 # The minimum length of a unit in capitals, because shorter words may be a person's initials.
 _SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")
-_MANY_DECIMALS = 12  # with so many decimals, a long amount must be in the smallest unit
+# The number of decimals from which a long amount must be in the asset's smallest unit.
+_MANY_DECIMALS = 12
 # Search for these fields' names in file and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
 def ask_for_scope(head: Header, missing: Collection[str]) -> None:
-    """Raise `Ambiguous` if only the export format or file name suggests a file's scope."""
+    """Raise `Ambiguous` if only a file's name or format suggests which part of a book it covers."""
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
@@ -133,7 +134,8 @@ def question_of_columns(
     dimension = body.known_names.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # Search all titles, because even the title of an amount or field column may be such a name.
+        # Search the titles of all columns, because even the column of an amount or a field may have
+        # a name as its title.
         titles = [title for title in head.titles if body.known_names.has(dimension, title)]
         return Ambiguous(
             f"{head.place}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
@@ -249,7 +251,7 @@ def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
         return [word for word in words if head.words.is_void(word)]
-    # The title is a question like `Void?`, and a mark in the cell means yes.
+    # If the title is a question like `Void?`, a mark in the cell means yes.
     marks = [word for word in words if head.words.is_cell(word, "mark")]
     is_known = all(head.words.is_unmarked(word) for word in words if word not in marks)
     return marks if is_known else []
@@ -402,7 +404,7 @@ def ask_for_words(body: LedgerBody) -> str:
     )
     message = f"{head.place}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
-    if void:  # Ask about the other words in the next question.
+    if void:  # Ask about the remaining words in a later question.
         raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
     keep, *_ = _row_lines(new, head)
     *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)

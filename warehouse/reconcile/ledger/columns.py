@@ -31,10 +31,11 @@ NAMED_DIMENSIONS = ("portfolio", "venue", "account")
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-_SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
+_SHORTEST_WORD = 3  # minimum length of a word to check even if all rows have the same word
 _LONGEST_TITLE = 60  # maximum number of characters of a title line in a message
-_NUMBERED = 5  # minimum number of rows to recognize a column of row numbers
-_LARGEST_DIGIT = Decimal(36)  # more than any asset's decimal places or any unit's exponent
+_NUMBERED = 5  # minimum number of rows in which to recognize a column of row numbers
+# Larger than the number of decimal places of any asset and the exponent of any unit.
+_LARGEST_DIGIT = Decimal(36)
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -46,7 +47,7 @@ _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE
 # Do not search for total lines if the rows start with more distinct strings than this.
 _MOST_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
-_FEW = 0.1  # ask if more than this fraction of the keys have no row for the book's day
+_FEW = 0.1  # the fraction of keys without a row for the book's day above which a person is asked
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -56,7 +57,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UnknownColumn:
-    """A column that is not assigned to any field: title, most common kind and values.
+    """A column that is not assigned to any field: its title, values and most common kind of value.
 
     `counts`, `different` and `rows` cover only rows with an amount. `counts` contains the row count
     for each of the most common values ("" is a blank cell), `different` is the number of distinct
@@ -109,7 +110,7 @@ class LedgerBody:
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:
-        """Return a column's stripped cells from the rows with an amount."""
+        """Return the cells of a column, without outer spaces, from the rows that have an amount."""
         return self._all(column).filter(self._is_used)
 
     def pairs(self, column: int, other: int, most: int | None = None) -> list[tuple[str, str]]:
@@ -160,7 +161,9 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return is_used  # An undetected total line may add a question, but never hides one.
+            # If a total line is not detected, a person may be asked an extra question, but no
+            # question is omitted.
+            return is_used
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [row for row in rows if is_total(head, first[row].as_py(), names[row].as_py())]
@@ -307,7 +310,8 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
 def is_sign(column: UnknownColumn, head: Header) -> bool:
     """Return whether all values in a column are sides, such as debit or short."""
     values = [value for value in column.values if value]
-    # If a column has no words for debit or credit, a dash alone means a blank cell.
+    # If a column contains only dashes, they mean blank cells, unless the title says that the column
+    # contains signs.
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
         return False
     sides = {head.words.side_of(value) for value in values}
@@ -316,8 +320,8 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
 
 def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     """Return whether a column's values may change the meaning of the amounts."""
-    # A column that is harmless today may change amounts tomorrow. So decide by its values, not by
-    # its title.
+    # Decide by a column's values, not by its title, because a column that is harmless today may
+    # change amounts tomorrow.
     values = [value for value in column.counts if value]
     is_other_day = column.index in body.head.days
     if not values or is_other_day or any(_repeats_names(column, body, name) for name in FIELDS):
@@ -439,7 +443,7 @@ def is_factor(text: str) -> bool:
         value = exact(text.replace(" ", "").replace(",", "").replace("'", ""))
     except ArithmeticError:
         return False
-    if not value.is_finite():  # The cell contains `inf` or `nan`.
+    if not value.is_finite():  # A cell with `inf` or `nan` is not a number.
         return False
     is_digit = abs(value) <= _LARGEST_DIGIT
     if value == value.to_integral_value() and (is_digit or int(value) in _YEARS):

@@ -41,7 +41,7 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 
 def telling_cells(cells: pa.Array) -> list[str]:
-    """Return the few cells that show how a column's amounts are written, in the same order."""
+    """Return the few cells that show how a column's amounts are written, in column order."""
     # Return every cell that is not a plain amount, but only one plain cell of each kind: valid in
     # both conventions, only with a decimal point, or only with a decimal comma.
     is_unclear = pc.not_equal(cells, "")
@@ -61,7 +61,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
 # An amount like 1.234 is valid in both conventions, so it does not reveal which one is used.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
-_BELOW = 20  # number of rows at the end of a sheet to search for notes
+_BELOW = 20  # number of rows to search for notes at the end of a sheet
 
 
 def unit_of(body: LedgerBody) -> tuple[Decimal, list[Notice]]:
@@ -145,8 +145,9 @@ def rules_of(head: Header) -> Rules:
 
     Raises `Ambiguous` if the column does not reveal its decimal convention, or uses two.
     """
-    # One amount that is valid in only one convention decides for the whole column. Do not just look
-    # for dots and commas, because a column of amounts like `1.234` may use either convention.
+    # If one amount is valid in only one convention, use that convention for the whole column. Do
+    # not just look for dots and commas, because a column of amounts like `1.234` may use either
+    # convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(head)
@@ -191,7 +192,8 @@ def _ask_for_footnotes(head: Header, cells: Sequence[object]) -> None:
     notes = [note for mark in found if (note := _footnote(head.grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
-    # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
+    # A footnote or a letter may mean that amounts are in thousands, or that they are debts, so a
+    # person must decide.
     is_harmless = not any(map(_CHANGES.search, notes)) and not any(map(str.isalpha, "".join(found)))
     message = (
         f"{head.location}: amounts like {examples} are followed by a mark that seems to refer to a "
@@ -230,7 +232,7 @@ def _telling(head: Header) -> Sequence[object]:
 
 
 def dates_of(head: Header) -> tuple[Sequence[date | None], frozenset[int]]:
-    """Return each row's date (None if it has none), and the rows whose date cannot be read.
+    """Return the date of each row (or None), and the rows whose date cannot be read.
 
     Unlike a row without a date, a row whose date cannot be read may belong to a different day.
     Raises `Ambiguous` if a date like 01/02/2026 may be in January or February, or if no date can be
@@ -312,9 +314,9 @@ class AmountReader:
     def _add_terms(
         self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
     ) -> Amount | str:
-        """Add up a row's terms, then apply the row's unit and sign."""
-        # Some terms may be blank, for example `locked` if nothing is locked. If all of them are
-        # blank, the sum is blank too, not 0.
+        """Add up the columns of a row's amount, then apply the row's unit and sign."""
+        # Some columns that are added up may be blank, for example `locked` if nothing is locked. If
+        # all of them are blank, the sum is blank too, not 0.
         parts: list[Amount] = []
         for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
@@ -339,7 +341,7 @@ class AmountReader:
         return f"the unit {word[:40]!r} is not understood" if factor is None else factor * self.unit
 
     def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
-        """Apply the sign given by a word in the amount's row."""
+        """Apply the sign that a word in the same row specifies."""
         word = text_at(cells, self.head.sign)
         is_minus = is_negative(word, self.head)
         if is_minus is None and word and fold(word) == fold(self.positive_word):
@@ -377,7 +379,7 @@ def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
 
 _STATED, _MADE = "stated", "made"
 
-# Words before a date show whether the amounts are from that day, or whether the report was only
+# The words before a date show whether the amounts are for that day, or whether the report was only
 # created on that day.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
@@ -431,12 +433,15 @@ def _kind_of_words(words: str) -> str:
 
 
 def day_of(source: LedgerSource) -> date | None:
-    """Return a ledger's day. Its rows and titles take precedence over its sheet and file names."""
+    """Return a ledger's day.
+
+    A date in its rows or titles takes precedence over one in its names.
+    """
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the other days' ledgers that recon.toml does not allow for this day."""
+    """Return the ledgers from other days that recon.toml does not allow for this day."""
     return [
         source
         for source in ledger.sources
@@ -446,7 +451,7 @@ def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
-    """Build the question that asks whether to use other days' ledgers."""
+    """Build the question that asks whether to use ledgers from other days."""
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(

@@ -67,14 +67,14 @@ def order_of(cells: Iterable[object]) -> str:
 
 
 def order_with(cells: Iterable[object], day: date) -> str:
-    """Return the only order in which one of these dates is the given day, or an empty string."""
+    """Return the only order in which one of these dates is the given day, or "" if unclear."""
     dates = list(cells)
     orders = [order for order in ORDERS if day in {date_of(cell, order) for cell in dates}]
     return orders[0] if len(orders) == 1 else ""
 
 
 def dated_title(cell: object) -> tuple[str, object]:
-    """Split the date from a title. Return the rest, and the date as written (None if missing)."""
+    """Split a title into its text and its date as written (None without a date)."""
     if isinstance(cell, date):
         return "", cell
     text = _TIME.sub("", as_text(cell).strip())
@@ -91,7 +91,7 @@ def _without(text: str, written: re.Match[str]) -> str:
 
 
 def month_title(cell: object) -> tuple[str, date | None]:
-    """Split the month from a title. Return the rest, and the month's last day (None if missing)."""
+    """Split a title into its text and the last day of its month (None without a month)."""
     text = as_text(cell).strip()
     match = _MONTH.search(text)
     if match is None or not isinstance(cell, str):

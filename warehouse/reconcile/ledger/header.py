@@ -30,14 +30,14 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 
 def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
-    """Return a field's column, or None if there is none.
+    """Return a field's column, or None if the sheet has no column for the field.
 
     Raises `NotReconciled` if the column from the settings is missing, and `Ambiguous` if there are
     several.
     """
     if wanted is None:
-        # A second-choice title counts only if no column has a first-choice title. Ignore the title
-        # of a column that the settings already use for something else.
+        # Use a second-choice title only if no column has a first-choice title. Ignore the title of
+        # a column that the settings already use for something else.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         settled_titles = {
@@ -99,7 +99,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount per row: its columns, and the names and the day that their titles contain."""
+    """The columns of one amount in each row, and the names and the day in their titles."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +111,8 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     texts = list(wanted)
     if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
-    # A list contains only names. A single string may contain operators between the names.
+    # A list in recon.toml contains only column names. A single string may contain operators between
+    # column names.
     is_expression = len(wanted) == 1 and len(texts) > 1
     names = texts[::2] if is_expression else texts
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
@@ -125,7 +126,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
 
 
 def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
-    """Return the columns whose titles are names (for example of venues), as `columns_are` says."""
+    """Return the columns whose titles are names in the dimension that `columns_are` specifies."""
     shape, titles, words = candidate.shape, candidate.titles, candidate.words
     if shape.label_columns:
         wanted = {fold(title) for title in shape.label_columns}
@@ -144,7 +145,7 @@ def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int
 
 
 def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
-    """Return the titles with one of these roles, like `free` and `locked`."""
+    """Return the column titles that have one of these roles, for example `free` or `locked`."""
     return [title for title in candidate.titles if candidate.words.role_of(title) in roles]
 
 
@@ -246,7 +247,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the amount for the book's day, the last day before it, or else the latest day."""
+    """Return the amount for the book's day, or else for the closest earlier or the latest day."""
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.context.day] or days)
     if len(days[day]) > 1:
@@ -325,10 +326,10 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
 class Header(Candidate):
     """A sheet's header: the settings for it, and each field's column, counted from 0.
 
-    `layers` are the amounts in a row, `sign` is the column that says whether they are negative, and
-    `unit` is the column with their units. `rows` maps titles to the columns that determine which
-    rows are used. The column `amount` is the first column of an amount. `days` maps amount columns
-    to the days in their titles.
+    `layers` are the amounts in a row, `sign` is the column that shows whether the amounts are
+    negative, and `unit` is the column with the units of the amounts. `rows` maps titles to the
+    columns that determine which rows are used. The column `amount` is the first column of an
+    amount. `days` maps amount columns to the days in their titles.
     """
 
     columns: Mapping[str, int]
@@ -344,19 +345,19 @@ class Header(Candidate):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The dimensions that the ledger contains."""
+        """The fields of the ledger's keys, such as asset and venue."""
         labels, groups = self.layers[0].names, self.shape.groups or ()
         stated = {*self.columns, *self.names, *labels, *groups}
         return tuple(name for name in FIELDS if name in stated)
 
     @property
     def amount_columns(self) -> tuple[int, ...]:
-        """The columns from which amounts are read."""
+        """The indexes of the columns that contain amounts."""
         return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
 
     @property
     def used_columns(self) -> frozenset[int]:
-        """All columns that are read."""
+        """The indexes of all columns that are read."""
         said = [column for column in (self.sign, self.unit) if column is not None]
         indexes = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
         return frozenset(indexes)

@@ -32,8 +32,8 @@ from warehouse.spreadsheet.reading.text import fold, text_at
 class ReadingContext:
     """The context for reading a ledger: settings, the book's day and names, and earlier decisions.
 
-    `remembered` has the decisions by header fingerprint. Reading a ledger adds to it. `sources` are
-    a firm's organisations.
+    `remembered` has the decisions by header fingerprint. Reading a ledger adds decisions to it.
+    `sources` are a firm's organisations.
     """
 
     config: Config
@@ -126,7 +126,7 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     return profile
 
 
-_LOOKED_AT = 200  # number of rows below a header to search for numbers
+_LOOKED_AT = 200  # number of rows to search for numbers below a header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,24 +160,24 @@ class Candidate:
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
-        """Return a column's second-choice field, used if no other column fits better, or ""."""
+        """Return the field for which a column is the second choice, or ""."""
         return self.words.second_field_of(self.titles[column]) or self.words.second_field_of(
             self.lower[column]
         )
 
     @property
     def location(self) -> str:
-        """The file name, and the tab if the file has tabs, as a question begins with them."""
+        """The file name, and the tab name (if any) after a space, for use in questions."""
         return f"{self.file} {self.grid.sheet}".strip()
 
     @property
     def place(self) -> str:
-        """The file name, and the tab if the file has tabs, as results show them."""
+        """The file name, and the tab name (if any) after `!`, for use in results."""
         return f"{self.file}!{self.grid.sheet}" if self.grid.sheet else self.file
 
     @property
     def body(self) -> int:
-        """The first row below the header."""
+        """The index of the first row below the header."""
         return self.row + self.depth
 
     @property
@@ -197,7 +197,7 @@ class Candidate:
         return cell if isinstance(cell, date) else self.titles[column]
 
     def dates_above(self) -> dict[int, object]:
-        """Return the dates in the row above the last row of titles, if they differ."""
+        """Return the dates in the row above the last title row, unless all dates are the same."""
         row = self.body - 2
         cells = self.grid.rows[row] if row >= 0 else ()
         dates = {

@@ -34,7 +34,7 @@ _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".m
 
 @dataclass(frozen=True, slots=True)
 class InboxContents:
-    """The contents of the inbox for one day: ledgers to read, and files that are not used."""
+    """The contents of the inbox for one day: ledgers to read, and files that cannot be used."""
 
     ledgers: tuple[OpenedFile, ...]
     unused: tuple[Unused, ...] = ()
@@ -129,7 +129,7 @@ def _settle(path: LedgerFile) -> str:
 
 
 def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
-    """Yield reasons why a file cannot be a ledger, each with a severity. Only the first counts."""
+    """Yield reasons why a file cannot be a ledger, each with a severity. Only the first is used."""
     settle = _settle(path)
     name = path.name.rpartition("/")[2]
     if name.startswith(("~$", ".~lock.")):
@@ -196,7 +196,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield one item for all older files, because their number grows every night."""
+    """Yield a single item for all older files, because there are more of them every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")
@@ -208,6 +208,9 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
-    """Return a sort key: the date in the name, then the file time. The day's files come last."""
+    """Return a sort key: the date in the name, then the file's timestamp.
+
+    The day's files come last.
+    """
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

@@ -214,14 +214,14 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the date whose rows are read: the book's date, or else the latest date in any row."""
+    """Return the date of the rows to read: the book's date, or else the latest date in any row."""
     # `read_ledgers` decides later whether a ledger for another day may be used.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header) -> None:
-    """Remember the title of each field's column.
+    """Store the title of each field's column for later runs.
 
     The amount is left out if it has several columns, because the settings name them.
     """
@@ -273,7 +273,8 @@ def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSo
 def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     """Read a day's ledgers.
 
-    Raises `Late` if a ledger is for another day, and the others cannot be compared without it.
+    Raises `Late` if a ledger is for another day, and the other ledgers cannot be compared without
+    it.
     """
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)

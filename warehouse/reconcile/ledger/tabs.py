@@ -26,12 +26,12 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # Propose a field for a column if more than this fraction of the cells fit.
+_MOST = 0.5  # The fraction of matching cells above which a field is proposed for a column.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TitledColumn:
-    """A column of a table with titles, and the name that recon.toml can use for it.
+    """A column with a title, and the name that recon.toml can use for the column.
 
     `field` is the field that the title names. `second` is the field that the title names unless a
     different title names it. `names` is the field whose names are in most of the cells.
@@ -85,7 +85,7 @@ def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the index of the row with the most titles, or None if no row has at least two.
+    """Return the index of the row with the most titles, or None if no row has two titles.
 
     If several rows have the same number of titles, the first one counts. The last row is ignored.
     """
@@ -132,8 +132,8 @@ def _answer_of_pivot(
     """Return recon.toml lines for a pivot table, which has an amount column for each name."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
-    # List the amount columns if they are not obvious, because a name is also a field's title or
-    # because other columns contain numbers.
+    # List the amount columns if a name is also a field's title or if other columns contain numbers.
+    # Otherwise, the amount columns are obvious.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
         lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
@@ -233,7 +233,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
 
 
 def _tabs_of_day(tabs: list[Header], day: date) -> list[Header]:
-    """If all tab names contain a date, return the tab for the book's day or the last day before.
+    """If all tab names contain dates, return the tab for the last day up to the book's day.
 
     `read_ledgers` decides later whether a ledger for another day may be used.
     """

@@ -57,12 +57,12 @@ def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
 
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
-    """Return the possible numbers of header rows if the header begins in this row.
+    """Return how many rows a header may have that begins in this row.
 
     `settled` is the number from the settings, or 0.
     """
-    # A header's second row has strings below the first row's blanks or dates, and blanks below
-    # other strings. A row with a number is a ledger row.
+    # A second header row has at least one title below a blank cell or a date, and at least one
+    # blank cell below a title. A row that contains a number is a ledger row.
     if settled:
         return (settled,) if row + settled <= len(grid.rows) else ()
     if row + _TWO >= len(grid.rows):
@@ -102,7 +102,7 @@ def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tu
 
 
 def samples(grid: Grid, row: int, most: int) -> Iterator[str]:
-    """Yield each title in a row, with the first two values below it."""
+    """Yield each title in a row, with the first two values below the title."""
     for column, title in list(enumerate(titles_of(grid.rows[row])))[:most]:
         below = [
             str(cells[column])[:30]

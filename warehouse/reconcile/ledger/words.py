@@ -37,7 +37,8 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 _CHECK_MARKS = ("\u2713", "\u2714")
 _PART = re.compile(r"[^\W_]+")
-_LONG_PART = 4  # minimum length of a word, because a name may contain shorter words by chance
+# Minimum length of a word to search for, because names may contain shorter words by chance.
+_LONG_PART = 4
 _FEW_PARTS = 4
 
 # Word lists by group and kind, for example the list for the kind `asset` in the group `field`.
@@ -46,7 +47,7 @@ _Lists = dict[tuple[str, str], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The known words. Titles are looked up in all their spellings.
+    """The known words in titles and cells. Titles are looked up in all spellings.
 
     `tables` has the kinds of words by group and normalized word. `total` and `units` are patterns,
     and `factors` has each unit's factor.
@@ -63,7 +64,7 @@ class Words:
         return "" if is_other else self._field(title, "field")
 
     def second_field_of(self, title: str) -> str:
-        """Return a title's second-choice field, used if no other column fits better, or ""."""
+        """Return the field for which a title is the second choice, or ""."""
         valued = self._field(title, "field") if _is_valued(title) else ""
         # A pivot table has titles like `Sum of Quantity`.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), "field")
@@ -104,7 +105,10 @@ class Words:
         return self._kind("cell", cell) == kind
 
     def side_of(self, cell: str) -> str:
-        """Return `debit`, `credit`, `positive` or `negative`, or "" for any other cell."""
+        """Classify a cell as `debit`, `credit`, `positive` or `negative`.
+
+        Return "" for other cells.
+        """
         if sign := _SIGNS.get(cell.strip()):
             return sign
         kind = self._kind("cell", cell)
@@ -132,7 +136,7 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return which of `kinds` a cell's longer words have, or "" if none or several."""
+        """Return the only one of `kinds` among a cell's longer words, or "" if it is not unique."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""
@@ -213,7 +217,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Split a title at its last slash or comma. The second part is empty if it has neither."""
+    """Split a title at its last slash or comma. Without these, the second part is empty."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -229,7 +233,8 @@ def _is_valued(title: str) -> bool:
 def _bare(text: str) -> str:
     """Fold a string and remove its accents."""
     folded = fold(text)
-    # ASCII strings need no normalization, which took half of the word lookup time.
+    # Skip the normalization for ASCII strings, because it took half of the time for looking up
+    # words.
     if folded.isascii():
         return folded
     letters = unicodedata.normalize("NFKD", folded)
@@ -244,7 +249,10 @@ def _key(text: str) -> str:
 
 
 def _keys(word: str) -> frozenset[str]:
-    """Return a word's keys. A word with an umlaut has two, because `ä` may be written as `ae`."""
+    """Return a word's lookup keys.
+
+    With an umlaut, there are two, because `ä` may be written `ae`.
+    """
     return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
 
 
@@ -259,7 +267,7 @@ def words_of(own: str = "") -> Words:
     theirs = _own_lists(own, shipped)
     tables = {group: _by_key(group, shipped) for group, _ in shipped}
     own_tables = {group: _by_key(group, theirs) for group in tables}
-    # If the user adds a word to one of these groups, it no longer belongs to the other.
+    # A word that the user adds to one of these groups no longer belongs to the other group.
     for group, other in (("field", "second"), ("second", "field")):
         for word in own_tables[other]:
             tables[group].pop(word, None)
@@ -307,7 +315,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
         lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
     except tomllib.TOMLDecodeError as error:
         complaints = [f"it is not TOML: {error}"]
-    except (AttributeError, TypeError):  # The file contains something other than lists in tables.
+    except (AttributeError, TypeError):  # The file may contain only tables of lists.
         complaints = ['each line must look like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
