@@ -56,7 +56,7 @@ from warehouse.reconcile.settings.config import Config
 def status_now(
     decision: StatusDecision, episode: int, difference: str, day: date, accept_days: int
 ) -> tuple[str, str]:
-    """Return a break's status tonight, and the reason if the break is reopened."""
+    """Return a break's status after this run, and the reason if the break is reopened."""
     if decision.status == OPEN:
         return OPEN, decision.note
     if decision.episode < episode:
@@ -66,7 +66,7 @@ def status_now(
     decided = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
     if decision.accepted != difference:
         return OPEN, f"reopened: {decided}"
-    # Compare day counts, because adding a large `accept_days` to a date could overflow.
+    # Compare the number of days, because adding a large `accept_days` to a date could overflow.
     if (day - date.fromisoformat(decision.on)).days > accept_days:
         return OPEN, f"acceptance expired after {accept_days} days: {decided}"
     return ACCEPTED, ""
@@ -157,7 +157,7 @@ def previous_ids(
     }
 
 
-_NamesById = Mapping[str, Mapping[str, str]]  # for each ID, its values by field name
+_NamesById = Mapping[str, Mapping[str, str]]  # each break ID's values by field name
 
 
 def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
@@ -171,7 +171,7 @@ def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
 
 
 def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
-    """Group IDs by their values in the shared fields."""
+    """Group break IDs by their values in the shared fields."""
     groups: defaultdict[Key, list[str]] = defaultdict(list)
     for id_, names in names_by_id.items():
         groups[tuple(names[name] for name in shared)].append(id_)
@@ -185,7 +185,7 @@ _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matches:
-    """The breaks found by comparing both sides, and the rules that were applied."""
+    """The breaks between ledger and book, and the rules that were applied to find them."""
 
     broken: Sequence[Mismatch]
     rules: MatchRules
@@ -250,7 +250,7 @@ def reconcile(
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
-    """Drop the tables and views of an attempt that ran out of memory, so that it can be retried."""
+    """Drop all temporary tables and views, so that a comparison can be retried with more memory."""
     for kind in ("view", "table"):
         names = f"select {kind}_name from duckdb_{kind}s() where temporary and not internal"
         for (name,) in connection.execute(names).fetchall():
@@ -324,8 +324,8 @@ def _follow(
     }
     before = {id_: of for id_, of in before.items() if id_ not in not_compared}
     gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
-    # An ID changes only if the level changes. If a key was compared and now matches, its break is
-    # resolved, even if there is a new break with a similar key.
+    # An ID changes only if the level changes. If the key of an earlier break was compared and now
+    # matches, the break is resolved, even if there is a new break with a similar key.
     if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
         compared = compare.compared_keys(connection, fields, gone.values()) - {*keys.values()}
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
@@ -411,10 +411,10 @@ def _assemble(
 def _break(
     case: Case, age: Age, ledger: Ledger, history: History, config: Config, *, cause: str
 ) -> Break:
-    """Build a break with its age, its status and its comments."""
+    """Build a break with its age, its status and the comments about it."""
     pair, comments = case.pair, history.comments
     difference = plain(pair.difference)
-    # Comments are stored under the ID that a break had before its level changed.
+    # If a break's ID changed with its level, its comments are stored under the earlier ID.
     id_ = case.earlier.id if case.earlier else case.id
     decision, status, note = comments.decision(id_), comments.of(id_, "status"), ""
     if history.may_open(id_):
@@ -479,7 +479,7 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
 
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
-    """Yield a notice for each suggested alias, with the line that adds it to recon.toml."""
+    """Yield a notice for each suggested alias, with the recon.toml line that defines the alias."""
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",

@@ -65,16 +65,17 @@ class Case:
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger's amount equals the previous book's but not the current book's."""
+        """Whether the ledger's amount equals the previous book's, but not the current book's."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """An amount under two names: one is only in the ledger, the other only in the book.
+    """An amount with two names: one name is only in the ledger, and the other is only in the book.
 
-    An alias can join the two names, unless the book also has the ledger's name (`has_name`).
+    An alias can map one name to the other, unless the book also contains the ledger's name
+    (`has_name`).
     """
 
     field: str
@@ -84,12 +85,12 @@ class NamePair:
 
     @property
     def ledger_name(self) -> str:
-        """The name in the ledger."""
+        """The name that only the ledger contains."""
         return self.ledger.names[self.field]
 
     @property
     def book_name(self) -> str:
-        """The name in the book."""
+        """The name that the book contains."""
         return self.book.names[self.field]
 
     def cause(self, other: Case) -> str:
@@ -107,9 +108,9 @@ def suggest_causes(
     pairs: Sequence[NamePair],
 ) -> dict[str, str]:
     """Map each break ID to its most likely cause. `cases` contains the breaks by pair number."""
-    # Different names and opposite differences each explain two breaks completely, so they come
-    # first. The tests for a single break come last, because an amount that happens to be doubled or
-    # negated is weaker evidence than two amounts that cancel.
+    # Try different names and opposite differences first, because each of them explains two breaks
+    # completely. Try the causes of a single break last, because an amount that happens to be
+    # doubled or negated is weaker evidence than two amounts that add up to zero.
     causes = {
         case.id: f"Nets to zero within the {case.pair.placement}: booked in a different place"
         for case in cases.values()
@@ -127,7 +128,7 @@ def suggest_causes(
 def pair_names(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
-    """Yield amounts that each side has exactly once, under keys that differ in only one field."""
+    """Yield the amounts that occur once on each side, with keys that differ in only one field."""
     for field in fields:
         if field == "bucket":
             continue
@@ -149,7 +150,7 @@ def pair_names(
 
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
-    """Return the aliases that would resolve breaks, each with the number of positions it joins."""
+    """Return aliases that would resolve breaks, each with the number of positions it affects."""
     counts = Counter(
         (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
     )
@@ -162,9 +163,9 @@ def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
 def _opposites(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[tuple[str, str]]:
-    """Yield IDs and causes of breaks that cancel in pairs, within one portfolio and asset."""
+    """Yield IDs and causes of pairs of breaks in a portfolio and asset that add up to zero."""
     shared = columns(name for name in fields if name in ("portfolio", "asset"))
-    # If a third break has the same size, nobody can tell which two belong together.
+    # If three breaks have the same size, nobody can tell which two of them belong together.
     rows = connection.execute(
         f"select min(no), max(no) from broken where result <> '{Result.REJECTED.value}' "
         f"and difference <> '0' group by {shared}, ltrim(difference, '-') "
@@ -183,8 +184,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # Require two thirds, because the other differences may be real errors. A few amounts from
-        # the previous book are normal even in a file for the right day.
+        # Require two thirds of the amounts, because the remaining differences may be real errors. A
+        # few amounts from the previous book are normal even in a file for the right day.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances for {day_before(source)}, not for {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "

@@ -1,4 +1,4 @@
-"""Results for unequal pairs, decided in SQL, and limits on the sum of forgiven differences."""
+"""Results for unequal pairs, decided in SQL, and limits on the sum of ignored differences."""
 
 # ruff: noqa: S608 - names are ours, and values are quoted by literal
 
@@ -22,13 +22,15 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-# Rounding differences up to this amount are always allowed, because it is tiny for any asset.
+# A sum of rounding differences up to this amount is always allowed, because it is tiny for any
+# asset.
 _DUST = Decimal("0.000001")
-# With fewer keys than this, only the limit for each asset applies, not the limit over all assets.
+# If fewer keys than this have ignored differences, only the limit for each asset applies, not the
+# limit over all assets.
 _FEWEST = 3
 
-# An SQL condition for differences that a setting forgives. Differences that arise because a number
-# cell keeps only 15 digits are excluded.
+# An SQL condition for differences that are ignored because of a setting. It excludes differences
+# that arise because a number cell has only 15 digits.
 _IS_FORGIVEN = (
     f"(result = '{Result.TOLERANCE.value}' "
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
@@ -101,10 +103,11 @@ from ruled
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A break: its amounts, result, rule (in words) and placement.
+    """A break: its amounts, its result, the rule that applied, and its placement.
 
-    `difference` is ledger minus snapshot, and a missing side counts as zero. `lines` are the row
-    numbers in the ledger. `placement` is the field within which the break nets to zero.
+    `difference` is the ledger's amount minus the snapshot's, and a missing amount counts as zero.
+    `lines` are the row numbers in the ledger. `placement` is the field within which the break and
+    others add up to zero.
     """
 
     key: Key
@@ -121,16 +124,16 @@ class Mismatch:
 
     @property
     def amounts(self) -> tuple[Decimal, Decimal]:
-        """The ledger's and the snapshot's amounts. A missing side is zero."""
+        """The ledger's amount and the snapshot's amount. A missing amount is zero."""
         return exact(self.ledger or "0"), exact(self.snapshot or "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """Everything that a result depends on, except the two amounts.
+    """All settings and facts that a result depends on, except the two amounts.
 
-    `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
-    number, and `totals` has the book's totals by asset.
+    `undelivered` are portfolios that only an earlier book contains. `kept` has the precision by
+    file number, and `totals` has the book's totals by asset.
     """
 
     fields: Key
@@ -143,10 +146,11 @@ class MatchRules:
 
 @dataclass(frozen=True, slots=True)
 class Forgiven:
-    """The sum of an asset's forgiven differences, all counted as positive.
+    """The sum of an asset's ignored differences, counted as positive amounts.
 
     `total` is the book's total for the asset, and `largest` is the largest difference that one key
-    may have. A tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
+    may have. The differences of `tolerated` of the `keys` are within tolerance. The rest are within
+    the ledger's precision.
     """
 
     total: Decimal
@@ -162,7 +166,7 @@ class Forgiven:
 
     @property
     def share(self) -> Decimal:
-        """The forgiven sum as a share of the book's total."""
+        """The sum of ignored differences as a share of the book's total."""
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
@@ -173,7 +177,8 @@ class Forgiven:
 def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiven]:
     """Create the table `judged` for unequal pairs, and the views `compared` and `broken`.
 
-    Return the forgiven sums by asset. If an asset is over the limit, its pairs are breaks instead.
+    Return the sums of ignored differences by asset. If an asset's sum is over the limit, its
+    differences are breaks instead.
     """
     compare.store_keys(connection, "rejected_keys", rules.fields, rules.rejected)
     _store_settings(connection, rules)
@@ -232,7 +237,7 @@ def _judged_query(rules: MatchRules) -> str:
 
 
 def _is_at_most(first: str, second: str) -> str:
-    """Return SQL that checks `first <= second` for two canonical amounts without a sign."""
+    """Return an SQL condition for `first <= second`. Both are canonical amounts without a sign."""
     # The amount with the longer whole part is larger. If both are equally long, the amount that
     # sorts last as a string is larger. This is exact for any number of decimal places.
     whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
@@ -288,7 +293,7 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
 
 
 def dust(allowed: Decimal) -> Decimal:
-    """Return the part of an allowed difference that does not count towards a limit."""
+    """Return the part of the allowed difference that is too small to count towards a limit."""
     # Only tiny amounts are exempt from the limit, because rounding can also lose a lot: half a
     # Bitcoin if a ledger keeps only whole numbers. All other amounts count, even for a single key.
     return min(allowed, _DUST)
@@ -297,7 +302,7 @@ def dust(allowed: Decimal) -> Decimal:
 def _sum_forgiven(
     connection: DuckDBPyConnection, totals: Mapping[str, Decimal]
 ) -> dict[str, Forgiven]:
-    """Return the forgiven sums by asset."""
+    """Return the sums of ignored differences by asset."""
     allowed = "{'digits': strlen(split_part(allowed, '.', 1)), 'amount': allowed}"
     rows = connection.execute(
         f"select asset, count(*), exact_sum(ltrim(difference, '-')), max({allowed})['amount'], "
@@ -311,8 +316,8 @@ def _sum_forgiven(
 
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
-    """Return the assets whose forgiven sum is too large, alone or together with other assets."""
-    # A tolerance is meant for noise, and the sum of all noise is small. If every key is short by a
+    """Return the assets with too many ignored differences, each alone or all assets together."""
+    # A tolerance is meant for random differences, whose sum is small. If every key is short by a
     # thousandth, the whole book is short by a thousandth, although each key is within its
     # tolerance. So there are two limits: one for the sum of each asset, and one for the mean share
     # over all assets.
@@ -323,7 +328,7 @@ def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[st
 
 
 def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> Decimal:
-    """Return the mean forgiven share over all assets in the book."""
+    """Return the mean share of ignored differences over all assets in the book."""
     # Skip tiny sums, because an asset's whole total may be just as tiny, and a share of it would be
     # meaningless.
     larger = (amount for amount in sums.values() if amount.amount > _DUST)
@@ -334,7 +339,7 @@ def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> 
 def forgiven_lines(
     sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the forgiven sums: asset, number of keys by rule, amount, and the book's total.
+    """Yield sums of ignored differences: asset, number of keys by rule, sum, and book total.
 
     The asset with the largest share comes first, and the mean over all assets comes last.
     """
@@ -348,7 +353,7 @@ def forgiven_lines(
 
 
 def _by_rule(sums: Collection[Forgiven]) -> str:
-    """Describe how many keys the tolerances forgave, and how many the ledger's precision."""
+    """Describe how many keys are within tolerance, and how many are within ledger precision."""
     tolerated = sum(sum_.tolerated for sum_ in sums)
     rounded = sum(sum_.keys for sum_ in sums) - tolerated
     counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
@@ -356,7 +361,7 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
-    """Yield a notice if settings would forgive too much in total."""
+    """Yield a notice if the sum of the differences that settings ignore is over a limit."""
     number, is_kept, assets = connection.execute(
         "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
     ).fetchall()[0]
@@ -375,7 +380,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
 def settlements(
     connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
 ) -> dict[Key, str]:
-    """Find the earlier breaks that are now forgiven, and map their keys to the reason."""
+    """Map the keys of earlier breaks that a setting now ignores to the reason."""
     compare.store_keys(connection, "keys_before", fields, keys)
     rows = connection.execute(
         f"select {columns(fields)}, result, rule from compared semi join keys_before "
@@ -402,7 +407,7 @@ def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) ->
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
     """Map pair numbers to the field within which their breaks add up to zero."""
-    # Try narrow groups first. If breaks add up to zero within an account, that explains them, so
+    # Try narrow groups first. If breaks add up to zero within an account, they are explained, so
     # wider groups must not include them.
     placements: dict[int, str] = {}
     for depth in range(len(fields) - 1, fields.index("asset"), -1):

@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
-_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # the same pattern as in exact_sum.sql
+_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # must be the same pattern as in exact_sum.sql
 _SIDES = ("ledger", "snapshot")
 
 
@@ -97,9 +97,9 @@ def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
 
 
 def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> str:
-    """Return the SHA-256 of `also` and of all keys, in order, with their amounts and results."""
-    # Signatures depend on this digest. Each part of a key is preceded by its length, so two
-    # different tables never give the same bytes, whatever characters their names contain.
+    """Return the SHA-256 of all keys, in order, with amounts and results, and of `also`."""
+    # Signatures depend on this digest. Each part of a key is preceded by its length. So two
+    # different tables never produce the same bytes, no matter which characters their names contain.
     sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())
     cells = ", ".join(f"strlen({name}), {name}" for name in fields)
     rows = connection.sql(
@@ -124,16 +124,16 @@ def decimals_of(amount: str) -> str:
 
 
 def _part(amount: str) -> str:
-    """Return the SQL aggregate for one part of an exact sum of amounts in any notation."""
+    """Return an SQL aggregate for a partial exact sum of amounts in any notation."""
     is_decimal = f"regexp_full_match({amount}, '{_DECIMAL}')"
     number = f"case when {is_decimal} then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part({number}, {amount})"
 
 
 def _canonical_part(amount: str) -> str:
-    """Return the SQL aggregate for one part of an exact sum of canonical amounts."""
-    # Matching a pattern is three times slower (measured). Counting the decimals is enough, because
-    # a cast does not round an amount with at most 18 decimals.
+    """Return an SQL aggregate for a partial exact sum of canonical amounts."""
+    # Count the decimals instead of matching a pattern, which is three times slower (measured). The
+    # count is enough, because a cast does not round an amount with at most 18 decimals.
     number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
 
@@ -162,10 +162,10 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
     """Create the table `totals`, grouped by these fields: key count, break count and six sums.
 
-    The sums are the three in `_PARTS`, each for the ledger and then for the book.
+    There are three sums, as named in `_PARTS`, each for the ledger and for the book.
     """
     fields = ", ".join(by)
-    # If the amounts are equal, as in nearly all pairs, one sum is enough for both sides.
+    # In nearly all pairs, the two amounts are equal, so one sum is enough for both sides.
     equal = f"result = '{Result.MATCHED.value}'"
     unequal = f"not {equal} and result <> '{Result.NOT_DELIVERED.value}'"
     amounts = (f"case when {test} then {side} end" for test in _PARTS.values() for side in _SIDES)
@@ -203,7 +203,7 @@ def roll_forward(
 ) -> list[RollForwardLine]:
     """Return a line for each asset in this or the previous run. Assets with breaks come first.
 
-    If there was no previous run, the snapshot opens with the asset's total in the previous book.
+    If there was no previous run, the snapshot's opening is the asset's total in the previous book.
     """
     now = {tie.asset: tie for tie in ties if tie.level == "asset"}
     then = {tie.asset: tie for tie in (prior.ties if prior else ()) if tie.level == "asset"}

@@ -1,4 +1,4 @@
-"""Precision rules: whether a ledger's amount is the book's amount with fewer digits."""
+"""Precision rules, which decide whether a ledger's amount is the book's with fewer digits."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-_DOUBLE_DIGITS = 17  # with this many digits, any double can be written and read back unchanged
-_LARGEST_EXPONENT = 300  # doubles have full precision up to this power of ten
+_DOUBLE_DIGITS = 17  # number of digits with which any double can be written and read back unchanged
+_LARGEST_EXPONENT = 300  # the largest power of ten up to which doubles have full precision
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
@@ -38,14 +38,15 @@ def rounding_loss(
     loss = exact_sum(map(largest_loss, precisions, amounts))
     if len(amounts) == 1:
         is_explained = is_left_of(precisions[0], amounts[0], snapshot)
-    else:  # Every row may have been rounded, so allow the sum of all losses.
+    # Each row may have been rounded, so the difference may be as large as the sum of all losses.
+    else:
         difference = EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot))
         is_explained = all(map(_is_kept, precisions, amounts)) and difference <= loss
     return loss if is_explained else None
 
 
 def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
-    """Return how far an amount can be from its original at this precision."""
+    """Return the largest difference between an amount and its original at this precision."""
     if precision.kept is Kept.DOUBLES:
         unit = math.ulp(_double(amount))
         return exact(format(unit / 2, ".17g")) if math.isfinite(unit) else Decimal(0)
@@ -67,9 +68,9 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
-    """Return whether a number cell with the snapshot's amount displays the ledger's amount."""
-    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount
-    # is halfway between two displayed numbers, the stored digits decide which one is shown.
+    """Return whether a number cell that contains the snapshot's amount shows the ledger's."""
+    # A cell contains the nearest double, which some programs store with only 16 digits. If an
+    # amount is halfway between two displayed numbers, the stored digits decide which one is shown.
     shown = [_CELL.plus(snapshot)]
     nearest = _double(snapshot)
     if math.isfinite(nearest):
@@ -89,15 +90,15 @@ def decimals(amount: Decimal) -> int:
 
 
 def _unit(precision: Precision, amount: Decimal) -> Decimal:
-    """Return the value of one unit in the last digit that a precision keeps."""
+    """Return the value of a unit in the last digit of an amount with this precision."""
     if precision.kept is Kept.DECIMALS:
         return Decimal(1).scaleb(-precision.number, EXACT)
     return Decimal(1).scaleb(amount.adjusted() - precision.number + 1, EXACT)
 
 
 def _is_kept(precision: Precision, amount: Decimal) -> bool:
-    """Return whether an amount has no more digits than this precision keeps."""
-    # An amount with more digits cannot be the result of this rounding.
+    """Return whether an amount has at most as many digits as this precision allows."""
+    # An amount with more digits cannot be the result of rounding to this precision.
     if precision.kept is Kept.DECIMALS:
         return not amount or decimals(amount) <= precision.number
     return digits(amount) <= most_digits(precision)

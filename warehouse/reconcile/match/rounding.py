@@ -37,14 +37,15 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-# The minimum number of differences that a rule must explain, because fewer may fit by chance.
+# The minimum number of differences that a precision must explain, because fewer differences may fit
+# by chance.
 _FEWEST = 3
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The files with rounded amounts: causes of differences, proposals, and their settings."""
+    """The rounding in all files: causes of breaks, proposals to users, and proposed settings."""
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()
@@ -58,9 +59,9 @@ def find_rounding(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> Rounding:
-    """Find the files with fewer digits than the book.
+    """Find the files whose amounts have fewer digits than the book's.
 
-    `forgiven` are the sums that already count towards the limits.
+    `forgiven` has the sums that already count towards the limits.
     """
     causes: dict[int, str] = {}
     proposals, settings = [], []
@@ -70,9 +71,9 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # Propose the rule only if it fits at least two thirds of these amounts. Otherwise the
-        # differences may be real errors. An equal amount with more digits than the rule keeps does
-        # not fit.
+        # Propose the precision only if it fits at least two thirds of these amounts. Otherwise, the
+        # differences may be real errors. An amount that equals the book's but has too many digits
+        # for the precision does not fit.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
@@ -93,7 +94,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Group single-row differences by file, except files whose precision is set in recon.toml."""
+    """Group the breaks with one ledger row by file. Omit files with a precision in recon.toml."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:
@@ -105,11 +106,11 @@ def _by_file(
 
 
 def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
-    """Return the rule that explains the most differences, and the differences that it explains.
+    """Return the precision that explains the most differences, and these differences.
 
-    If several rules explain the same number, the narrowest one wins.
+    If several precisions explain the same number of differences, the narrowest one is used.
     """
-    # Try every rule on a sample of the differences, and the best rule on all of them.
+    # Try every precision on a sample of the differences, and then the best one on all differences.
     sample = differences[:: -(-len(differences) // _SAMPLE_SIZE)]
 
     def merit(precision: Precision) -> tuple[int, Decimal]:
@@ -128,8 +129,8 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine out of ten rounded amounts do not end in 0, so the most frequent digit counts are the
-    # likely ones.
+    # Nine out of ten rounded amounts do not end in 0, so the precision is likely to be one of the
+    # most frequent digit counts.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -139,7 +140,7 @@ def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
-    """Count the amounts in a file that equal the book's, but have too many digits."""
+    """Count a file's amounts that equal the book's but have too many digits for a precision."""
     number, count = precision.number, compare.decimals_of("ledger")
     if precision.kept is not Kept.DECIMALS:
         number = most_digits(precision)
@@ -157,7 +158,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets for which the proposal would exceed the limit."""
+    """Describe the assets for which the proposed precision would exceed the limit."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -190,7 +191,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     )
 
 
-_MOST_SAMPLED = 10_000  # maximum number of breaks in the sample for a question
+_MOST_SAMPLED = 10_000  # maximum number of breaks to sample for a question
 _EXAMPLES = 3
 
 

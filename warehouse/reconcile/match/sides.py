@@ -30,8 +30,8 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# A `Reference` contains no account names, and only its own day's venue names. So search the books
-# for the others.
+# Queries for names that a `Reference` does not contain: account names, and names of venues on other
+# days.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
@@ -53,11 +53,11 @@ class Scope:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a file covers the whole book."""
+        """Whether at least one file covers the whole book."""
         return not all(self.files)
 
     def covers(self, fields: Sequence[str], key: Sequence[str]) -> bool:
-        """Return whether a file covers a key."""
+        """Return whether at least one file covers a key."""
         values = {name: id_ for name, id_ in zip(fields, key, strict=True) if id_ != WHOLE}
         return any(
             all(values[name] in ids for name, ids in file.items() if name in values)
@@ -117,14 +117,14 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Resolve a name in this book, or else in an earlier book that contains it."""
+    """Look up a name in this book, or else in an earlier book that contains the name."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
     if resolution.id is not None or field not in _NAMES_IN_BOOKS:
         return resolution
     # Use a query to find accounts, because a book may have a million of them. Search earlier books
-    # too, because a venue that the API does not list tonight may still have a ledger.
+    # too, because there may be a ledger for a venue that the API does not list tonight.
     spellings = [fold(spelling) for spelling in (name, *aliases.values())]
     for days in ("=", "<"):
         query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
@@ -175,7 +175,7 @@ def make_covered_rows(
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return an SQL condition for rows of `ledger_named` outside the part that their file covers.
+    """Return an SQL condition for rows of `ledger_named` that their own file does not cover.
 
     Also return a notice for each file with the number of such rows.
     """
@@ -207,7 +207,7 @@ def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope)
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
-    """Return an SQL query that adds up book rows to the level of detail of the file with their key.
+    """Return an SQL query that sums up book rows at the level of the file with their key.
 
     A row whose key is not in any file stays at the finest level.
     """
@@ -257,7 +257,7 @@ def level_notices(ledger: Ledger) -> list[Notice]:
 
 @dataclass(frozen=True, slots=True)
 class KeyResolution:
-    """The outcome of resolving names: changed names, rejected rows by key, and notices."""
+    """The result of looking up all names: changed names, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
     rejected: Mapping[Key, Sequence[RejectedRow]]
@@ -331,9 +331,9 @@ def _resolve_names(
     reference: Reference,
     config: Config,
 ) -> dict[str, Resolution]:
-    """Resolve all names in a field, except accounts that the book spells the same way."""
-    # A book may have a million accounts, and the ledger spells nearly all of them the same way, so
-    # resolve only the others.
+    """Look up all names in a field, except accounts that are spelled as in the book."""
+    # A book may have a million accounts, and the ledger spells nearly all of them as the book does,
+    # so look up only accounts that are spelled differently.
     is_account = field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
     rows = connection.execute(f"select distinct {field} from {LEDGER_ROWS} {unknown} order by 1")
@@ -359,9 +359,9 @@ def _resolve_names(
 def _accounts_like(
     connection: DuckDBPyConnection, written: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the book accounts that an unknown name may mean.
+    """Return the book accounts that an unknown name may refer to.
 
-    Such an account is not in the ledger, or is written there with different capitals or spaces.
+    The ledger does not contain these accounts, or spells them with different capitals or spaces.
     """
     rows = connection.execute(
         "select distinct account from covered_rows where lower(trim(account)) in "
@@ -398,7 +398,7 @@ def _id_of(written: str, match: Resolution | None) -> str:
 def _aliases(
     connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
 ) -> Iterator[Alias]:
-    """Yield each unknown or differently matched name in a field, with its row count."""
+    """Yield each name in a field that is unknown or differs from the book, with its row count."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
     query = (
         f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
@@ -437,9 +437,9 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 
     `outside` is the SQL condition for rows that are not compared.
     """
-    # Only a few keys have several rows. To find them, count the keys' hashes, which takes a third
-    # as long as grouping a million keys (measured). If two keys share a hash, both are grouped,
-    # which is harmless.
+    # Only a few keys have several rows. To find these keys, count the hashes of all keys, which
+    # takes a third as long as grouping a million keys (measured). If two keys share a hash, both
+    # are grouped, which is harmless.
     keys = columns((*fields, "is_unmapped"))
     rows = f"(select * from ledger_named where ({outside}) is not true)"
     connection.execute(
