@@ -39,7 +39,7 @@ _ALSO = "\n-- also: "
 
 @dataclass(frozen=True, slots=True)
 class EditConflict:
-    """A cell whose content could not be stored in its own field.
+    """An edited cell whose content could not be stored in the cell's own field.
 
     Instead, `line` is added to the comment. `invalid_status` is the content of a cell whose status
     is invalid.
@@ -76,11 +76,11 @@ _STATE = """
     )
     where nth = 1
 """
-_ALL = (1 << 62) - 1  # higher than any revision number
+_ALL = (1 << 62) - 1  # a number that is higher than any revision number
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
-    """Return all breaks' field values, as of a revision or now.
+    """Return the field values of all breaks, at a revision or now.
 
     Engine entries that were later replaced do not count. `without` is a day whose engine entries
     are left out, because a run for that day creates them.
@@ -99,7 +99,7 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
 
 
 def comparable_text(text: str) -> str:
-    """Normalize a string for comparison: uniform line endings and no control characters."""
+    """Normalize line endings and remove control characters, so that strings can be compared."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(char for char in lines if char >= " " or char in "\n\t").strip()
 
@@ -203,9 +203,9 @@ def _merge_field(
                 return None
             return EditConflict(line, invalid_status=value)
         value = chosen
-    # The cell is unchanged if it contains the shown text, or if the same edit was made before. But
-    # if the engine had reset the status to Open (so `base` differs from `shown`), restoring the
-    # earlier status is a new entry.
+    # The cell is unchanged if it contains the text that the workbook showed, or if the same edit
+    # was made before. But if the engine had reset the status to Open (so `base` differs from
+    # `shown`), restoring the earlier status is a new entry.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:
@@ -246,9 +246,9 @@ def read_comments(
     *,
     notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
 ) -> None:
-    """Store the entries and signatures from workbooks, with notices about them.
+    """Store entries, signatures and notices from workbooks.
 
-    `notices_of` returns notices about text in cells that are not read back.
+    `notices_of` returns notices about text in cells that are not read.
     """
     for workbook in workbooks:
         states = MergeStates(
@@ -279,7 +279,7 @@ def read_comments(
 
 
 def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
-    """Yield the notices about workbooks that were read by this day's runs."""
+    """Yield the notices about workbooks that were read by runs for this day."""
     for annotation in record.annotations:
         if annotation.read_for == day.isoformat():
             yield from annotation.notices
@@ -303,7 +303,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries about a run's day. They replace its earlier ones for that day."""
+    """Store the engine's entries for the day of a run. They replace its earlier entries."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [
@@ -332,9 +332,9 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
 
 
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Copy entries from a break's earlier ID to its new ID, unless the new ID has such entries.
+    """Copy entries from a break's earlier ID to its new ID, for fields that have no entry there.
 
-    `ids` limits the new IDs. None means all of them.
+    If `ids` is not None, copy entries only to these new IDs.
     """
     for new, old in outcome.renamed.items():
         written = now.breaks.get(old, {}).keys() - now.breaks.get(new, {}).keys()
@@ -371,7 +371,7 @@ def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
 def _restorations(
     old: Sequence[Entry], new: Sequence[Entry], in_force: State, now: State
 ) -> Iterator[Entry]:
-    """Yield the values that apply again because the engine's entry was withdrawn."""
+    """Yield an entry for each value that is in effect once an engine entry is withdrawn."""
     repeated = {(entry.break_id, entry.field) for entry in new}
     for entry in old:
         id_, field = entry.break_id, entry.field

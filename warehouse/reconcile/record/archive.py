@@ -22,7 +22,7 @@ _SHOWN, _LONGEST = 20, 80
 
 
 def archived_path(record: Record, sha256: str) -> Path:
-    """Return the path of an archived file, even if it does not exist."""
+    """Return the path for a file in the archive, whether the file exists or not."""
     return record.root / "kept" / sha256
 
 

@@ -77,7 +77,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     days = _optional(root / "read.json", dict[str, str], {})
     rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
     tables.insert(connection, "ledgers_read", rows)
-    # Skip empty digests. They belong to nightbook's own entries, which are not from a workbook.
+    # Skip empty digests, which belong to nightbook's own entries and not to workbooks.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
     tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 
@@ -95,7 +95,7 @@ def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
 
 
 class _Occurrences(msgspec.Struct):
-    """The part of an old result that cannot be derived: the occurrences of all breaks."""
+    """The occurrences of all breaks in an old result, which cannot always be derived."""
 
     episodes: dict[str, tuple[int, str]] = {}
 

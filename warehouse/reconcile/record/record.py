@@ -27,7 +27,7 @@ from warehouse.storage.layout import FILE_MODE, digest_of, make_directory
 
 NAME = "record.db"
 VERSION = 1  # the schema version, which SQLite stores as user_version
-WAIT = 30  # maximum number of seconds to wait for another writer
+WAIT = 30  # maximum number of seconds to wait while another process writes
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _DECLARED = """
     select m.name, c.name, c.type, c."notnull", c.dflt_value
@@ -45,7 +45,10 @@ class DayFiles(NamedTuple):
 
 
 class RecordTable(Generic[tables.Numbered]):
-    """All records of one kind, oldest first. Iterate over the table, or add a record."""
+    """A table of all records of one kind, oldest first.
+
+    It supports iterating and adding records.
+    """
 
     def __init__(self, record: "Record", kind: type[tables.Numbered]) -> None:
         self._record = record
@@ -92,7 +95,7 @@ class Record:
         make_directory(self.out)
 
     def day_files(self, day: date) -> DayFiles:
-        """Return the paths of a day's files, even if the files do not exist."""
+        """Return the paths for a day's files, whether the files exist or not."""
         folder = self.out / day.isoformat()
         return DayFiles(
             workbook=folder / f"recon_{day}.xlsx",
@@ -139,7 +142,7 @@ class Record:
             return tables.select(connection, sql, *parameters)
 
     def read_once(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        """Cache the result of `read`, so that a command sees a single state."""
+        """Call `read` once and cache the result, so that a command always sees the same state."""
         if name not in self._cache:
             with self.open_for_queries() as connection:
                 self._cache[name] = read(connection)
@@ -147,7 +150,7 @@ class Record:
         return value
 
     def forget(self, name: object) -> None:
-        """Drop a cached value, so that `read_once` reads it from the database next time."""
+        """Drop a cached value, so that the next `read_once` reads the database."""
         self._cache.pop(name, None)
 
     @contextmanager
@@ -174,7 +177,8 @@ class Record:
     def _open_for_reading(self) -> sqlite3.Connection:
         if not self.database.exists() and migrate.has_folders(self.root):
             if not os.access(self.root, os.W_OK):
-                # This user cannot migrate the home, so import its state into memory.
+                # This user may not write to the home, so import its state into memory instead of
+                # migrating.
                 connection = _empty()
                 migrate.import_folder(self.root, connection)
                 return connection
@@ -201,7 +205,8 @@ class Record:
         if not self.database.exists() and migrate.has_folders(self.root):
             self._migrate()
         if not self.database.exists():
-            # Create the file with the right mode, because SQLite gives its journal the same mode.
+            # Create the file with the right permissions, because SQLite creates the journal with
+            # the same permissions.
             with suppress(FileExistsError):
                 os.close(os.open(self.database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
         connection = _connect(self.database, "rw")
@@ -228,7 +233,7 @@ class Record:
         """Import the JSON files of an older nightbook, and move them to `.before-record`."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
-            # Lock the folder, so that only one of two commands migrates the home.
+            # Lock the folder, so that two commands cannot migrate the home at the same time.
             fcntl.flock(folder, fcntl.LOCK_EX)
             if not self.database.exists():
                 aside = self.root / f".{NAME}.aside"
@@ -313,14 +318,14 @@ class Record:
             return result
 
     def lessons(self) -> dict[str, dict[str, str]]:
-        """Return the lessons learned about ledger columns, by header fingerprint."""
+        """Return the stored decisions on how to read ledgers, by header fingerprint."""
         lessons: dict[str, dict[str, str]] = {}
         for row in self.select("select * from lessons order by fingerprint, name"):
             lessons.setdefault(row["fingerprint"], {})[row["name"]] = row["value"]
         return lessons
 
     def store_lessons(self, lessons: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace all lessons learned about ledgers."""
+        """Replace all stored decisions on how to read ledgers."""
         with self.transaction() as connection:
             connection.execute("delete from lessons")
             tables.insert(connection, "lessons", tables.lesson_rows(lessons))
@@ -333,7 +338,7 @@ class Record:
         return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Store the day as each ledger's first day, unless an earlier day is stored."""
+        """Store the first day that used each ledger, unless an earlier day is stored."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
@@ -360,7 +365,7 @@ class Record:
         return row[0] if row else None
 
     def add_imprint(self, identity: str, content: bytes) -> None:
-        """Store a workbook's imprint: its compressed cells, to compare copies with."""
+        """Store a workbook's imprint: its compressed cells, which copies are compared with."""
         with self.transaction() as connection:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 
@@ -428,7 +433,7 @@ def find_damage(folder: Path) -> list[RecordDamage]:
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
-    """Return the number of the latest run for the last reconciled day before `day`."""
+    """Return the key of the latest run for the last reconciled day before `day`, or None."""
     sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
     rows = tables.select(connection, sql, day)
     return rows[0]["no"] if rows else None
@@ -444,7 +449,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _empty() -> sqlite3.Connection:
-    """Create an empty state in memory."""
+    """Create an empty database in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _create_tables(connection)
     return connection
@@ -452,7 +457,7 @@ def _empty() -> sqlite3.Connection:
 
 @cache
 def _columns() -> dict[tuple[str, str], str]:
-    """Return each column's declaration in `schema.sql`, by table and name."""
+    """Map the table and the name of each column to its declaration in `schema.sql`."""
     with closing(_empty()) as connection:
         return {
             (table, name): f"{name} {kind}{' not null' * required} default {default or 'null'}"
@@ -461,7 +466,7 @@ def _columns() -> dict[tuple[str, str], str]:
 
 
 def _missing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return the columns that an older database lacks, by table and name."""
+    """Return the table and the name of each column that an older database lacks."""
     present = {(table, name) for table, name, *_ in connection.execute(_DECLARED)}
     return [column for column in _columns() if column not in present]
 

@@ -21,7 +21,7 @@ from warehouse.reconcile.settings.config import ROLES, CloseSettings
 from warehouse.reconcile.terms import NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST_ASSETS = 3  # maximum number of assets that a message about changes names
+_MOST_ASSETS = 3  # maximum number of assets to name in a message about changes
 
 
 def valid(record: Record, digest: str) -> dict[str, Signature]:
@@ -104,7 +104,7 @@ def _refusals(
 
 
 def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[str]:
-    """Yield the reasons why this person may not enter this signature when roles are configured."""
+    """Yield the reasons why a person may not enter a signature if recon.toml has roles."""
     who, entered_by = signature.who, signature.entered_by or signature.who
     if signature.source and entered_by == signature.source:
         yield (

@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
-# Numbered records. New ones are added, but existing ones are never changed.
+# Numbered records are added, but existing ones are never changed.
 NumberedRecord = Annotation | Signature | Restatement | Closing
 Numbered = TypeVar("Numbered", bound=NumberedRecord)
 NUMBERED_TABLES: dict[type, str] = {
@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# Column names for fields that are named differently in the table.
+# Fields and their column names, if a table's column is named differently than the field.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -46,10 +46,10 @@ _RENAMED = {
     "notices": {"words": "message", "where": "location"},
     "ties": {"of": "name"},
 }
-# These fields are stored as JSON.
+# Fields that are stored as JSON.
 _JSON_FIELDS = {"fields", "day_settings", "names", "skipped", "covers"}
 _JSON_ENCODER = json.JSONEncoder(sort_keys=True)
-# These fields are always read together, so they are stored as one JSON value.
+# Fields that are stored as a single JSON value, because they are always read together.
 _SHOWN = ("counts", "coverage", "workbook", "evidence")
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
@@ -73,7 +73,7 @@ def _insertion(verb: str, table: str, row: Row) -> str:
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
-    """Return all rows from a query at once, so that the read lock is released."""
+    """Fetch all rows of a query immediately, so that the read lock is released."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, _from_sqlite(row), strict=True)) for row in cursor.fetchall()]
@@ -115,7 +115,7 @@ def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
 
 
 def _fields(row: Row, table: str) -> Row:
-    """Convert a row to a record's fields. Columns without a field are ignored later."""
+    """Convert a row to a record's fields. It may contain columns that are not fields."""
     fields = row.copy()
     for name, column in _RENAMED.get(table, {}).items():
         fields[name] = fields.pop(column)
@@ -127,7 +127,7 @@ def _fields(row: Row, table: str) -> Row:
 def insert_run(
     connection: sqlite3.Connection, run: Run, *, no: int | None, prior: int | None
 ) -> int:
-    """Store a run and return its key. If a key `no` is given, replace the run with this key."""
+    """Store a run and return its key. If `no` is the key of a run, replace this run."""
     left_out = ("no", *_SHOWN, *_BREAKS_BY_STATE.values(), *_PARTS_OF_RUN.values())
     row = _row(run, "runs", left_out) | {"no": no, "day_no": run.no, "prior": prior}
     row["settings_sha256"] = run.settings_digest
@@ -172,7 +172,7 @@ def read_run(connection: sqlite3.Connection, row: Row) -> Run:
         ordered = f"select * from {table} where run_no = ? order by place"
         fields[field] = [_fields(item, table) for item in select(connection, ordered, row["no"])]
     for source in fields["sources"]:
-        source["print"] = source["fingerprint"]  # Packs use this name for the field.
+        source["print"] = source["fingerprint"]  # Packs call this field `print`.
     return msgspec.convert(fields, Run)
 
 
@@ -186,7 +186,7 @@ def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
 def latest_occurrences(
     connection: sqlite3.Connection, run_no: int, ids: Collection[str]
 ) -> dict[str, tuple[int, str]]:
-    """Return each break's last occurrence up to a run, and the day on which it first occurred.
+    """Map break IDs to the last occurrence up to a run, and to the day of the first occurrence.
 
     Breaks that never occurred are left out.
     """
@@ -205,7 +205,7 @@ def latest_occurrences(
 
 
 def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
-    """Convert the lessons learned about ledgers, grouped by header fingerprint, to rows."""
+    """Convert decisions on how to read ledgers, grouped by header fingerprint, to rows."""
     for fingerprint, learned in lessons.items():
         for name, value in learned.items():
             yield {"fingerprint": fingerprint, "name": name, "value": value}
@@ -262,7 +262,8 @@ def _add_parts(
         row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
-# The tables in a pack, each with its sort order. The condition limits an export to certain days.
+# The tables in a pack, each with its sort order. A condition limits some of them to the days of a
+# month.
 _OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
 _EXPORTED = {
     "runs": "where day between ?1 and ?2 order by no",

@@ -65,7 +65,7 @@ _SIGNATURES = """
 
 
 def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
-    """Return the trend for each of these days, in the same order."""
+    """Return the open breaks by age and owner for each of these days, in the same order."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in record.select("select * from ages"):
         found[row["day"]].append(row)
@@ -261,7 +261,7 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
 
 
 def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Format a break's history as lines for a terminal: time, author, action and details."""
+    """Format a break's history for a terminal: each line has time, author, action and details."""
     newest = next((entry for entry in reversed(entries) if entry["kind"] == "break"), None)
     if newest:
         names = (newest["names"][name] for name in FIELDS if name in newest["names"])
@@ -274,7 +274,7 @@ def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return an entry's time, author or result, action or status, and details."""
+    """Return the cells of a history line: time, author or result, action or status, and details."""
     at = moment(entry["at"]) if "T" in entry["at"] else entry["at"]
     if entry["kind"] == "signed":
         return at, "signature", "", entry["words"]
