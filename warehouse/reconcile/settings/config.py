@@ -23,7 +23,8 @@ from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
-_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings whose value is `list` or `refuse`
+# Settings that can be set to `list` or `refuse`.
+_LISTED = ("unsigned", "open_breaks", "unreconciled")
 _KEEP_DAYS = 400
 
 
@@ -104,13 +105,13 @@ TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings in recon.toml. `digest` is the file's SHA-256 at the time of reading.
+    """All settings in recon.toml. `digest` is the SHA-256 of the file when it was read.
 
-    `limit` is the share of an asset that settings may forgive, and `limit_in_all` limits the mean
-    of these shares over all assets. `inbox` has `unused` or `ledger` by file name or name pattern.
-    `late` has, by day, the ledgers from other days that are used for that day. `words` has every
-    setting by path, like `tolerance.absolute`. `own_words` is the content of the user's own
-    `words.toml`, which adds words for headers.
+    `limit` is the largest share of an asset's total that settings may ignore as differences, and
+    `limit_in_all` limits the mean of these shares over all assets. `inbox` has `unused` or `ledger`
+    by file name or name pattern. `late` maps days to the ledgers from other days that are used for
+    them. `words` maps the path of each setting, like `tolerance.absolute`, to its value.
+    `own_words` is the content of the user's own `words.toml`, which adds words for headers.
     """
 
     name: str = "positions"
@@ -142,7 +143,7 @@ class Config:
         return self.inbox.get(name) or self.inbox.get(next(matching, ""), "")
 
     def of_file(self, name: str, sheet: str = "") -> FileSettings:
-        """Merge the settings for a file, or for one of its tabs. The longest pattern wins."""
+        """Merge all settings for a file or a tab. The longest pattern takes precedence."""
         matching = [item for item in self.files if item.is_of(name, sheet)]
         matching.sort(key=lambda item: (len(item.pattern.replace("*", "")), item.pattern))
         return reduce(FileSettings.below, matching, FileSettings(pattern=name))
@@ -240,7 +241,7 @@ def _level(file: TomlTable) -> tuple[str, ...] | None:
 
 
 def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
-    """Return the ledgers from other days that a day uses."""
+    """Return the ledgers from other days that recon.toml allows for a day."""
     names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
     if all(word == "used" for word in names.values()):
         return frozenset(names)

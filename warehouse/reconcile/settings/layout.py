@@ -46,7 +46,7 @@ _WORDS = re.compile(r"(?:(-?[0-9]{1,2}) (decimal|digit)s?(?:, (cut off|calculate
 
 
 class Kept(Enum):
-    """The unit in which a precision is stated: decimals, significant digits, or doubles."""
+    """The unit of a precision in recon.toml: decimals, significant digits, or doubles."""
 
     DECIMALS = "decimal"
     DIGITS = "digit"
@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The way a ledger drops digits. A calculated amount may also be off by one unit."""
+    """The way in which amounts lose digits: rounded, cut off, or rounded by a calculation."""
 
     NEAREST = ""
     CUT_OFF = "cut off"
@@ -63,7 +63,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The digits that a ledger keeps for each amount."""
+    """The precision of a ledger's amounts: the digits they have, and how they lost the rest."""
 
     kept: Kept
     number: int = 0
@@ -79,7 +79,7 @@ class Precision:
 
 
 def precision_of(table: TomlTable, name: str) -> Precision | None:
-    """Return the precision set in a table, or None if it is not set."""
+    """Return a precision from a table in recon.toml, or None if it is not set."""
     words = table.choice(name)
     if not words:
         return None
@@ -119,9 +119,10 @@ LAYOUT = (
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
-NAME, ANY = "{}", "*"  # placeholders in a spelling, for the name and for any other characters
+# Placeholders in a spelling: one for the name, and one for any characters around it.
+NAME, ANY = "{}", "*"
 _MARKS = ("CR", "DR")
-# Answers to questions extend these settings instead of replacing them.
+# If an answer to a question sets one of these settings, it extends the earlier setting.
 _JOINED = ("unused", "positive_words")
 
 
@@ -179,7 +180,7 @@ class Shape:
 
     @property
     def negative_word(self) -> str:
-        """The mark next to a negative amount, CR or DR, or an empty string if it is not set."""
+        """The mark next to negative amounts: CR, DR, or an empty string if it is not set."""
         return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
 
     @property
@@ -188,7 +189,7 @@ class Shape:
         return tuple({**self.keep_rows, **self.skip_rows})
 
     def over(self, other: "Shape") -> "Shape":
-        """Return a copy of the other shape, overridden by this shape's settings."""
+        """Merge two shapes. Settings in this shape take precedence over settings in `other`."""
         answers = {
             setting.name: value
             for setting in fields(self)
@@ -210,7 +211,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Merge two word lists by column title, and drop words that are now in the opposite setting."""
+    """Merge two word lists by column title. Drop words that are now in the opposite setting."""
     return {
         title: tuple(
             dict.fromkeys(
@@ -302,7 +303,10 @@ def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
 
 
 def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
-    """Return the words in one setting, by column title. No word may be in the `other` setting."""
+    """Return a setting's words by column title.
+
+    The `other` setting must not contain these words.
+    """
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
@@ -325,7 +329,7 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-ALL = "*"  # a value that means that a file covers all names in a field
+ALL = "*"  # the value for a file that covers all names in a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +354,10 @@ class FileSettings:
         return any(fnmatchcase(text.casefold(), self.pattern.casefold()) for text in names)
 
     def below(self, other: "FileSettings") -> "FileSettings":
-        """Return the other settings, with gaps filled from these settings."""
+        """Merge two sets of file settings.
+
+        Settings in `other` take precedence over these settings.
+        """
         return replace(
             other,
             covers={**self.covers, **other.covers},

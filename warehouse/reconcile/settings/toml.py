@@ -10,7 +10,7 @@ from typing import Any
 
 from warehouse.exact import exact
 
-_LARGEST = 200  # largest power of ten in an amount, the same as for amounts in a ledger
+_LARGEST = 200  # largest power of ten in a number, the same as for the amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # the tables that a pasted answer may contain
@@ -34,17 +34,19 @@ def quote_list(texts: Iterable[str]) -> str:
 
 
 def heading(kind: str, name: str) -> str:
-    """Return the heading of a table in recon.toml, like `[ledger."1a2b3c4d"]`."""
+    """Format the heading of a table in recon.toml, like `[ledger."1a2b3c4d"]`."""
     return f"[{kind}.{quote(name)}]"
 
 
 def join_tables(text: str) -> str:
     """Merge repeated tables by moving all their lines below the table's first heading."""
-    # Each pasted answer begins with its table's heading. Two answers may repeat a heading, which
-    # TOML does not allow. If a question has two answers, the later one counts.
+    # Each pasted answer begins with the heading of a table. If two answers have the same heading,
+    # the lines must be merged, because TOML does not allow repeated tables. If a question has two
+    # answers, the later answer is used.
     tables: dict[str, list[str]] = {"": []}
     name = ""
-    for line in text.split("\n"):  # splitlines() would also split at U+2028 in a name
+    # Unlike `split`, `splitlines` would also split a name that contains U+2028.
+    for line in text.split("\n"):
         opened = _HEADING.fullmatch(line)
         name = opened[1].strip() if opened else name
         lines = tables.setdefault(name, [])
@@ -57,7 +59,7 @@ def join_tables(text: str) -> str:
 
 
 def _is_same_key(line: str, name: str) -> bool:
-    """Return whether a line is a complete setting with this name, not the start of a longer one."""
+    """Return whether a line is a setting with this name that does not continue on the next line."""
     key = _KEY.match(line)
     return key is not None and key[1] == name and line.count("[") == line.count("]")
 
@@ -85,7 +87,7 @@ class TomlTable:
         yield from ((key, table.table(key)) for key in table.values)
 
     def lines(self, place: str = "") -> Iterator[tuple[str, str]]:
-        """Yield each setting's path and its value in JSON."""
+        """Yield the path and the value of each setting, with the value in JSON."""
         for name, value in self.values.items():
             if isinstance(value, dict):
                 yield from self.table(name).lines(f"{place}{name}.")
@@ -154,7 +156,10 @@ class TomlTable:
         return tuple(self._validate(name, [], is_valid, "a list of increasing whole numbers"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
-        """Return a non-negative number, written as a string because TOML numbers are floats."""
+        """Return a non-negative number.
+
+        It must be a string in recon.toml, because TOML uses floats.
+        """
 
         def is_valid(value: object) -> bool:
             with contextlib.suppress(ArithmeticError):
