@@ -39,12 +39,12 @@ class Result(Enum):
 
     @property
     def is_break(self) -> bool:
-        """Whether a person must explain this result."""
+        """Whether this result is a break, which a person must explain."""
         return self in BREAK_RESULTS
 
     @property
     def label(self) -> str:
-        """The wording that people see."""
+        """The result's name in workbooks and messages."""
         return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
 
 
@@ -95,9 +95,9 @@ Steps = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """One asset's roll-forward from the previous run: opening, movement and closing per side.
+    """An asset's opening, movement and closing since the previous run: ledger, book and breaks.
 
-    If the opening is unknown, the opening and the movement are empty.
+    If an opening is unknown, it is empty, and so is the movement.
     """
 
     asset: str
@@ -107,7 +107,7 @@ class RollForwardLine:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """All nine amounts, in `STEPPED` order."""
+        """All nine amounts, in the order of the column titles in `STEPPED`."""
         return (*self.ledger, *self.snapshot, *self.breaks)
 
     @property
@@ -117,7 +117,7 @@ class RollForwardLine:
 
     @property
     def adds_up(self) -> bool:
-        """Whether each opening plus its movement equals the closing."""
+        """Whether the opening and the movement add up to the closing on each side."""
         return all(
             EXACT.add(exact(opening), exact(movement)) == exact(closing)
             for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
@@ -143,10 +143,11 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A ledger name that differs from the name in the book, and the ID that was found for the name.
+    """A name in a ledger that differs from the name in the book, and the ID that was found for it.
 
-    `name` is the ID's display name, and `rows` is the number of rows. `how` says how the ID was
-    found: `folded`, `alias`, `unknown`, or `suggested` if only the amounts suggest it.
+    `name` is the ID's display name, and `rows` is the number of ledger rows with the name. `how` is
+    the way in which the ID was found: `folded`, `alias`, `unknown`, or `suggested` if only the
+    amounts suggest it.
     """
 
     field: str
@@ -159,7 +160,7 @@ class Alias:
 
 
 def alias_line(alias: Alias) -> str:
-    """Return the recon.toml line that assigns an ID to an unmatched name."""
+    """Return the recon.toml line that defines an alias for an unknown name."""
     return setting(alias.written, alias.suggestion or "...")
 
 
@@ -227,17 +228,23 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The key's fields. A break that is not compared keeps the fields it had before."""
+        """The fields of the break's key.
+
+        If the break was not compared, its fields do not change.
+        """
         return tuple(name for name in FIELDS if name in self.names)
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields of the break's ledger. A coarse ledger has fewer fields than a fine one."""
+        """The fields for which the break's ledger has values.
+
+        Less detailed ledgers have fewer fields.
+        """
         pairs = zip(self.fields, self.key, strict=True)
         return tuple(name for name, value in pairs if value != WHOLE)
 
     def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the key for these fields, with `WHOLE` for each field that the break lacks."""
+        """Return the break's key for these fields, with `WHOLE` for each missing field."""
         values = dict(zip(self.fields, self.key, strict=True))
         return tuple(values.get(name, WHOLE) for name in fields)
 
@@ -248,7 +255,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def result_words(self) -> str:
-        """The result as people see it. `result` is its code."""
+        """The result's name in workbooks and messages. `result` is the stored code."""
         return Result(self.result).label
 
     @property
@@ -258,30 +265,30 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def difference_words(self) -> str:
-        """The difference as people see it."""
+        """The difference, or a note that the ledger amount was not read."""
         return "amount not read" if self.is_unread else self.difference
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The position's names in field order, which JSON does not preserve."""
+        """The names in the break's key, in field order, which JSON does not preserve."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
     def place(self) -> str:
-        """The position's names, on one line."""
+        """The names in the break's key, on one line."""
         return " / ".join(self.ordered_names.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a comparison. The connection's relation `compared` contains all keys.
+    """The result of a comparison. The database view `compared` contains all keys.
 
     `levels` contains each file's level. `uncovered` counts the book positions that no ledger
-    covers. `ids` maps key numbers to break IDs. `renamed` maps each changed ID to the earlier one.
-    `settled` maps the keys of previous breaks that a setting now forgives to their results.
-    `not_compared` are earlier breaks that no ledger in this run covers, so they do not change. On a
-    first run, `opening` contains the previous book's amounts by asset. `proposals` are notices that
-    are shown first, because one line in recon.toml can settle many breaks.
+    covers. `ids` maps key numbers to break IDs. `renamed` maps the new IDs of breaks to their
+    earlier IDs. `settled` maps the keys of previous breaks that a setting now ignores to their
+    results. `not_compared` are earlier breaks that no ledger in this run covers, so they do not
+    change. On a first run, `opening` contains the previous book's amounts by asset. `proposals` are
+    notices that are shown first, because one line in recon.toml can settle many breaks.
     """
 
     day: date
@@ -312,7 +319,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """A break's status, who set it and when, and the episode and difference that it covers."""
+    """A break's status: who set it and when, and the episode and difference to which it applies."""
 
     status: str = OPEN
     episode: int = 1
@@ -366,19 +373,19 @@ class Unused:
 
     @property
     def location(self) -> str:
-        """The file name, followed by the part of the file."""
+        """The file name, followed by the part of the file that is not used."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
     @property
     def part(self) -> str:
-        """The affected part of the file, like `column 'Price'` or `3 rows`."""
+        """The part of the file that is not used, like `column 'Price'` or `3 rows`."""
         if self.kind is FilePart.ROW:
             return self.name or count_of(self.count, "row")
         return f"{self.kind.value} {self.name}"
 
     @property
     def notice(self) -> Notice:
-        """The notice about this part."""
+        """The notice that this part of the file is not used."""
         return Notice(self.severity, f"not used: {self.reason}", self.location)
 
 
@@ -413,7 +420,7 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
     @property
     def is_complete(self) -> bool:
-        """Whether every row is accounted for."""
+        """Whether each row of the file was used, skipped or rejected."""
         return self.rows == self.used + sum(self.skipped.values()) + self.rejected
 
 
@@ -425,7 +432,7 @@ class ResolvedBreak(Break, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison level, and the parts of the inbox that were not used."""
+    """The fields by which ledger and book were compared, and the unused parts of the inbox."""
 
     level: str
     files: tuple[tuple[str, str, str], ...]
@@ -435,14 +442,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The level and the unused parts, on one line."""
+        """The comparison level and the unused parts of the inbox, on one line."""
         return f"Compared per {self.level}; not used: {self.in_all or 'nothing'}."
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Workbook content that cannot be derived from the rest of the run: names and the roll-forward.
+    """Workbook content that a run must store in addition: names, roll-forward and omitted results.
 
-    `left_out` are the results whose keys the workbook's long table omits. Older runs lack this
+    `left_out` are the results whose positions the workbook does not list. Older runs lack this
     field.
     """
 
@@ -452,7 +459,10 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A day's settings. `words` maps paths to settings, or is None for older runs."""
+    """The settings for a day.
+
+    `words` maps their paths in recon.toml to values, or is None for older runs.
+    """
 
     digest: str
     words: Mapping[str, str] | None
@@ -513,7 +523,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def extent(self) -> str:
-        """The number of compared positions, followed by the total if some were not compared."""
+        """The number of compared positions, and the total number if some were not compared."""
         return describe_extent(self.position_count, self.uncovered or 0, self.pending)
 
     @property
@@ -540,7 +550,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether some or all of the ledger data was not compared."""
+        """Whether any ledger data was not compared."""
         undelivered = self.counts[Result.NOT_DELIVERED.value]
         lost = self.rejected or undelivered or self.unread or self.pending
         return bool(lost or not self.position_count)
@@ -555,7 +565,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The result in one paragraph."""
+        """A summary of the result, in one paragraph."""
         equal = self.counts[Result.MATCHED.value] + self.counts[Result.MATCHED_ZERO.value]
         settled = (
             (self.counts[Result.TOLERANCE.value], "within tolerance"),
@@ -587,7 +597,7 @@ class History:
 
 
 def in_cell(text: str) -> str:
-    """Return a string as the cell displays it, truncated if it is too long."""
+    """Return a string as a workbook cell shows it, truncated if it is too long for a cell."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
@@ -595,12 +605,12 @@ def in_cell(text: str) -> str:
 
 _CUT = 30_000
 ENGINE = "nightbook"
-REASONS = ("root_cause", "comment")  # the fields that give the reason for an acceptance
+REASONS = ("root_cause", "comment")  # the fields in which people explain why they accept a break
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
-    """The cells next to a role's label: first the name, then the comment."""
+    """The two cells to the right of a role's label: the name and the comment."""
 
     role: str
     who: str
@@ -653,7 +663,7 @@ class TrendNight(NamedTuple):
 
 
 def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
-    """Count a day's breaks in each age band."""
+    """Count breaks by their age on a day, for each age band."""
     ages = [(day - break_.first_seen).days for break_ in breaks]
     return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
 
@@ -681,15 +691,15 @@ def moment(at: str) -> str:
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # number of digits that a spreadsheet's number cell keeps and shows
+FLOAT_DIGITS = 15  # number of digits that number cells of spreadsheet programs store and show
 NO_AMOUNT = "it is not an amount"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An exact amount: its plain digits, its number of decimal places as written, and its unit.
+    """An exact amount: its digits, the number of decimal places in the original, and its unit.
 
-    `is_number` is true if the amount was in a spreadsheet's number cell, which keeps 15 digits.
+    `is_number` is true if the amount was in a number cell of a spreadsheet, which stores 15 digits.
     """
 
     text: str
@@ -711,7 +721,7 @@ LINES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One used row: its amount, its location, and its names as written, in field order."""
+    """A used ledger row: its amount, its location, and its names as written, in field order."""
 
     names: tuple[str, ...]
     amount: Amount
@@ -720,7 +730,7 @@ class LedgerRow:
 
 
 class LedgerRows:
-    """Used rows, ordered by file and line.
+    """The ledger rows that are used, ordered by file and line.
 
     They are stored by column, because a million row objects would need a gigabyte.
     """
@@ -762,7 +772,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """A row that could not be read, and the reason. `names` contains the readable names."""
+    """A ledger row that could not be read, and the reason. `names` contains the readable names."""
 
     names: tuple[str, ...]
     raw: str
@@ -785,12 +795,12 @@ class Ledger:
 
     @property
     def levels(self) -> list[tuple[str, ...]]:
-        """The files' levels, finest first."""
+        """The distinct levels of the files, most detailed first."""
         levels = {source.fields or self.fields for source in self.sources}
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
-        """Return the indexes of the sources that lack a field."""
+        """Return the indexes of the files that lack a field."""
         return [
             number
             for number, source in enumerate(self.sources)
@@ -798,7 +808,7 @@ class Ledger:
         ]
 
     def place(self, line: LedgerRow | RejectedRow) -> str:
-        """Return the location of a row."""
+        """Return the file name and the number of a row."""
         return self.sources[line.file].place(line.line)
 
 
@@ -835,7 +845,7 @@ def totals(unused: Sequence[Unused]) -> str:
 
 
 def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
-    """Return the number of compared positions, and the total if some positions are uncovered.
+    """Return the number of compared positions, and the total if ledgers do not cover all positions.
 
     `pending` counts the open breaks from earlier nights that could not be compared.
     """
@@ -848,7 +858,7 @@ def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
 
 
 def describe_levels(ledger: Ledger) -> str:
-    """Return the comparison level, or each file's level if they differ."""
+    """Return the level of the comparison, or each file's level if the levels differ."""
     levels = {source.fields for source in ledger.sources}
     if len(levels) <= 1:
         return ", ".join(ledger.fields)
@@ -891,18 +901,18 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 
 TIED, OPEN_BREAKS = 0, 3
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in a result's evidence
-SAID = ("status", "owner", "root_cause", "comment")  # the fields that people fill in
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence for a result
+SAID = ("status", "owner", "root_cause", "comment")  # the fields of a break that people fill in
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field of a break, as set by a person or the engine.
+    """A value that a person or the engine set in one field of a break.
 
     A status entry also contains the episode and the `accepted` difference that it applies to. If
     the status was copied from an earlier ID, `said_on` and `said_by` are the decision's day and
     author. An entry with `is_restored` is not part of the state. It only shows readers which value
-    is in effect.
+    applies.
     """
 
     break_id: str
@@ -967,7 +977,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def description(self) -> str:
-        """The signature, on one line."""
+        """A description of the signature, on one line."""
         signed = f"signed by {self.who} as {self.role} at {moment(self.at)} UTC"
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
         about = " ".join(filter(None, (signed, self.open_breaks_phrase)))
@@ -1003,7 +1013,7 @@ class Restatement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
-    """A day in a closed month, with its result."""
+    """A day in a closed month, with the day's result."""
 
     day: date
     run_id: str
@@ -1033,7 +1043,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def description(self) -> str:
-        """The closing, on one line."""
+        """A description of the closing, on one line."""
         return (
             f"{self.month} was closed through {self.through} by {self.who} at {moment(self.at)} "
             f"UTC: {self.pack}, SHA-256 {self.sha256}"

@@ -36,7 +36,7 @@ _WIDEST = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnUse:
-    """One column: its letter, title and first values, how it is used, and why.
+    """A ledger column: its letter, title and first values, how it is used, and why.
 
     `use` and `reason` are empty if the column is not read.
     """
@@ -50,7 +50,7 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TabPreview:
-    """One tab: all its columns, and its header rows as numbered in the spreadsheet.
+    """A tab of a ledger: its columns, and the row numbers of its header in the spreadsheet.
 
     `source` has the tab's row counts, and is None while a question is open. `rows` are the first
     used rows, with the amount last. `totals` has each asset's exact sum and number of rows.
@@ -67,7 +67,10 @@ class TabPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Everything a run would read in a file. `answer` has recon.toml lines to settle `question`."""
+    """Everything a run would read in a file.
+
+    `answer` has the recon.toml lines that answer `question`.
+    """
 
     tabs: tuple[TabPreview, ...]
     unused: tuple[Unused, ...] = ()
@@ -154,7 +157,7 @@ def _column_uses(header: Header) -> Iterator[ColumnUse]:
 
 
 def _use(header: Header, index: int) -> str:
-    """Return how a column is used, or an empty string if the column is not read."""
+    """Describe how a column is used. Return an empty string if the column is not read."""
     for name, column in header.columns.items():
         if column == index and name != "amount":
             return name
@@ -180,7 +183,7 @@ def _reason(header: Header, use: str, title: str) -> str:
 
 
 def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:
-    """Return the tab with its row counts, first rows and totals."""
+    """Return a copy of a tab preview, with the tab's row counts, first rows and totals."""
     place_names = [source.place_name for source in ledger.sources]
     number = place_names.index(tab.place)
     source, table = ledger.sources[number], ledger.lines.table

@@ -88,10 +88,10 @@ def for_large_tables() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """A run's program version, time and user.
+    """The program version, the time and the user of a run.
 
-    `pause` waits before a ledger is checked for changes. `by` is the user who runs it. For a closed
-    day, `restatement` is stored before anything else.
+    `pause` waits before a ledger is checked for changes. `by` is the user. For a closed day,
+    `restatement` is stored before the result.
     """
 
     program_version: str
@@ -118,14 +118,14 @@ class RunFiles:
 
     @property
     def exit_code(self) -> int:
-        """The run's exit code. Without a ledger, it is 3 if a file in the inbox was not usable."""
+        """The exit code. Without a ledger, it is 3 if a file in the inbox could not be used."""
         if self.run:
             return self.run.exit_code
         return TIED if all(item.severity == "low" for item in self.unused) else OPEN_BREAKS
 
     @property
     def message(self) -> str:
-        """The result in one paragraph."""
+        """A summary of the result, in one paragraph."""
         if self.run:
             return self.run.message
         return "; ".join(": ".join(filter(None, (n.location, n.message))) for n in self.notices)
@@ -147,7 +147,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
-    # This raises an error for an unknown name before anything is stored.
+    # `scope_of` raises an error for an unknown name before anything is stored.
     scope_of(source, ledger, reference, config)
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # Free the cells of a large ledger, because they are no longer needed.
@@ -176,7 +176,7 @@ def reading_context(
 
 
 def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunFiles:
-    """Return the outcome for a day without a ledger."""
+    """Return the result for a day without a ledger."""
     left = tuple(worst_first(unused))
     days = record.days()
     last = f"; the last reconciled day is {days[-1]}" if days else ""
@@ -193,7 +193,7 @@ def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
     written = write_day(content, files)
     with record.transaction():
         record.add_imprint(content.run.written, imprint.pack(written))
-        # The run has just written this workbook, so there are no edits to read.
+        # Mark the workbook as read, because nobody has edited it yet.
         record.add_workbooks([hashlib.sha256(written).hexdigest()])
     return files.workbook, files.breaks, files.positions
 
@@ -207,7 +207,11 @@ def _compare_ledger(
     config: Config,
     inputs: RunInputs,
 ) -> WorkbookContent:
-    """Compare the ledger with the book. Store the lessons, ledgers and nightbook's own entries."""
+    """Compare the ledger with the book.
+
+    Also store the decisions on how to read ledgers, the ledgers' digests, and nightbook's own
+    entries.
+    """
     connection, day = source.connection, source.day
     history = annotations.history(record, day)
     ledger = _at_stable_level(ledger, config, history.prior)
@@ -248,7 +252,7 @@ def _compare_ledger(
 
 
 def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return a copy whose run also contains the workbook's strings and a digest of its cells."""
+    """Return a copy whose run also contains strings from the workbook and a digest of its cells."""
     shown = ShownTexts(
         names=_shown_names(content),
         left_out=tuple(result.value for result in content.left_out),
@@ -259,9 +263,9 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger with at least the fields of the previous run, in case a file is missing."""
-    # A break's ID depends on the level. If the only file with accounts is missing one night, a
-    # coarser level would change the ID of every break in the other files.
+    """Add the fields of the previous run to the ledger, because a file may be missing this time."""
+    # A break's ID depends on the level. If the only file with accounts is missing one night, a less
+    # detailed level would change the IDs of all breaks in the other files.
     if prior is None or config.level is not None or not config.files:
         return ledger
     fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
@@ -333,7 +337,7 @@ def _over_time(record: Record, config: Config, run: Run) -> OverTime:
 def _run_of(
     source: OpenBook, ledger: Ledger, outcome: Outcome, config: Config, inputs: RunInputs
 ) -> Run:
-    """Return the run to store, without the parts that depend on earlier runs and comments."""
+    """Build the run to store, except for the parts that depend on earlier runs and comments."""
     unused = tuple(worst_first(ledger.unused))
     return Run(
         name=config.name,
@@ -416,7 +420,7 @@ def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Not
 
 
 def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
-    """Yield notices about ledgers that are for a different day, have no usable row, or overlap."""
+    """Yield notices about ledgers that overlap, have no usable rows, or are for a different day."""
     for file in ledger.sources:
         stated = conventions.day_of(file)
         if stated not in (None, source.day):

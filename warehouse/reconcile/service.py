@@ -45,7 +45,8 @@ class InitFiles:
 class RunStatus:
     """A stored run with its valid signatures by role, and the closing of its month.
 
-    `void` says why its last signature is no longer valid, and is empty if the signature is valid.
+    `void` is the reason why the last signature is no longer valid. It is empty if the signature is
+    valid.
     """
 
     run: Run
@@ -91,7 +92,7 @@ def rehearse(
 
 
 def preview(database: Path, folder: Path, file: Path) -> Preview:
-    """Read a file in the same way as a run on the newest book, but do not store anything.
+    """Read a file in the same way as a run for the newest book, but do not store anything.
 
     Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
     have, and `NotExported` if there is no book.

@@ -15,19 +15,19 @@ def letters(place: int) -> str:
     return f"column {xl_col_to_name(place)}"
 
 
-# An asset that the organisation defined may have the same ID as a listed asset. So its key ends
-# with a character that nobody types, and people see `BTC (custom)`.
+# A custom asset of an organisation may have the same ID as a listed asset. So the custom asset's
+# key ends with a character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One field of a key: its column in published tables, and the SQL expression for its value.
+    """A field of a key: its column in published tables, and the SQL expression for its value.
 
     `width` is the column's width on the Breaks sheet, and `template_width` is its width in the
-    ledger template. A ledger does not need a field without a template width. A required field's
-    names must not be blank.
+    ledger template. If a field has no template width, a ledger does not need it. If a field is
+    required, its names must not be blank.
     """
 
     column: str
@@ -50,15 +50,16 @@ DIMENSIONS = {
 FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
-WITH_IDS = ("portfolio", "venue")  # fields that are shown by name, with the ID in another column
-TOTALLED = ("asset", "venue", "portfolio")  # fields with totals, in the order of the totals
+WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
+TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
 
-# Separates an organisation from its portfolio in a firm. Organisation names do not contain it.
+# The separator between organisation and portfolio in a firm's book. Names of organisations do not
+# contain the separator.
 BETWEEN_SOURCE = " / "
 
 
 def of_source(source: str, portfolio: str) -> str:
-    """Return a portfolio's name in a firm, which begins with the organisation."""
+    """Return a portfolio's name in a firm's book, which begins with the organisation."""
     return f"{source}{BETWEEN_SOURCE}{portfolio}"
 
 
@@ -68,18 +69,18 @@ def key_expression(name: str) -> str:
 
 
 def display_asset(key: str) -> str:
-    """Return an asset's key as people see it."""
+    """Return the name that people see for an asset's key, like `BTC (custom)`."""
     return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
-CHOICE = "# "  # the mark before each line that a person may choose
+CHOICE = "# "  # the mark before each line that is a choice
 
 
 class Ambiguous(Exception):
-    """A ledger can be read in two ways, so it is not read. Adding `line` to recon.toml settles it.
+    """A ledger can be read in two ways. A person must decide by adding `line` to recon.toml.
 
-    If the file does not show which of several lines is right, each of them begins with `#`. A
-    person must remove the `#` from one of them.
+    If there are several possible lines, each of them begins with `#`. The person must remove the
+    `#` from the right line.
     """
 
     exit_code = 3
@@ -98,7 +99,7 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return the lines of a question that are choices."""
+    """Return the lines of a question from which a person must choose."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 
@@ -117,7 +118,7 @@ def how_to_answer(lines: str) -> str:
 
 
 def take_choice(text: str, number: int) -> str:
-    """Return a question's lines with only one of its choices, counted from 1."""
+    """Return the lines of a question with only one choice. `number` counts choices from 1."""
     choice = choices_of(text)[number - 1]
     lines = [line for line in text.split("\n") if not line.startswith(CHOICE) or line == choice]
     return "\n".join(line.removeprefix(CHOICE) for line in lines)
@@ -150,14 +151,14 @@ class NotClosed(Exception):
 
 
 class NotReconciled(ValueError):
-    """The input or the configuration cannot be used. Nothing was written."""
+    """The input or the configuration cannot be used, so nothing was written."""
 
     exit_code = 2
 
 
 @contextmanager
 def reading_files() -> Iterator[None]:
-    """Raise `NotReconciled` for a file that cannot be read."""
+    """Convert the error for an unreadable spreadsheet to `NotReconciled`."""
     try:
         yield
     except UnreadableSpreadsheet as error:
