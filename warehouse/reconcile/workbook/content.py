@@ -20,15 +20,16 @@ POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
 
-# Increase this number if a title or text in workbooks or packs changes. Older workbooks are
-# compared using the titles of their own version, and the pages of older packs are not rendered.
+# Increase this number if a title or text in workbooks or packs changes. An older workbook is
+# compared with the titles of its own version, and the pages of older packs are not compared.
 WORDING = 6
-HEADER, FIRST = 2, 3  # row numbers on the sheet Breaks, counted from 1
+# Numbers of the header row and the first row on the sheet Breaks, counted from 1.
+HEADER, FIRST = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverTime:
-    """The month's actions, the open breaks of recent nights, and the roles in recon.toml."""
+    """The actions in a month, the open breaks on recent nights, and the roles in recon.toml."""
 
     trail: tuple[TrailLine, ...] = ()
     nights: tuple[TrendNight, ...] = ()
@@ -36,7 +37,7 @@ class OverTime:
 
 
 def left_out(counts: Mapping[str, int], listed: int) -> tuple[Result, ...]:
-    """Return the results whose positions to leave out, to list at most `listed` positions."""
+    """Return the results to leave out, so that a workbook lists at most `listed` positions."""
     keys, results = sum(counts.values()), []
     for result in (Result.MATCHED, Result.PRECISION):
         if keys > listed:
@@ -49,9 +50,9 @@ def left_out(counts: Mapping[str, int], listed: int) -> tuple[Result, ...]:
 class WorkbookContent:
     """A run, and everything else that its workbook shows.
 
-    `break_ids` has each break's ID by the number of its position. `names` maps each field to the
-    names of its IDs. If there are more than `listed` positions, the workbook leaves out those that
-    match. `void` says why earlier signatures are void.
+    `break_ids` maps the numbers of positions to break IDs. `names` maps each field to the names of
+    its IDs. If there are more than `listed` positions, the workbook leaves out the positions that
+    match. `void` is the reason why earlier signatures are void.
     """
 
     run: Run
@@ -68,7 +69,7 @@ class WorkbookContent:
 
     @property
     def left_out(self) -> tuple[Result, ...]:
-        """The results whose positions the workbook does not list."""
+        """The results of the positions that the workbook does not list."""
         return left_out(self.run.counts, self.listed)
 
     @property
@@ -80,7 +81,7 @@ class WorkbookContent:
 
     @property
     def footer(self) -> str:
-        """The footer of every page."""
+        """The footer of every printed page."""
         run = self.run
         return f"Reconciliation {run.name} as of {run.day}, run {run.run_id}"
 

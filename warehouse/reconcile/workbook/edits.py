@@ -21,7 +21,7 @@ from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
 WORDING_LABEL = "wording"
-BREAK_MARKS = ("Break ID", "Comment")  # titles that identify the table that people fill in
+BREAK_MARKS = ("Break ID", "Comment")  # column titles that identify the table that people fill in
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _ROLES = {title_key(label): role for label, role in ROLES.items()}
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")
@@ -36,7 +36,7 @@ _SAVED_BY = {
 _SAVED_AT = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
 _LONGEST = 200
 
-# Programs and libraries write these names instead of a person's name.
+# Names that programs and libraries write instead of a person's name.
 _NOBODY = re.compile(
     r"nightbook|openpyxl|xlsxwriter|pandas|python[\w .-]*|apache poi|poi|sheetjs|exceljs"
     r"|aspose[\w .]*"
@@ -46,7 +46,8 @@ _NOBODY = re.compile(
 )
 
 
-_NUMBER = re.compile("[0-9]{1,9}")  # Do not use isdigit() instead, because it accepts `²`.
+# Do not use `isdigit` instead of this pattern, because it accepts `²`.
+_NUMBER = re.compile("[0-9]{1,9}")
 _BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
@@ -88,8 +89,8 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     except UNREADABLE:
         who = stated = None
     name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
-    # The file may have no timestamp, or may still have ours. So use the modification time on disk
-    # if it is later.
+    # The file may contain no timestamp, or still the one that we wrote. So use the modification
+    # time on disk if it is later.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     with suppress(ValueError):
         time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")
@@ -104,8 +105,9 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     Raises `NotReconciled` if a file cannot be read but may be one of our workbooks.
     """
     try:
-        # Ledgers do not contain `run_id`, so they are not read here. The sheets with all positions
-        # are opened to detect damage, but not read, because nobody fills them in.
+        # Only our workbooks contain `run_id`, so skip all other files, such as ledgers. The sheets
+        # with all positions are opened to detect damage, but not read, because nobody fills them
+        # in.
         book = read_workbook(path, content, marker=b"run_id", skipped=POSITIONS)
     except NotASpreadsheet:
         return None
@@ -141,7 +143,7 @@ def _number(text: str, default: int) -> int:
 def _read_values(
     sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]
 ) -> dict[str, str]:
-    """Return the value to the right of each label, on any sheet."""
+    """Map each label to the value in the cell to its right, on any sheet."""
     values: dict[str, str] = {}
     for cell, value in (pair for rows in sheets for row in rows for pair in pairwise(row)):
         if isinstance(cell, str) and cell in labels and as_text(value):

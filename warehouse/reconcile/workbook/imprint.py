@@ -33,9 +33,10 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 # The titles that identify the table of all positions.
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
-_MOST_BYTES = 1 << 30  # maximum size of an unpacked imprint
-_LEVEL = 3  # level 3 is five times as fast as level 9, and its output is only 10 % larger
-_HEADER_ROWS = 60  # more rows than people ever add above a header
+_MOST_BYTES = 1 << 30  # maximum size of an unpacked imprint, in bytes
+# Compression level 3 is five times as fast as level 9, with output that is only 10 % larger.
+_LEVEL = 3
+_HEADER_ROWS = 60  # number of rows to search for a header, more than people ever add above it
 _BATCH = 16_384
 
 _FORMULA = re.compile(
@@ -53,7 +54,10 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell's text, reduced to the characters that programs preserve. `text` is the original."""
+    """The text of a cell, reduced to the characters that spreadsheet programs preserve.
+
+    `text` is the original.
+    """
 
     __slots__ = ("text",)
     text: str
@@ -124,7 +128,7 @@ _OF_CONTENT = "aliases rolled signatures void names listed over_time"
 
 
 def identity(content: WorkbookContent) -> str:
-    """Return a digest of everything that a workbook shows. Equal cells give equal digests."""
+    """Return a digest of everything that a workbook shows. Equal cells produce equal digests."""
     run = content.run
     shown_values: dict[str, object] = {name: getattr(run, name) for name in _OF_RUN.split()}
     shown_values |= {name: getattr(content, name) for name in _OF_CONTENT.split()}
@@ -140,14 +144,15 @@ def identity(content: WorkbookContent) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Notice):
-        return msgspec.to_builtins(value)  # use the JSON field names, as earlier digests did
+        # Use the field names in JSON, so that the digest stays the same as in earlier versions.
+        return msgspec.to_builtins(value)
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def read(content: bytes) -> dict[str, SheetImprint]:
-    """Return every sheet of a workbook except the table of all positions.
+    """Read every sheet of a workbook, except the table of all positions.
 
     Raises `CalamineError` if a sheet cannot be read.
     """
@@ -245,14 +250,14 @@ def text_of(cell: object) -> str:
 
 
 def cell_text(cell: str) -> str:
-    """Return a cell's original string, with all of its characters."""
+    """Return the original text of a cell, including characters that `Cell` removes."""
     return cell.text if isinstance(cell, Cell) else cell
 
 
 def normal_form(formula: str, *, keep_cells: bool = False) -> str:
     """Return a formula without spaces and with its numbers in a uniform notation.
 
-    Unless `keep_cells` is set, cell names are replaced, because sorting rows changes them.
+    Unless `keep_cells` is set, cell references are replaced, because sorting rows changes them.
     """
 
     def form(match: re.Match[str]) -> str:

@@ -91,7 +91,8 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-_LEAST_DIGITS = 6  # minimum number of digits, because people overlook an error in a shorter amount
+# Minimum number of digits for a planted error, because people overlook errors in shorter amounts.
+_LEAST_DIGITS = 6
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
@@ -111,7 +112,7 @@ class PlantedError(Enum):
 
 
 def plant(source: OpenBook) -> dict[Key, PlantedError]:
-    """For each kind of error, choose the first row in the book that suits it."""
+    """Choose the first row in the book that is suitable for each kind of planted error."""
     before = book.amounts_before(source, LEDGER_FIELDS)
     kinds = list(_ERRORS)
     planted: dict[Key, PlantedError] = {}
@@ -169,7 +170,7 @@ def _rows(source: OpenBook) -> dict[Key, str]:
 
 
 def _if_large(change: Callable[[Key, str], list[Line]]) -> _Change:
-    """Plant an error only in amounts that are large enough for people to notice it."""
+    """Plant an error only in an amount that is large enough for people to notice the error."""
 
     def error(key: Key, text: str, _then: str) -> list[Line] | None:
         is_large = len(text) > _LEAST_DIGITS and text[0] not in "-0"
@@ -205,8 +206,8 @@ _ERRORS: dict[PlantedError, _Change] = {
     PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
 }
 
-# The nights on which each kind of error occurs, counted from the first ledger. All other kinds
-# occur only in the first ledger.
+# The nights on which each kind of error occurs, counted from the first ledger. Kinds that are not
+# listed occur only in the first ledger.
 _NIGHTS: dict[PlantedError, Collection[int]] = {
     PlantedError.SIGN: range(1000),
     PlantedError.SMALLEST: range(4),

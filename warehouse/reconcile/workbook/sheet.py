@@ -44,21 +44,24 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # maximum number of digits before the decimal point that fit in a column
-_LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # in points
-# maximum number of characters to wrap, because more would not fit in the tallest row
+_MOST_WHOLE = 15  # maximum number of digits that fit in a column before the decimal point
+_LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # the height of a line and the margin of a row, in points
+# maximum number of characters in a wrapped string, because longer strings do not fit in the tallest
+# row
 _MOST_CHARACTERS = 2000
 _MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
-MOST_SHOWN = 20  # maximum number of digits to show, because more would make the column too wide
+# Maximum number of digits to show, because longer numbers would make a column too wide.
+MOST_SHOWN = 20
 
-# Character widths in Arial, in the units of column widths.
+# Widths of a digit, a separator and both margins in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
 LETTERS = 1.15  # characters of text per unit of column width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 _BATCH = 500  # rows
-_DAY_ZERO = date(1899, 12, 30)  # dates in cells are numbers of days since this day
-# An amount's decimal places, the places that fit in its column, and whether it is rounded.
+_DAY_ZERO = date(1899, 12, 30)  # a date in a cell is the number of days since this day
+# An amount's style: its decimal places, the decimal places that fit in its column, and whether it
+# is rounded.
 _AmountStyle = tuple[int, int, bool | None]
 _Style = _AmountStyle | tuple[str]
 _Rows = Callable[[], Iterable[Sequence[object]]]
@@ -91,7 +94,7 @@ class Heading:
 
 
 def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tuple[Heading, ...]:
-    """Return columns that are meant for lookups and are not printed."""
+    """Return headings for columns that only programs and lookups need, so they are not printed."""
     return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
 
 
@@ -163,7 +166,7 @@ class SheetWriter:
             self._decimals[column] = room
             digits = _DIGIT * (
                 1 + whole + room
-            )  # 1 extra character for the mark on rounded figures
+            )  # one extra character for the mark before rounded figures
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
@@ -320,8 +323,8 @@ class SheetWriter:
             (shown_decimals(text, room) for text in amounts if text), default=FEWEST_DECIMALS
         )
         lines = max((_lines(value, heading) for _, heading, value in cells), default=1)
-        # A row of one line has no fixed height, so that programs adapt it to the text that people
-        # type.
+        # If a row has only one line, do not fix its height, so that programs adapt the height to
+        # the text that people type.
         points = _LINE_HEIGHT * min(lines, _MOST_LINES) + _ROW_MARGIN
         height = f' ht="{points:g}" customHeight="1"' if lines > 1 else ""
         xml = []
@@ -331,7 +334,7 @@ class SheetWriter:
         return f'<row r="{row}"{height}>{"".join(xml)}</row>'
 
     def _cell(self, column: int, value: object, decimals: int) -> tuple[_Style, str]:
-        """Return a cell's style, and the part of its XML that follows the style number."""
+        """Return the style of a cell, and the part of the cell's XML after the style number."""
         kind, text = self.headings[column].kind, str(value)
         is_amount = kind == "amount"
         if isinstance(value, Formula):
@@ -410,7 +413,7 @@ def describe_printed_rows(printed: int, rows: int) -> str:
 
 
 def _lines(value: object, heading: Heading) -> int:
-    """Return how many lines a value takes in its column."""
+    """Return the number of lines that a wrapped value needs in its column."""
     if heading.kind in ("amount", "exact") or not heading.is_printed:
         return 1
     if value is None or isinstance(value, Formula):
@@ -418,8 +421,8 @@ def _lines(value: object, heading: Heading) -> int:
     text = str(value)
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        # Do not wrap strings that fit on one line. Most of them do, and wrapping a string takes as
-        # long as writing it (measured).
+        # Do not wrap strings that fit on one line, as most strings do, because wrapping a string
+        # takes as long as writing it (measured).
         return 1
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

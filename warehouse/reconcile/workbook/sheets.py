@@ -53,7 +53,7 @@ ROOT_CAUSES = (
 
 _DIFFERENCE = difference("S#", "T#").removeprefix(
     "="
-)  # the difference formula, with # in place of the row number
+)  # the formula for the difference, with # in place of the row number
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all printed columns fit on one A4 page at 8 points.
@@ -123,7 +123,7 @@ _ROLLED = (
     *machine_headings(*(f"{title}, exact" for title in STEPPED)),
 )
 
-_PAPER_ROWS = 40  # about one printed page
+_PAPER_ROWS = 40  # number of rows on about one printed page
 
 _NOTICES = (
     Heading("Severity", 10),
@@ -195,8 +195,8 @@ A signature is valid for this result only. It is void as soon as an amount chang
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
     breaks, fields = content.run.breaks, content.run.fields
-    # Every workbook has the same columns. If this level does not use a name, such as the venue, the
-    # columns for that name are hidden.
+    # Every workbook has the same columns. If positions have no venue, for example, the columns for
+    # the venue are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
@@ -223,8 +223,8 @@ def _break_rows(breaks: Sequence[Break], fields: Sequence[str]) -> Iterator[list
 
 def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool) -> list[object]:
     ledger, snapshot, exact_difference = exact_amounts(break_)
-    # Three columns are formulas, so that readers can trace the values. Their results are stored
-    # too, for programs that do not calculate.
+    # Three columns contain formulas, so that readers can trace the values. The results are stored
+    # too, for programs that do not calculate formulas.
     shown: object = exact_difference or None
     if is_live and ledger and can_be_live(ledger, snapshot):
         formula = _DIFFERENCE.replace("#", str(row))

@@ -29,7 +29,7 @@ _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
 class SignOffRow(NamedTuple):
-    """A role's sign-off row: sheet, row number, and the contents of its two yellow cells."""
+    """A role's row in the sign-off: sheet, row number, and contents of its two yellow cells."""
 
     sheet: str
     number: int
@@ -70,8 +70,8 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        # Another program saved this workbook, so leave it unchanged. The pack lists the missing
-        # signatures.
+        # The XML of this workbook is not ours, because another program saved the workbook. Leave it
+        # unchanged. The pack lists the missing signatures.
         return content
 
 
@@ -113,7 +113,7 @@ def _with_text(sheet: bytes, name: str, text: str) -> bytes:
     cell = _cell(sheet, name)
     if (
         cell is None
-    ):  # Programs omit blank cells without a style, so insert the cell after its left neighbour.
+    ):  # Programs omit blank cells that have no style. Insert the cell after its left neighbour.
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet

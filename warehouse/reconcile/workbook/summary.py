@@ -28,12 +28,12 @@ from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
-TREND_NIGHTS = 14  # number of nights in the trends
+TREND_NIGHTS = 14  # number of nights in the tables and charts of trends
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
 _OTHERS = "others"
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
 _COLOURS = ("#9DB8D9", "#4F81BD", "#F2A33A", "#B3261E", "#7F7F7F")
-_CHART_HEIGHT, _ROW_HEIGHT = 240, 20  # pixels
+_CHART_HEIGHT, _ROW_HEIGHT = 240, 20  # heights of a chart and of a row below it, in pixels
 
 _COLUMNS = (
     Heading("", 24),
@@ -44,7 +44,7 @@ _COLUMNS = (
 _LAST = len(_COLUMNS) - 1
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _PAGE_ROWS = 80
-_LINE = 130  # number of characters that fit across all columns
+_LINE = 130  # number of characters that fit on a line across all columns
 
 
 def _write_trends(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
@@ -156,7 +156,7 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
     # The formula does not write thousands separators, so its stored result has none either.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
-    # Green means that the whole book ties: no break is open, and every position was compared.
+    # The banner is green if no break is open and every position was compared.
     kind = "bad" if number or content.run.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
     _across(sheet, "", getattr(draft.formats, kind))
@@ -173,7 +173,7 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
-    # The lines below list all unused files, so do not repeat those of medium severity here.
+    # The lines below list all unused files, so do not list files of medium severity here too.
     below = {item.notice for item in content.run.unused_parts if item.severity == "medium"}
     urgent = [
         notice
@@ -255,7 +255,7 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write formulas that count the breaks by status and age."""
+    """Write a table with formulas that count the breaks by status and by age."""
     sheet.heads(("Status", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
     for name in STATUSES:

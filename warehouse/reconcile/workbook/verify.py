@@ -69,7 +69,7 @@ from warehouse.reconcile.workbook.imprint import (
 from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
-MOST_ROWS = 200  # maximum number of rows per table that are reported individually
+MOST_ROWS = 200  # maximum number of rows to report individually in each table
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)(.*)")
@@ -78,10 +78,10 @@ _BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
 _ID = re.compile(rf"K-[0-9A-F]{{16}}|{_BREAK_ID.pattern}")
 _SUMMARY = "Summary"
 
-# The sheets that contain a table, and how many leading columns identify a row.
+# The sheets that contain a table, each with the number of leading columns that identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
 _HEADER = 1  # the index of the title row, which is the same on all of these sheets
-_OTHER_TITLES = {  # original column titles, before the workbook was reworded
+_OTHER_TITLES = {  # earlier titles of columns, before the workbook was reworded
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
@@ -102,9 +102,11 @@ _OLDER = (
     "save them, run `nightbook reconcile run`"
 )
 
-_SINCE_BLANKS = 3  # since this wording version, an amount that was not read is blank, not zero
+# The first wording version in which an amount that was not read is blank, not zero.
+_SINCE_BLANKS = 3
 Row = tuple[str, ...]
-_Counts = tuple[int, int]  # how many times a row was written, and how many times it was found
+# The number of times that a row was written, and the number of times that it was found.
+_Counts = tuple[int, int]
 
 
 class StoredRuns(Protocol):
@@ -122,10 +124,10 @@ class StoredRuns(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """The differences between a workbook and its run.
+    """The differences between a workbook and its run's stored result.
 
-    `compared` lists the rows and sheets that were compared. `uncompared` lists each part that was
-    skipped, with the reason.
+    `compared` lists the rows and sheets that were compared. `uncompared` lists the parts that were
+    not compared, with reasons.
     """
 
     file: Path
@@ -279,16 +281,16 @@ def _compare_workbook(
 
 
 class _ComparedColumns:
-    """The columns of the compared rows. The first `keys` columns identify a row.
+    """The columns of rows to compare. The first `keys` columns identify a row.
 
-    `digits` maps the index of each number column to the number of digits on which all programs
-    agree.
+    `digits` maps the index of each number column to the number of digits that are the same in all
+    programs.
     """
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Spreadsheet programs recalculate a break's difference, so they agree on fewer of its
-        # digits.
+        # Spreadsheet programs recalculate a break's difference, so fewer of its digits are the same
+        # in all programs.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -300,7 +302,7 @@ class _ComparedColumns:
         return row[: self.keys] if self.keys and row[0] else ()
 
     def name(self, row: Row, most: int | None = None) -> str:
-        """Describe a row by its key, or by its first `most` filled cells if it has no key."""
+        """Describe a row by its key, or by its first `most` non-blank cells if it has no key."""
         cells = self.key(row) or list(filter(None, row))[:most]
         texts = [cell_text(cell)[:_LONGEST] for cell in cells]
         return f"{self.label}, {' / '.join(texts)[:300]}"
@@ -353,7 +355,7 @@ def _compare_rows(
 
 
 def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Iterator[str]:
-    """Yield a message for each row that was not found as often as it was written."""
+    """Yield a message for each row that is missing from, or was added to, the copy."""
     missing, extra = _without_rounding(layout, counts)
     by_key: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in extra:
@@ -386,7 +388,7 @@ def _describe_counts(written: int, found: int) -> str:
 def _without_rounding(
     layout: _ComparedColumns, counts: Mapping[Row, _Counts]
 ) -> tuple[list[Row], list[Row]]:
-    """Return the missing and the extra rows, ignoring differences in the last digit."""
+    """Return the missing rows and the extra rows, ignoring differences in the last digit."""
     similar: defaultdict[Row, list[Row]] = defaultdict(list)
     for row, (written, found) in counts.items():
         similar[layout.without_numbers(row)] += [row] * (found - written)
@@ -408,10 +410,9 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
     def likeness(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
 
-    if layout.label in (
-        POSITIONS,
-        UNMATCHED,
-    ):  # Do not search these tables, because they have too many rows and every row has a key.
+    # Do not search the table of all positions for similar rows, because it has too many rows and
+    # every row has a key.
+    if layout.label in (POSITIONS, UNMATCHED):
         return None
     best = max(others, key=likeness, default=None)
     least = max(1, sum(map(bool, row)) // 2)
@@ -487,7 +488,7 @@ def compare_sheets(
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
-    """Pair each sheet with a sheet of the copy, by name or else by the rows they share."""
+    """Pair each sheet with a sheet of the copy, by name or else by the number of equal rows."""
     pairs = {name: name for name in written if name in copy}
     for name in [name for name in written if name not in pairs]:
         # People may have moved columns, so compare each row as a set of cells.
@@ -524,8 +525,8 @@ def _align(
 
 
 def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
-    """Return the rows with only these columns, and mark the rows above the header."""
-    # The row order does not matter, but no table row may be above its header.
+    """Return copies of the rows with only these columns, and mark rows above the header."""
+    # The rows may be in any order, but no row of the table may be above the header.
     selected = (
         tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
     )
@@ -543,7 +544,7 @@ def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
-        # The formula is blank if the cell shares the formula of another cell.
+        # The formula is blank if the cell shares its formula with other cells.
         is_there = line < len(rows) and column < len(rows[line])
         if not (formula and is_there):
             continue
@@ -613,7 +614,7 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
 
 
 def _result_text(code: str, wording: int) -> str:
-    """Return a result's label, or its code in the first version of the wording."""
+    """Return a result's text in a workbook: its label, or its code in the first wording version."""
     return Result(code).label if wording > 1 else code
 
 
@@ -678,7 +679,7 @@ def _stored_positions(
 def _shown_names(
     keys: pa.Table, field: str, names: Mapping[str, Mapping[str, str]]
 ) -> pa.ChunkedArray:
-    """Return one field for all positions, as the workbook displays it."""
+    """Return the display names of all positions in one field, as the workbook shows them."""
 
     def show(*, is_unmapped: bool) -> pa.ChunkedArray:
         def name(id_: str) -> str:
@@ -691,14 +692,17 @@ def _shown_names(
 
 
 def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedArray:
-    """Map each value of a column to a new string. Each distinct value is mapped only once."""
+    """Convert each value in a column to a new string.
+
+    Each distinct value is converted only once.
+    """
     coded = column.combine_chunks().dictionary_encode()
     texts = pa.array(map(text, coded.dictionary.to_pylist()), pa.string())
     return pa.chunked_array([texts.take(coded.indices)])
 
 
 def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
-    """Return the number cells for both amounts, and the label that says how exact they are."""
+    """Return the number cells for both amounts, and the label that shows how exact they are."""
     cells = [[number(text or "") for text in side] for side in sides]
     digits = [max(kind for _, kind in pair) for pair in zip(*cells, strict=True)]
     numbers = [
@@ -721,7 +725,7 @@ def _compare_positions(
 
 
 def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
-    """Count how often each row was written and found. Return only rows whose counts differ."""
+    """Count how often each row was written and how often it was found. Return rows that differ."""
     both = pa.concat_tables([stored, seen])
     plain = pa.table([comparable(column) for column in both.columns], names=both.column_names)
     size = stored.num_rows
@@ -773,7 +777,7 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
 def _stray_texts(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each string that a person added, with its sheet and cell. Skip added sheets."""
+    """Yield each string that a person added to our sheets, with the sheet and the cell."""
     for name, other in _pairs(written, copy).items():
         then, now = _texts_outside(written[name]), _texts_outside(copy[other])
         # People may have moved rows and columns, so accept each string in any cell, as often as
@@ -808,10 +812,11 @@ def _stray_near_positions(
         return
     try:
         keys = write.read_positions(runs.day_files(result.day)[1], result.run_id, result.fields)
-    except NotReconciled:  # Ignore damage here, because `verify` reports it.
+    except NotReconciled:  # Ignore a damaged file here, because `verify` reports damage.
         return
     known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
-    # Almost all of the millions of cells are numbers or known strings, so filter those out first.
+    # Skip numbers and known strings first, because there are millions of cells and nearly all of
+    # them contain numbers or known strings.
     added = (
         (f"{name}!{xl_rowcol_to_cell(line, column)}", cell)
         for name, sheet in imprint.position_sheets(content)

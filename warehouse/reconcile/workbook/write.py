@@ -69,7 +69,8 @@ _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id
 _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
-_PAPER_ROWS = 40  # print no more positions than this, because breaks have their own printed sheet
+# Maximum number of positions to print, because all breaks are on a different printed sheet.
+_PAPER_ROWS = 40
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
 _KEY_MEANING = (
@@ -186,7 +187,7 @@ def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
 
 
 def _width(content: WorkbookContent, field: str) -> float:
-    """Return the width of a column that fits a field's longest display name."""
+    """Return the column width that a field's longest display name needs."""
     names, name = content.names.get(field), quote_identifier(field)
     select = f"distinct {name}"
     if names is None:
@@ -204,7 +205,7 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
 def _position_values(
     content: WorkbookContent, sheet: TableSheet
 ) -> Iterator[dict[str, Sequence[object]]]:
-    """Yield the values of a sheet's positions in batches, by column source."""
+    """Yield batches of positions for a sheet. Each batch maps column sources to values."""
     fields, ids = content.run.fields, content.break_ids
     for batch in _read_batches(content, sheet.start, sheet.rows):
         numbers, *columns = zip(*batch, strict=True)
@@ -252,7 +253,7 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
 
 
 def _break_rows(content: WorkbookContent) -> Iterator[list[str]]:
-    """Yield the header and the rows of the breaks file. Its strings are not truncated."""
+    """Yield the header and the rows of the breaks file, which has untruncated strings."""
     fields = content.run.fields
     ids = [name for name in WITH_IDS if name in fields]
     titles = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
