@@ -36,7 +36,8 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
     sys.stdout.buffer.write(_printable_body(body) if is_terminal else body)
     sys.stdout.buffer.flush()
     if is_terminal and not body.endswith(b"\n"):
-        print(file=sys.stderr)  # Print a line break, so that the next prompt starts on a new line.
+        # Print a line break, so that the shell's next prompt starts on a new line.
+        print(file=sys.stderr)
     return 0
 
 

@@ -64,7 +64,8 @@ def restore(
         return 0
     is_new = not layout.home.exists()
     if not (is_new or layout.lock.exists()):
-        # Check the backup before locking the home, because a lock file cannot be removed safely.
+        # Check the backup before locking the home. If the restore is rejected later, the lock file
+        # cannot be removed safely.
         backup.require_restorable(layout, source)
     try:
         with (
@@ -76,7 +77,7 @@ def restore(
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
-        if is_new:  # The home is new, so it only contains this command's lock files.
+        if is_new:  # The home did not exist before, so it contains only lock files of this command.
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):

@@ -197,10 +197,10 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 
 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Run each module in a child process. Stop them all if one exits or a signal arrives."""
-    # The child processes hold the lock too, so killing this process does not release the lock.
-    # PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a home's
-    # `warehouse`.
+    """Run each module in a child process until one exits or a signal arrives, then stop all."""
+    # The child processes inherit the demo's lock, so killing this process does not release the
+    # lock. PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a
+    # home's `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
     # Set the handlers before the children start. Otherwise, the children would also ignore the
@@ -213,7 +213,8 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
             env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            # Ctrl-C must not reach the children, because a second signal kills them
+            # a separate process group, so that Ctrl-C does not reach the children, which a second
+            # signal would kill
             process_group=0,
         )
         for arguments in modules

@@ -128,7 +128,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
         yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
-        if settings is not None:  # Without valid settings, the API cannot be called.
+        if settings is not None:  # The API can be called only with valid settings.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
         yield from _channels(home) if alert else ()

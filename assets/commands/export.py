@@ -29,7 +29,8 @@ def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -
             program_version=program_version(),
             say=progress_reporter(replace(nightbook, watch=progress.watch), None, "exporting"),
         )
-    # Count rows, not venues, because each row in the sheet Venues is one asset at one venue.
+    # Print the number of rows, not of venues, because each row in the sheet Venues is one asset at
+    # one venue.
     counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in exported.rows.items())
     print(f"Book of {exported.as_of} (snapshot {exported.snapshot_id}): {counts}")
     for notice in exported.notices:

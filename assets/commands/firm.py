@@ -56,7 +56,8 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
             book = firm.publish(nightbook, day=chosen, notes=failed)
     code = _report(nightbook, book, members, problems)
-    # A failed run is a failure even if that organisation's night is in the book.
+    # If an organisation's run failed, the command fails, even if the organisation's night is in the
+    # book.
     codes = {run.code for run in runs}
     return code or FAILED * bool(codes - {DONE, A_PERSON_MUST_DECIDE})
 

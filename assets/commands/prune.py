@@ -105,9 +105,9 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Delete old warehouse versions if the disk has no room for the copy that publishing makes."""
-    # This is safe, because old versions can be rebuilt from the lake, and prune publishes a new
-    # copy at the end.
+    """Remove old warehouse versions if the disk has no room for the copy that publishing needs."""
+    # Removing old versions is safe, because they can be rebuilt from the lake, and prune publishes
+    # a new version at the end.
     lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
@@ -171,7 +171,7 @@ def _bytes(text: str | None) -> int | None:
         return None
     try:
         limit = Decimal(text) * GIGABYTE
-    except ArithmeticError:  # not a number, or out of range
+    except ArithmeticError:  # the limit is not a number, or is out of range
         limit = Decimal("nan")
     if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
         raise InvalidLimit(f"{text[:40]!r} GB is not a valid limit")

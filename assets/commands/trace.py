@@ -33,7 +33,8 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output only (JSON output is complete)
+# Maximum number of rows and of characters in text output (JSON output is complete).
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +279,8 @@ def _tell(
     message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
 ) -> None:
     del event, level, snapshot
-    print(f"  {message}", file=sys.stderr, flush=True)  # standard output is reserved for the trace
+    # Print progress to standard error, because standard output is only for the trace.
+    print(f"  {message}", file=sys.stderr, flush=True)
 
 
 def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:

@@ -43,7 +43,7 @@ def complete_from_book(query: str) -> Complete:
     ) -> list[CompletionItem]:
         del parameter
         try:
-            # Import the module only if needed, so that commands start faster.
+            # Import this module only for completions, so that commands start faster.
             names = importlib.import_module("assets.commands.book_names")
             home = context.params.get("home") or context.find_root().params.get("home")
             rows = names.starting_with(query, incomplete.lower(), home)

@@ -19,7 +19,7 @@ from assets.console.completion import Complete, complete_from_book
 DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
-WIDEST_TERM = 36  # left help column, wide enough to keep long choices on one line
+WIDEST_TERM = 36  # width of the left column in help texts, in which long choices fit on one line
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
 Run = Callable[..., int]
@@ -60,7 +60,7 @@ class Invocation:
     """A parsed command line. `load` imports the command and returns its function."""
 
     command: str
-    step: str  # the subcommand of `reconcile`, or an empty string
+    step: str  # the subcommand of the command `reconcile`, or an empty string
     traits: Trait
     load: Callable[[], Run]
     options: dict[str, Any]

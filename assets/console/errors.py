@@ -36,7 +36,7 @@ DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
 def report_error(error: Exception, nightbook: Nightbook) -> int:
     """Print an error as one paragraph on standard error. Return the exit code."""
     message = str(error) if is_ours(error) else disk_message(error, nightbook.layout.home)
-    # Errors without an error number come from our own code and have a message for the user.
+    # If an error has no error number, our own code raised it with a message for the user.
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
         message = message or str(error)
     if message is None:

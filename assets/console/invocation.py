@@ -53,7 +53,7 @@ def command_for(layout: Layout) -> str:
 
     Raises `InvalidSettings`.
     """
-    # `--home` is left out only for ./data, and only if no setting names another home.
+    # Omit `--home` only if the home is ./data and no setting specifies a different home.
     is_usual = {layout.home, _default_home()} == {Path("data").absolute()}
     return program() if is_usual else f"{program()} --home {shlex.quote(str(layout.home))}"
 
@@ -113,5 +113,5 @@ def user_name() -> str:
 
 def program_version() -> str:
     """Return the installed version of nightbook."""
-    # Import the module here, so that a query does not have to read package metadata.
+    # Import this module only here, so that queries do not have to read package metadata.
     return str(importlib.import_module("importlib.metadata").version("nightbook"))

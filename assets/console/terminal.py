@@ -20,7 +20,7 @@ MAX_WIDTH = 100
 class TerminalProgress:
     """A printer for progress lines and, in a terminal, a bar that the next output replaces."""
 
-    # Use this class in a `with` statement, which removes the last bar before other output follows.
+    # Use this class in a `with` statement, which removes the last progress bar at the end.
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal()
@@ -160,8 +160,9 @@ def progress_reporter(
     watch = nightbook.watch
     if watch is None and tell is None:
         return silent
-    # Limit the output by time, not by count, because there may be thousands of reports a second or
-    # one a minute. The bar shows a new count immediately, but not a new number of bytes.
+    # Limit how often progress is printed by time, not by number of reports, because there may be
+    # thousands of reports a second or one a minute. Show a new count immediately, but not a new
+    # number of bytes.
     interval = LINE_INTERVAL if watch is None else BAR_INTERVAL
     last, next_at = (-1, ""), nightbook.now() + interval
 

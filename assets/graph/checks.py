@@ -33,7 +33,7 @@ CONTROL_MEANING = (
 )
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 GATE = {"gates": "publishing: a night that fails this check is held and does not become the book"}
-# The drift check does not read a book table, so an older night needs a separate query.
+# The drift check does not read a table of the book, so for older nights it needs a different query.
 DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
@@ -124,8 +124,8 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # If a night has no book, only `night_is_accepted` fails, so that the report is still
-        # written.
+        # If a night has no book, only the check `night_is_accepted` may fail, so that the report is
+        # still written.
         is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),
@@ -142,7 +142,8 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
 def _wrong_rows(database: Path, check: Check, day: date) -> int:
     """Count the wrong rows that a check finds in an older book."""
     date_literal = _date(day)
-    # `at_day` finds tables by unquoted names, and no book table needs quotes.
+    # Remove the quotes, because `at_day` finds only unquoted table names. No table of the book
+    # needs quotes.
     unquoted = check.sql.replace('"', "")
     sql = DRIFT_OF + date_literal if "ops.drift" in unquoted else at_day(unquoted, date_literal)
     [(wrong,)] = run(database, f"select count(*) from ({sql})").rows

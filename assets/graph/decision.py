@@ -19,9 +19,10 @@ from warehouse.contract import states
 
 LEAVE = "leave"
 STATES = {"accept": states.ACCEPTED, "reject": states.REJECTED}
-# The empty fields that the Launchpad shows.
+# The empty form for a decision that Dagster's Launchpad shows.
 TO_FILL_IN = {"decision": LEAVE, "by": "", "why": "", "snapshot": ""}
-# This is a dict, not a `dg.Config` class, because importing that class adds 0.1 s to each night.
+# Use a dict for the schema, not a `dg.Config` class, because importing `dg.Config` adds 0.1 s to
+# each night.
 SCHEMA = {
     "decision": dg.Field(
         dg.Enum("Decision", [dg.EnumValue(name) for name in (LEAVE, *STATES)]),
@@ -110,7 +111,7 @@ def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
     try:
         yield
     except (NothingDecided, DecisionNotAllowed, NoSuchSnapshot, ReasonRequired) as error:
-        # Without this report, Dagster treats the interruption as a failure.
+        # Report that the run is canceling. Otherwise, Dagster treats the interruption as a failure.
         context.instance.report_run_canceling(context.run, str(error))
         raise dg.DagsterExecutionInterruptedError(str(error)) from None
 

@@ -27,7 +27,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import count_of
 
 API = dg.AssetKey("api")
-# Each resource's API operation and description.
+# The API operation and the description of each resource.
 RESOURCES = {
     "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), unchanged."),
     "venues": ("list_venues", "GET /venues?include=instruments (4.3), unchanged."),

@@ -48,7 +48,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         with night_step(context, nightbook) as step:
             settings = nightbook.settings()
             now = nightbook.now().astimezone(settings.timezone)
-            step.manifest()  # This raises an error if the night was never landed.
+            step.manifest()  # `manifest` raises an error if the night was never landed.
             morning = load_report(step.layout.database, now, settings.pinned_assets)
             command = full_command(step.layout)
             file = write_page(
@@ -111,8 +111,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # If files arrived but none could be read, this is an error. A late ledger is only a
-        # warning.
+        # If files arrived but none of them could be read, the check reports an error. If the ledger
+        # is late, the check only warns.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
@@ -133,8 +133,8 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
         by=user_name(),
     )
     if summary.run_id:
-        # Publish the night a second time, now with the results (0.2 CPU s). The comparison needed
-        # the first version, and the book should not wait for a ledger.
+        # Publish the night a second time, now with the results of the reconciliation (0.2 CPU s).
+        # The reconciliation needs the published book, and the book should not wait for a ledger.
         publish.refresh(nightbook)
     return summary
 
@@ -146,11 +146,8 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return the result of a reconciliation for Dagster, including its check result.
-
-    The check is a warning if breaks are open, and an error if there is no result.
-    """
-    # A failed check does not fail the run, because the book is valid in any case.
+    """Return the result and its check: a warning for open breaks, an error for a missing result."""
+    # If the check fails, the run does not fail, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
         check_results=[

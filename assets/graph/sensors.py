@@ -68,8 +68,9 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
 
     The schedule is on by default, except in a demo.
     """
-    # Dagster does not catch up on a missed tick, because the API returns only current data. A later
-    # tick on the same date pulls the night if the earlier ticks failed. Otherwise, it does nothing.
+    # Dagster does not catch up on a missed tick, because the API returns only current data. If the
+    # earlier ticks of a date failed, a later tick on the same date pulls the night. Otherwise, the
+    # later tick does nothing.
     settings = nightbook.settings()
 
     @dg.schedule(
@@ -113,8 +114,8 @@ def failure_alert(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
 ) -> Alert | None:
     """Return the alert for a failed run, or None if the failure is reported elsewhere."""
-    # A run that Dagster retries gets an alert too, because the next attempt is a separate run. If a
-    # later tick can still pull the night, a single low-priority alert says so.
+    # Send an alert even if Dagster retries the run, because the next attempt is a separate run. If
+    # a later tick can still pull the night, send only one alert with low priority about the retry.
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
     steps = {event.step_key for event in failures}
@@ -240,7 +241,8 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         name="night_failed",
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
-        # Monitor all locations, because a command-line run does not belong to any.
+        # Monitor all code locations, because a run from the command line does not belong to any
+        # location.
         monitor_all_code_locations=True,
         description="After a failed run, sends alerts about the run and all other problems.",
     )

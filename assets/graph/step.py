@@ -78,7 +78,7 @@ class NightStep:
 
     def manifest(self) -> Manifest:
         """Return the manifest of the night landed for this date. Raises `NeverLanded`."""
-        # Only a decision may continue with a rejected night.
+        # A step may continue with a rejected night only if the run is a decision.
         if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
             return load_manifest(snapshot.folder)
         return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
@@ -149,7 +149,7 @@ def failing_in_words(home: Path) -> Iterator[None]:
         message = str(error) if is_ours(error) else disk_message(error, home)
         if message is None:
             raise
-        # The client already retried the requests, so a retry of the whole step would fail too.
+        # Do not retry the whole step, because the client has already retried the requests.
         raise dg.Failure(
             description=spell_for_any_folder(Layout(home), message),
             metadata={COMMAND: helping_command(error)},
@@ -221,7 +221,7 @@ class JsonFormatter(logging.Formatter):
         )
         message = meta.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            # Dagster's own message does not say why the step failed.
+            # Replace Dagster's own message, which does not contain the reason for the failure.
             message = failure_message(happened) or message
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, message, facts)

@@ -31,7 +31,8 @@ from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
-# A view that reads the control totals depends on the balances, because it shows their sums.
+# If a view reads the control totals, it depends on the balances, because control totals are sums of
+# balances.
 READ_AS = {"control_totals": BALANCES.name}
 
 
@@ -65,7 +66,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Columns with a different origin than other columns of the same name.
+# Columns whose origin differs from that of other columns with the same name.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -117,7 +118,7 @@ def _names_by_query() -> Mapping[str, frozenset[str]]:
 
 def _sources_of_view(view: SqlFile) -> tuple[str, ...]:
     """Return the book tables and other views that a view reads, sorted by name."""
-    # The tests also describe views that are not in the catalog.
+    # Parse the query if it is not in the catalog, which happens in tests.
     found = _names_by_query().get(view.sql) or tables_read([view.sql])[0]
     names = {name.removesuffix("_before") for name in found}
     known = {*TABLES, *(other.name for other in views())}
@@ -209,7 +210,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         if not context.selected_asset_keys:
-            # A run that was started only for checks must not publish.
+            # If a run was started only for checks, it must not publish.
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))
@@ -218,7 +219,8 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
             writing.acquire(nightbook, f"publishing {step.day}", step.tell)
             logged = replace(nightbook, tell=step.tell)
             manifest = step.manifest()
-            if step.is_decision:  # A person has already decided, so the guards are skipped.
+            # A person has already decided about this night, so skip the guards.
+            if step.is_decision:
                 decided = snapshots.find(step.layout, manifest.snapshot_id)
                 outcome = publish.PublishedSnapshot(decided, publish.refresh(logged))
             else:
@@ -377,9 +379,9 @@ def in_catalog(
 
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
-    """Return the time of day after which Dagster shows a missing scheduled night as late."""
-    # The deadline must be on the scheduled day, so one minute before midnight is the latest
-    # possible time.
+    """Return the deadline after which Dagster shows a scheduled night as late."""
+    # The deadline must be on the scheduled day, so the latest possible time is one minute before
+    # midnight.
     last = last_tick(settings.schedule)
     ready = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
     minutes = min(int(ready / timedelta(minutes=1)), LAST_MINUTE)

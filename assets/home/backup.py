@@ -31,11 +31,12 @@ from warehouse.storage.layout import (
     written_aside,
 )
 
-DIGESTS = "digests.json"  # the last entry in a backup
+DIGESTS = "digests.json"  # the list of digests, which is the last file in a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
 FILES = (SENT_ALERTS, "demo.json", FIRM)
-# Move the nights last, because a killed restore can start over as long as the home has no nights.
+# Move the nights into the home last, because a restore that was killed can start over as long as
+# the home has no nights.
 RESTORE_ORDER = (*FILES, *reversed(FOLDERS))
 MAX_LIST_BYTES = 512 * 1024 * 1024
 CHUNK = 1024 * 1024
@@ -147,7 +148,8 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        if not is_firm(layout.home):  # a firm's nights are in the homes of its organisations
+        # A firm's home has no nights, because they are in the homes of its organisations.
+        if not is_firm(layout.home):
             _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
@@ -365,9 +367,9 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Return whether the file or folder `name` can be restored without overwriting other data."""
-    # Empty folders contain no data, and the list of sent alerts may be overwritten. Identical files
-    # were written by an interrupted restore, which this one continues.
+    """Return whether `name` can be restored without overwriting data in the home."""
+    # Empty folders contain no data, and the list of sent alerts may be overwritten. If a file in
+    # the home is identical, an interrupted restore wrote it, and this restore continues from there.
     place = layout.home / name
     if name == SENT_ALERTS or not os.path.lexists(place):
         return True
@@ -413,7 +415,7 @@ def _move(source: Path, target: Path) -> None:
         return
     make_directory(target.parent)
     # If the target folder contains files, an earlier restore moved them here before it was killed.
-    # Empty folders contain no data, but they would block the rename.
+    # Remove empty folders, which contain no data but would block the rename.
     if target.is_dir():
         if any(not path.is_dir() for path in target.rglob("*")):
             return

@@ -89,7 +89,7 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     """
     # Check the folder before creating locks in it, because it may belong to another program.
     _require_place(layout)
-    # Each night acquires the writer's lock. Between the nights, only this lock is held.
+    # Hold the demo's own lock all the time. Each night also acquires the writer's lock.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):
         with hold_writer_lock(layout, "starting the demo", now):
             make_demo(layout)

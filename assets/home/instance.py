@@ -41,7 +41,8 @@ NO_CAPTURED_OUTPUT = {
         "class": "NoOpComputeLogManager",
     }
 }
-_BATCH_SIZE = 500  # values per statement, because databases limit their number
+# Maximum number of values in an SQL statement, because databases limit the number.
+_BATCH_SIZE = 500
 # Run the daemon as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
 # Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
@@ -79,10 +80,11 @@ def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def shared_engines() -> Iterator[None]:
-    """Make Dagster share one SQLAlchemy engine and an open connection for each SQLite file."""
-    # A night opens these files 500 times. Each time, Dagster creates an engine, and SQLAlchemy
-    # compiles the same statements again. If no other connection is open, SQLite also merges and
-    # deletes its log at every close. Sharing saves 0.7 of 5 CPU seconds per demo night (measured).
+    """Keep one SQLAlchemy engine and one open connection for each of Dagster's SQLite files."""
+    # A nightly run opens Dagster's SQLite files 500 times. Each time, Dagster creates an engine,
+    # and SQLAlchemy compiles the same statements again. If no other connection is open, SQLite also
+    # merges and deletes its log at every close. Sharing engines and connections saves 0.7 of 5 CPU
+    # seconds per demo night (measured).
     engines: dict[str, Any] = {}
     connections: dict[str, Any] = {}
     modules: list[Any] = [sys.modules[name] for name in _SQLITE if name in sys.modules]
@@ -92,8 +94,8 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        # Keep a connection open only from the second use on, because Dagster creates the file on
-        # the first.
+        # Keep a connection open only from the second use of a file on, because Dagster creates the
+        # file on the first use.
         elif key not in connections:
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
@@ -160,15 +162,12 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """Lock a new file during the block, and yield its name, which tags the runs of this process.
-
-    If the lock is free, the process has ended.
-    """
-    # A process ID would not work, because the system reuses IDs and each container has its own.
+    """Hold a lock on a file and yield the file's name, used to tag this process's runs."""
+    # Do not use the process ID, because the system reuses IDs and each container has its own IDs.
     folder = layout.dagster / "alive"
     make_directory(folder)
-    # `filelock` would not work, because a check must not recreate a lock file after its run has
-    # ended.
+    # Do not use `filelock`, because it would recreate the lock file if another process checks the
+    # file after the run has ended.
     descriptor, name = tempfile.mkstemp(dir=folder)
     os.fchmod(descriptor, FILE_MODE)
     try:

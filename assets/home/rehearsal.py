@@ -24,8 +24,8 @@ from warehouse.storage.layout import Layout
 
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
-# Values by date, kind, name and whether an asset is custom. A value is the text to show, and a hash
-# of content that is not shown.
+# Facts about a warehouse by date, kind, name and whether an asset is custom. Each fact consists of
+# the text to show and a hash of content that is not shown.
 Values = dict[tuple[str, str, str, bool | None], tuple[str | None, str | None]]
 
 
@@ -52,7 +52,7 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         home = Path(scratch) / "home"
         if not is_empty:
             _link_home(nightbook.layout, home)
-        # Disable the shelf, because other machines would see the result.
+        # Disable the shelf, so that other machines do not see the result of the dry run.
         variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: ""}
         try:
             yield replace(nightbook, variables=lambda: variables)

@@ -54,7 +54,7 @@ def _print_to_stderr(message: str) -> None:
 class RunLock:
     """A run's writer lock, held from the first step that writes to the end of the run."""
 
-    # The lock is held between the steps too, so that no other command can block a half-finished
+    # A run holds the lock between steps too, so that no other command can block a half-finished
     # night. If steps run in separate processes, which is not the case in our configurations, each
     # step acquires and releases the lock.
     _living: ClassVar[set["RunLock"]] = set()

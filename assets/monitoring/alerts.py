@@ -25,19 +25,22 @@ MAX_CAUSES = 2000
 MAX_CHARACTERS = 1500
 RETRY_PERIOD = timedelta(days=7)
 MAX_UNSENT = 100
-# Severities, with the names that Apprise uses. Channels may show or route them differently.
+# The severities of alerts, named as in Apprise. Channels may show or route each severity
+# differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-# Slightly less than 24 hours, because the check does not run at exactly the same time every day.
+# The time between reminders, slightly less than a day, because the check does not run at exactly
+# the same time every day.
 A_DAY = timedelta(hours=23)
-# A function with the parameters address, title, body and kind. It returns whether the channel
-# accepted the message.
+# A function that sends a message. Its parameters are address, title, body and kind. It returns
+# whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
-# Replace these characters, because names come from the API and must not mention users (@) or act as
-# markup.
+# Replacements for characters in names, because names come from the API and must not mention users
+# (@) or act as markup.
 _WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
-# Apprise logs tokens. Setting `disabled` would not help, because Dagster enables every logger.
+# Suppress all log messages of Apprise, because they contain tokens. Setting `disabled` would not
+# help, because Dagster enables every logger.
 logging.getLogger("apprise").addFilter(lambda _: False)
 
 
@@ -93,7 +96,7 @@ class StoredAlert:
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
 
-Unsent = dict[str, StoredAlert]  # unsent alerts by cause
+Unsent = dict[str, StoredAlert]  # maps the cause of each unsent alert to the alert
 
 
 def plain_text(text: str) -> str:
@@ -207,9 +210,8 @@ def deliver(
     """Send each alert through the first channel that works. A failed channel is not retried."""
     working, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
-    # The first channel is preferred, and the others are fallbacks. A failed channel is not retried
-    # for the next alert, because each attempt to reach a mail server that is down takes the full
-    # timeout.
+    # Try the channels in order. A failed channel is not retried for the next alert, because each
+    # attempt to reach a mail server that is down takes the full timeout.
     for alert in alerts:
         while working:
             _, address = working[0]

@@ -29,8 +29,8 @@ from warehouse.storage.layout import Layout
 LOOK_BACK = timedelta(days=7)
 OLD_BREAK_AGE = timedelta(days=7)
 MAX_SHOWN = 5
-# Find the lists that have a round_count finding. A finding contains the count only in its message,
-# whose wording may change, so count the records here. A test compares the result with the findings.
+# Find the lists that have a round_count finding, and count their records. A finding contains the
+# count only in its message, whose wording may change. A test compares the result with the findings.
 _ROUND_COUNTS = """
     with lists as (
         select null as venue_id, 'Portfolios' as list, count(*) as records from portfolios
@@ -202,7 +202,8 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
         if night.snapshot_date == snapshot.snapshot_date
         and night.snapshot_id > snapshot.snapshot_id
     ]
-    # A date's book is its newest accepted snapshot, so only decisions on snapshots after it matter.
+    # The book of a date is the newest accepted snapshot, so only decisions about newer snapshots
+    # matter.
     times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
         not any(night.state_at(time) == ACCEPTED for night in newer)

@@ -20,7 +20,8 @@ from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 from warehouse.storage.layout import Layout
 
-# A run has an hour to publish after its deadline. The alert for a late night uses the same period.
+# The time that a run has to publish after its deadline. The alert for a late night uses the same
+# period.
 GRACE = timedelta(hours=1)
 # Totals exclude removed organisations. The note mentions a removal for a month, but `status` always
 # shows it.
@@ -121,7 +122,8 @@ def _names(nights: Sequence[FirmNight]) -> str:
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
     """Return the dates after the newest book whose nights should be published by now."""
-    # Include today only after its last tick, plus the longest pull and one hour for publishing.
+    # Include today only after the time of today's last tick, plus the maximum duration of a pull
+    # and one hour for publishing.
     local = now.astimezone(settings.timezone)
     last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= last_run + timedelta(seconds=settings.deadline) + GRACE

@@ -54,8 +54,8 @@ class Switches:
         """Return a short phrase that says whether a daemon is running and can start a night."""
         if self.seen is None and not self.is_locked:
             return "if the daemon is running"
-        # The lock is released when its process ends, but the last heartbeat stays fresh for
-        # minutes. A process that holds the lock without a fresh heartbeat has hung.
+        # When a daemon ends, its lock is released at once, but its last heartbeat stays fresh for
+        # minutes. If a daemon holds the lock but has no fresh heartbeat, it has hung.
         is_fresh = self.seen is None or now - self.seen <= MAX_HEARTBEAT_AGE
         if is_fresh and self.is_locked is not False:
             return "the daemon is running"
@@ -104,8 +104,8 @@ def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
     Dagster may store several states for a name, one for each name of the code location.
     """
     is_on: dict[str, bool] = {}
-    # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
-    # the others.
+    # The systemd units that we ship use the code location `assets.definitions`. It is sorted last,
+    # so its state overrides the states of other locations.
     for state in sorted(states, key=_is_of_units):
         is_on[state.name] = state.is_running
     return is_on
@@ -161,9 +161,9 @@ def tick_of(settings: Settings, day: date, after: datetime | None = None) -> dat
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night of a date if it is published or held, so that it is not pulled twice."""
-    # Count held nights, because they are waiting for a person, so another pull would not help. Do
-    # not count accepted nights that were never published.
+    """Return the night that already exists for a date, so that a later tick does nothing."""
+    # Held nights count, because they are waiting for a person and another pull would not help.
+    # Accepted nights that were never published do not count.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)

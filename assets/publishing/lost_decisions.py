@@ -35,7 +35,7 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
-    # Use the warehouse only if it has not changed since it was published.
+    # Restore decisions only from a warehouse that has not changed since it was published.
     digests = read_digests(layout.database.parent)
     published = digests.decided if digests else {}
     lost = [
@@ -94,8 +94,8 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
 def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
     """Return the published decisions about a snapshot, oldest first."""
     where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
-    # Older versions of nightbook did not store the machine in the warehouse, or stored only the
-    # last decision.
+    # In the warehouses of older versions of nightbook, decisions have no machine, or only the last
+    # decision is stored.
     for source in (
         f"machine, decision_id from ops.decisions {where} order by decision_no",
         f"null, null from ops.decisions {where} order by decision_no",
@@ -145,7 +145,8 @@ def _reasons(
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # An older version of nightbook published this warehouse without the table.
+    except QueryFailed:
+        # An older version of nightbook published this warehouse, which does not have this table.
         return ()
     return tuple(
         Reason(

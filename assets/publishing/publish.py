@@ -75,7 +75,8 @@ def refresh(
     # round holds at least one book, so the loop ends.
     while True:
         lake = placement.lake_contents(manifests)
-        # The landing folder may be damaged or not mounted. Do not publish fewer nights silently.
+        # Check the landing folder, which may be damaged or not mounted, so that no nights go
+        # missing silently.
         verify.require_landing(layout, bodies=False)
         manifests.briefs.keep()
         books = tuple(Book(*book) for book in lake.books)
@@ -261,7 +262,7 @@ def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
     spark = _spark()
     for nightbook in nightbooks:
         _require_rebuildable(nightbook, from_landing=True)
-    first, *_ = nightbooks  # The first context reports the progress for all homes.
+    first, *_ = nightbooks  # Report the progress for all homes with the first home's context.
     say = progress_reporter(first, first.tell, "flattening")
     with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
         finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))

@@ -213,7 +213,8 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> tuple[Fetc
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
-    # If the lake has an older contract, it is rebuilt from the bodies, so fetch the bodies too.
+    # If the lake has an older contract, fetch the bodies too, because the lake is rebuilt from
+    # them.
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)

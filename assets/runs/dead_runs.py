@@ -57,7 +57,8 @@ def reap(nightbook: Nightbook) -> int:
         dead = close_dead_runs(layout, instance, launched=True)
         records.record_stored_events(layout, instance)
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-    # Send the alerts here too, because a sensor that runs for the first time sees only new events.
+    # Send alerts about dead runs here, because a sensor that runs for the first time sees only new
+    # events.
     with contextlib.suppress(OSError):  # a full disk must not prevent the daemon from starting
         send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
@@ -85,7 +86,7 @@ def main(command: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - reported in one paragraph, like every command
         return report_error(error, Nightbook())
     if command:
-        os.umask(UMASK)  # this umask applies to the files that Dagster writes
+        os.umask(UMASK)  # set the umask for the files that Dagster writes
         os.execvp(command[0], list(command))  # noqa: S606 - the unit names a program, not a shell
     os.close(descriptor)
     return 0

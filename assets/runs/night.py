@@ -74,7 +74,8 @@ def _run_with_record(
             records.record_stored_events(layout, instance)
         name = stack.enter_context(alive(layout))
         deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-        # Store the alerts now. The dead runs are closed, so no later run would find them.
+        # Store the alerts about dead runs immediately. The dead runs are closed now, so no later
+        # run would find them.
         store_events(nightbook, deaths)
         # If recording fails during the run, the job is rerun without a record.
         try:
@@ -133,7 +134,7 @@ def _restoring_sigterm() -> Iterator[None]:
         yield
     finally:
         is_main = threading.current_thread() is threading.main_thread()
-        # None means that the handler was not set from Python, so it cannot be restored.
+        # If the handler is None, it was not set from Python, so it cannot be restored.
         if is_main and handler is not None:
             signal.signal(signal.SIGTERM, handler)
 
@@ -169,7 +170,8 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
     """Return whether a person stopped the run. Dagster records Ctrl-C as a failure."""
     error = event.step_failure_data.error if event.is_step_failure else None
-    if event.is_job_failure:  # the run was interrupted between two steps
+    # The job, not a step, has the error if the run was interrupted between two steps.
+    if event.is_job_failure:
         error = event.job_failure_data.error
     kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
     return DagsterExecutionInterruptedError.__name__ in kinds

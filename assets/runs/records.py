@@ -154,7 +154,7 @@ PAGE = 500
 A_DAY = 86_400.0
 # Maximum number of seconds to wait for a running daemon to release a database.
 DATABASE_TIMEOUT = 10.0
-VACUUM_SHARE = 0.2  # vacuum a database if at least this share of its pages is free
+VACUUM_SHARE = 0.2  # the share of free pages from which a database is vacuumed
 _EXPORT = re.compile(
     r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
 )
@@ -225,7 +225,8 @@ def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Remove
         if old and not dry_run:
             forget_checks(instance, old)
     if not dry_run:
-        # Dagster deletes a run's events but leaves the empty file behind.
+        # Delete the event files, because Dagster deletes a run's events but leaves the empty files
+        # behind.
         for path in {*files, *(path for run_id in old for path in _event_files(layout, run_id))}:
             path.unlink(missing_ok=True)
         size += sum(map(_compact, _databases(layout)))

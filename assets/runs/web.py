@@ -105,7 +105,8 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
         origin = _split(address)
         if origin is None or not origin.hostname:
             return True
-        # A proxy may change the `Host` header that the browser sent.
+        # Allow all configured host names, because a proxy may change the `Host` header that the
+        # browser sent.
         if origin.netloc.lower() != host.netloc.lower() and origin.hostname not in names:
             return True
     site = headers.get("sec-fetch-site", "none")
@@ -154,15 +155,15 @@ def _forbid_frames(send: Send) -> Send:
     return sending
 
 
-# Dagster's private modules are used here, because its own command cannot add a guard.
+# This module uses private modules of Dagster, because Dagster's own command cannot add a guard.
 
 
 MODULE = "assets.definitions"
 LOOPBACK = "127.0.0.1"
 PORT = 3000
-# Defaults from Dagster's own command, in milliseconds, seconds and connections.
+# The defaults of Dagster's own command: milliseconds, seconds, and number of connections.
 STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW = 15_000, 3600, 20
-SHUTDOWN_TIMEOUT = 5  # seconds
+SHUTDOWN_TIMEOUT = 5  # in seconds
 
 
 @click.command(help=__doc__)
