@@ -51,9 +51,9 @@ def structure() -> Iterator[str]:
 
 
 def rows_of_day(source: str, day: date) -> str:
-    """Return a query that selects one day's rows from a table or view."""
-    # Use a literal for the day, not a parameter or a subquery. DuckDB can then skip row groups
-    # during planning, so a query for the newest book does not read other nights.
+    """Return a query for one day's rows in a table or view."""
+    # Use a literal for the day, not a parameter or a subquery, so that DuckDB can skip row groups
+    # during planning. A query for the newest book then does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
 
 
@@ -119,9 +119,9 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """Return a digest of the database's definitions. If it changes, the database is rebuilt."""
-    # The digest includes comments, because people read them in the file. Comments from a different
-    # version would contradict the dictionary.
+    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
+    # Include the comments in the digest, because people read them in the database. Comments from a
+    # different version would contradict the data dictionary.
     shape = "\n".join(
         [
             STORAGE_VERSION,
@@ -131,7 +131,8 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # this view and the unions are only in some files (see `lake_nights`)
+            # Only some database files contain this view and the unions (see `lake_nights`).
+            control_totals(),
             union_all(["years"] * 3),
         ]
     )
@@ -168,8 +169,8 @@ def create_table(table: Table, name: str | None = None) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
-    # Counts are never negative. Only schema main has this check, because its rows come from the
-    # API. A nullable count has no check.
+    # A check that counts are not negative. Only the schema main has it, because the rows of main
+    # come from the API. Nullable counts have no check.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"

@@ -49,11 +49,12 @@ from warehouse.database.materialized_views import (
 from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.home import misleading_sign
 
-# The newest book and the previous one are compared every night, so they are always stored.
+# The number of books that are always stored: the newest book and the previous book, because they
+# are compared every night.
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows which lake contains a night
+_FIRST_TABLE = BOOK_FILES[0].name  # the table whose file path shows which lake contains a night
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
@@ -105,7 +106,8 @@ def divide(connection: DuckDBPyConnection) -> None:
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
     )
-    # This view builds the file paths, so that a publish stores one row per night, not one per file.
+    # Create a view that builds the file paths, so that a publish stores one row per night instead
+    # of one row per file.
     connection.execute(
         f"create view internal.{_FILES} as select snapshot_date, table_name, concat(lake, '/', "
         "table_name, '/snapshot_date=', snapshot_date, '/', snapshot_id, '.parquet') as file "
@@ -178,7 +180,8 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
         values = [day, folder, snapshot_id]
         connection.execute(f"insert into internal.{_NIGHTS} values (?, ?, ?)", values)
     years = sorted({day.year for day, _, _ in shown ^ wanted})
-    # Use one query for all views. One query per view would take as long as creating the views.
+    # Use a single query for all views, because one query for each view would take as long as
+    # creating the views.
     lists = connection.execute(
         "select table_name, year(snapshot_date), list(file order by snapshot_date) "
         f"from internal.{_FILES} where list_contains(?, year(snapshot_date)) group by all",

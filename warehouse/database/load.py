@@ -30,12 +30,12 @@ from warehouse.storage.parquet import ROW_GROUP, rows_batch
 # DuckDB's memory limits, above which it spills to disk. If a build runs out of memory, it is
 # repeated with the next limit.
 MEMORY = ("512MB", "2GB", "8GB")
-# A night with at least this many rows gets its own row group. Smaller nights share a group, because
-# each group occupies whole blocks.
+# The number of rows from which a night gets its own row group. Smaller nights share a row group,
+# because each group occupies whole blocks of the file.
 SMALLEST_GROUP = ROW_GROUP // 3
-_VECTOR = 2048  # a group's row count must be a multiple of this
-# Nights per insert. Nights that are inserted together share row groups. If they were inserted one
-# by one, each insert would compress the earlier nights again.
+_VECTOR = 2048  # the number of rows in a row group must be a multiple of this number
+# The number of nights to insert together, so that they share row groups. If each night were
+# inserted on its own, each insert would compress the earlier nights once more.
 TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
@@ -43,8 +43,8 @@ _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 def group_for(rows: int) -> int:
     """Return the DuckDB row group size for nights whose longest table has this many rows."""
     # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
-    # size, loading a night of 50,000 rows therefore compresses 150,000 rows, sometimes even 400,000
-    # (measured). A night that nearly fills a group gets its own group, which later checkpoints
+    # size, loading a night of 50,000 rows therefore compresses 150,000 rows, and sometimes 400,000
+    # rows (measured). A night that nearly fills a group gets its own group, which later checkpoints
     # leave alone.
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
@@ -96,8 +96,8 @@ def save(connection: DuckDBPyConnection) -> None:
 
 def complete(connection: DuckDBPyConnection) -> None:
     """Commit the remaining rows, and write everything to the file, so that no log remains."""
-    # DuckDB writes commits above this threshold directly to the file. Every build is larger than a
-    # kilobyte, so nothing is left in the log.
+    # DuckDB writes commits that are larger than this threshold directly to the file. Every build is
+    # larger than a kilobyte, so the log stays empty.
     connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")
@@ -277,7 +277,8 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
 
 
 def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
-    # The book tables have no snapshot_id, because each day has only one book (ops.snapshots).
+    # Select the columns by name, because the tables of the book have no snapshot_id. Each day has
+    # only one book (see ops.snapshots).
     names = ", ".join(map(quote_identifier, table.names))
     connection.execute(f"insert into {target} by name select {names} from {source}")
 
@@ -301,8 +302,8 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
 
 def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
     """Return whether all files have the same columns with the same types."""
-    # When DuckDB reads several files, it casts all values to the first file's types, which may
-    # round decimals. So compare the footers first.
+    # Compare the footers of the files first. When DuckDB reads several files, it casts all values
+    # to the types of the first file, which may round decimals.
     return connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
         "'|', name, type, converted_type, scale, precision, logical_type))) as shape "

@@ -23,11 +23,11 @@ from warehouse.sql.header import SqlFile
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 
-# This view compares a book with the previous one. So if a night is reloaded, the next night's
-# comparison changes too.
+# A view that compares each book with the previous book. If a night is reloaded, the comparison of
+# the next night changes too.
 COMPARED = "findings"
-# This view is small and often read for a whole year, so it stores all amount strings. Before DuckDB
-# 2.0, computing them takes 180 ms (measured).
+# A view that stores the strings of all amounts, because it is small and often read for a whole
+# year. Before DuckDB 2.0, computing the strings takes 180 ms (measured).
 WITH_TEXTS = "holdings_by_asset"
 
 
@@ -98,7 +98,8 @@ def count_totals(
     the lake are not reported here, because the guards check them and a person may have accepted
     them. If `is_deduplicated`, equal totals are stored once and `ops.control_totals` is a view.
     """
-    # Measure into a temporary table, so that the comparison and the update use the same figures.
+    # Store the measured totals in a temporary table, so that the comparison and the update use the
+    # same figures.
     _measure(connection)
     differences = connection.execute(
         "select table_name, measure, asset_id, bucket, in_json, in_lake, measured.total "

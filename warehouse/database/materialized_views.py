@@ -14,15 +14,15 @@ from warehouse.contract.model import Kind, quote_identifier
 from warehouse.sql.catalog import MATERIALIZED, views
 from warehouse.sql.header import SqlFile
 
-# The compression method for columns with many rows. If it is not set, DuckDB tries several methods,
+# The compression methods of large columns. If a column has no method, DuckDB tries several methods,
 # which doubles the time.
 _COMPRESSIONS = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# A marker that is stored if a total equals the total in the previous column. This saves two thirds
-# of the bytes (measured).
+# A marker that is stored instead of a total if the total equals the total in the previous column,
+# which saves two thirds of the bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"

@@ -72,8 +72,8 @@ def verify(
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
-        # While a book is checked, schema main shows that book. So the same checks and views work
-        # for the newest night and for a reloaded night.
+        # While a book is checked, the schema main shows this book, so the same checks and views
+        # work for new nights and for reloaded nights.
         if book is not loaded[0]:
             load.save(connection)
         show_book(connection, book.snapshot_date, window)
@@ -156,8 +156,8 @@ def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    # 3. First rename the folder, then switch readers to it. A crash in between leaves an unused
-    # version, which the next publish removes.
+    # 3. Rename the folder before switching readers to the new version. A crash in between leaves an
+    # unused version, which the next publish removes.
     draft.rename(versions / version)
     sync_directory(versions)
     swap(layout, version)

@@ -104,8 +104,8 @@ class _WarehouseBuild:
         connection = load.open_copy(self.layout, file, memory, schema_version(), rows)
         is_full = self.contents.native_nights is None
         if connection is not None and is_windowed(connection) is is_full:
-            # The limit on stored books was set or removed. Build from scratch, which makes the file
-            # smaller.
+            # The limit on stored books was set or removed, so build the file from scratch, which
+            # makes it smaller.
             connection.close()
             return None
         return connection
@@ -126,7 +126,7 @@ class _WarehouseBuild:
                 for day, snapshot_id in published.items()
                 if day in wanted and wanted[day].snapshot_id == snapshot_id
             }
-            # A day whose snapshot changed is removed and reloaded as a whole.
+            # If a day has a different snapshot now, remove all rows of the day and reload them.
             removed = tuple(sorted(set(published) - unchanged))
             loaded = tuple(sorted(set(wanted) - unchanged))
             window = NativeWindow.of(contents)

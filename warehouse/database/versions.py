@@ -27,8 +27,8 @@ from warehouse.storage.layout import (
 )
 
 KEPT_VERSIONS = 5
-# The published version and the previous one are kept regardless of the budget, so that readers of
-# the previous version still find it.
+# The number of versions that are never removed, whatever the budget: the published version and the
+# previous version, which may still have readers.
 FEWEST_VERSIONS = 2
 GB = 1000**3
 # Layout of a DuckDB file: three headers, then blocks, which begin with a checksum. A metadata block
@@ -71,8 +71,8 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
     digests = _block_digests(layout)
     if digests:
         with layout.database.open("rb") as source, file.open("wb") as target:
-            # The kernel copies the bytes. On some file systems, both files share their blocks until
-            # one of them is written.
+            # Let the kernel copy the bytes. On some file systems, the two files then share blocks
+            # until one of the files is written.
             remaining = os.fstat(source.fileno()).st_size
             while remaining > 0 and (
                 copied := _copy_range(source.fileno(), target.fileno(), remaining)
@@ -153,8 +153,8 @@ def opens_in_older_clients(database: Path) -> bool:
     `open_database`.
     """
     # The lower 56 bits of a pointer identify the block, and the upper bits identify the page.
-    # DuckDB 1.4 ignores the pointer if it does not need the next page. Older versions always load
-    # that page, and fail if its block no longer has metadata.
+    # DuckDB 1.4 ignores the pointer if it does not need the next page. Older versions of DuckDB
+    # always load the next page, and fail if the page's block no longer contains metadata.
     query = (
         "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
     )
@@ -205,7 +205,7 @@ def older(layout: Layout) -> list[Path]:
 
 def newest_whole(layout: Layout) -> Path | None:
     """Return the published database or, if it is damaged, the newest undamaged version."""
-    # This hashes all blocks, so use it only for a build from scratch.
+    # Use this function only for a build from scratch, because it hashes all blocks.
     versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     folders = (layout.database.resolve().parent, *versions)
     return next((folder / DATABASE for folder in folders if _is_whole(folder)), None)

@@ -33,7 +33,7 @@ from warehouse.sql.catalog import (
 )
 from warehouse.sql.header import SqlFile
 
-# Views copied only for a source's newest book, and views copied for every book.
+# Views that are copied only for a source's newest book, and views that are copied for every book.
 NEWEST = (
     *((view, "main") for view in views() if view.name not in MATERIALIZED),
     *((view, "ops") for view in ops_views()),
@@ -41,15 +41,15 @@ NEWEST = (
 NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
 _OF_PORTFOLIOS = "portfolio_id"
 # Nightly views that add up portfolios, and views that compare the newest book with the previous
-# one. A portfolio may belong to a different source in each of the two books.
+# book. The same portfolio may belong to different sources in the two books.
 _SUMS = ("holdings_by_asset", "holdings_by_venue")
 _COMPARED = ("changes", "roll_forward", "asset_moves")
-# This view is not filtered, because its rows are about everything that a source sees and contain no
-# amounts to add.
+# A view that is not filtered by portfolio, because its rows describe all data of a source and
+# contain no amounts to add up.
 _UNFILTERED = "findings"
 _BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
-# `asset_moves` also reads these two relations. They are recomputed, because a source's own control
-# totals include portfolios that count for other sources.
+# Two relations that `asset_moves` reads in addition. They are recomputed, because a source's own
+# control totals include portfolios that count for other sources.
 _MOVED = {
     "internal.books": _BOOKS,
     "ops.control_totals": "select snapshot_id, 'sum' as measure, asset_id, is_custom_asset, "
@@ -232,7 +232,8 @@ def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str
     inner = views_of(view.sql)
     used = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
     replacements = {name: tables[name] for name in sorted(used)} | inner
-    # Insert the source name last, because it may contain any characters, including SQL.
+    # Replace the placeholder for the source name last, because the name may contain any characters,
+    # including SQL.
     query = f"select $source as source, * from (\n{reading(view.sql, replacements)}\n)"
     return "".join(
         f" union all by name {query.replace('$source', literal(source))}"

@@ -17,8 +17,8 @@ from warehouse.database.load import fill
 from warehouse.query.connect import records
 
 # If several sources list a portfolio, it counts for its owner in firm.toml, or else for the first
-# source by name. A source that cannot be read now is represented by its last known book, so that
-# the portfolio does not move to another source and no sum counts it twice.
+# source by name. If a source cannot be read now, use its last known book, so that its portfolios do
+# not move to another source and no sum counts them twice.
 _SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (
@@ -110,7 +110,8 @@ def record_nights(
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
     before = {(row["source"], row["snapshot_date"]): row for row in _known_nights(connection)}
     dates = {row["snapshot_date"] for row in snapshots} | ({day} if day else set())
-    # Keep a night even if no source was read and a later publish does not request it.
+    # Include nights from earlier publishes, even if no source was read and this publish does not
+    # request them.
     dates |= {night for _, night in before}
     rows = []
     for source in sources:

@@ -27,7 +27,7 @@ from warehouse.storage.layout import Layout
 _INCOMING = "incoming"
 _ATTEMPTS = 3
 _SHOWN_PROBLEMS = 3
-# Source tables that are replaced as a whole, because they are not stored night by night.
+# Tables of a source that are replaced completely, because they are not stored by night.
 _WHOLE = tuple(
     table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)}
 )
@@ -137,8 +137,8 @@ def _attach(
 ) -> Iterator[None]:
     """Attach a source's published version read-only, for the duration of the block."""
     for attempts_left in reversed(range(_ATTEMPTS)):
-        # Resolve the link only once, so that all tables are from the same version. A publish may
-        # remove this version before it is attached, so retry. Once attached, it remains readable.
+        # Resolve the link only once, so that all tables are from the same version. Retry, because a
+        # publish may remove the version before it is attached. After that, it remains readable.
         file = layout.database.resolve()
         if not file.exists() and not attempts_left:
             raise SourceUnreadable(

@@ -32,8 +32,8 @@ from warehouse.query.firm_state import FirmNight, FirmState, known_sources, stat
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-# Names of two attached databases: an empty warehouse with the columns of all views, and the last
-# undamaged version of the firm's file.
+# Names of two databases that are attached: an empty warehouse with the columns of all views, and
+# the last undamaged version of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 
@@ -165,7 +165,7 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     connection = load.connect(layout, file, memory)
     load.run_all(connection, ddl.structure())
     connection.execute("commit")
-    # Create an empty single-source warehouse to copy the view columns from.
+    # Create an empty warehouse of one organisation, from which to copy the columns of all views.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
