@@ -80,8 +80,9 @@ class Cells(Sequence[Row]):
 
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
-    """Split lines that all have `width` cells into columns."""
-    if width == 1 or not len(lines):  # Arrow would skip blank lines.
+    """Split lines of `width` cells into columns."""
+    # Do not parse a single column with Arrow, because Arrow would skip blank lines.
+    if width == 1 or not len(lines):
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
@@ -135,8 +136,8 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
     """
     size = len(text) if text.isascii() else len(text.encode())
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    # Arrow drops a byte order mark at the start of a block, so leave such strings to the csv
-    # module.
+    # Arrow drops a byte order mark at the start of a block, so read strings with such a mark with
+    # the csv module.
     if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
         return None
     if "\r" in text and text.count("\r") != text.count("\r\n"):

@@ -19,8 +19,8 @@ from typing import Protocol
 MOST_CELLS = 60_000_000
 ZIP, GZIP = ".zip", ".gz"
 ARCHIVES = (ZIP, GZIP, ".7z", ".rar", ".tar", ".tgz", ".bz2", ".xz", ".zst")
-# Exceptions that a damaged archive can raise. A negative offset, or a name that is not UTF-8,
-# raises a ValueError.
+# Exceptions that reading a damaged archive can raise. A negative offset raises a ValueError, and so
+# does a name that is not UTF-8.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -30,20 +30,21 @@ UNREADABLE = (
     OSError,
     ValueError,
 )
-_MOST_BYTES = 2 * 1024**3  # limit for an unpacked workbook
-_SMALL_BYTES = 100 * 1024**2  # any compression ratio is harmless up to this unpacked size
-_BOMB_RATIO = 250  # highest accepted ratio of unpacked to packed bytes
+_MOST_BYTES = 2 * 1024**3  # maximum size of an unpacked workbook, in bytes
+# The unpacked size up to which any compression ratio is accepted, in bytes.
+_SMALL_BYTES = 100 * 1024**2
+_BOMB_RATIO = 250  # the highest ratio of unpacked bytes to packed bytes that is accepted
 _MOST_MEMBERS = 1000
-_BLOCK = 1_000_000  # bytes
+_BLOCK = 1_000_000  # number of bytes to read at once
 _OLE = b"\xd0\xcf\x11\xe0"
-# The first record of an encrypted xls file, and the type of its second record.
+# The first record of an encrypted .xls file, and the type of the second record.
 _LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 _HEAD_BYTES = 4096
 _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-# The first bytes of formats that we refuse, and the reason.
+# The first bytes of file formats that we refuse, and the reasons.
 _REFUSED = {
     (b"ID;P",): "is a SYLK file, whatever its name says",
     (
@@ -270,7 +271,7 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
         return
     try:
         with zipfile.ZipFile(archive) as file:
-            # Do not use `is_dir`, because it fails on an empty name.
+            # Do not call `is_dir`, because it fails if the name is empty.
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]
     except UNREADABLE as error:
         raise refusal(

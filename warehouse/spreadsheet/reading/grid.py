@@ -153,7 +153,7 @@ def _text_grid(
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
-    if "\f" in text:  # a form feed, which starts a new page on a printer
+    if "\f" in text:  # a form feed starts a new page on a printer
         text = text.replace("\f", "")
     if starts:
         return Grid(sheet="", rows=cut_rows(text, starts))
@@ -192,8 +192,8 @@ def _delimiter(
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
     """Return a text file's delimiter, and whether a ledger header was recognized with it."""
-    # Try each delimiter on the first rows. Choose the one with the highest score for recognized
-    # fields. On a tie, choose the one with the widest row.
+    # Try each delimiter on the first rows. Choose the delimiter with the highest score for
+    # recognized fields. If several have the same score, choose the delimiter with the widest row.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:

@@ -17,17 +17,19 @@ from html import unescape
 
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-Location = tuple[int, int]  # a row index and a column index
+Location = tuple[int, int]  # the location of a cell: a row index and a column index
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<range>\$?[A-Z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Z]{1,3}\$?[0-9]{1,7})?)(?![A-Za-z0-9_(!.])"
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-# maximum number of cells to read in ranges, because running totals read the same cells many times
+# maximum number of cells to read in ranges, because a column of running totals reads the same cells
+# many times
 _MOST_VISITS = 1_000_000
-_DEEPEST = 60  # maximum depth of formulas that refer to other formulas
-# tolerance relative to the sum of absolute values, because the order of additions affects sums
+_DEEPEST = 60  # maximum depth of nested formulas, which refer to other formulas
+# tolerance for a sum, relative to the sum of absolute values, because the order of additions
+# affects the result
 _ROUNDING = 1e-11
 
 
@@ -80,7 +82,7 @@ class CalculatedSheet:
         """Return a cell's value, and the sum of its terms' absolute values, to judge rounding."""
         if location in self._formulas:
             if location not in self._values:
-                # This stays None if the formula refers to itself or cannot be calculated.
+                # The result stays None if the formula refers to itself or cannot be calculated.
                 self._values[location] = None
                 self._values[location] = self._calculate(location)
             value = self._values[location]
@@ -247,7 +249,7 @@ _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
 _COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
-_MOST_CALCULATED = 64_000_000  # formulas are checked only in sheets of at most this many bytes
+_MOST_CALCULATED = 64_000_000  # the largest sheet in which formulas are checked, in bytes
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
@@ -283,7 +285,8 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     paths = sheet_paths(names)
     if not paths:
         return {}
-    # With this setting, programs add up rounded numbers, so even a correct total may look stale.
+    # Do not check formulas if `fullPrecision` is off. Programs then add up rounded numbers, so even
+    # a correct total may look stale.
     is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
     scaled = _scaled_styles(names)
     by_sheet = {}
@@ -301,7 +304,8 @@ def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
     except KeyError:
         return {}
-    # One part lists the sheet names, and another lists their files. IDs connect them.
+    # In the workbook, one part lists the names of the sheets, and a different part lists their
+    # files. IDs connect the two lists.
     targets = {}
     for tag in _RELATION.findall(relations):
         targets[_attribute(tag, "Id")] = unescape(_attribute(tag, "Target"))
@@ -345,7 +349,7 @@ def _attribute(tag: str, name: str) -> str:
 
 
 def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
-    # A plain search rules out most sheets, which have neither errors nor formulas.
+    # Search for plain bytes first, because most sheets have neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
@@ -358,7 +362,7 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
             continue
         value = _VALUE.search(inside)
         text = (value[1] or b"").decode("utf-8", "replace") if value else ""
-        # An empty string is a valid formula result.
+        # A formula may have an empty string as its result.
         is_blank_text = value is not None and b't="str"' in attributes
         if b't="e"' in attributes:
             errors[_location(reference)] = text or "error"
@@ -376,7 +380,7 @@ def _stale(xml: bytes) -> dict[tuple[int, int], str]:
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
         reference = _REFERENCE_OF_CELL.search(attributes)
-        if reference is None:  # Without cell names, the references in formulas cannot be resolved.
+        if reference is None:  # If cells have no names, references in formulas cannot be resolved.
             return {}
         location = _location(reference)
         value, formula = _VALUE.search(inside), _FORMULA.search(inside)

@@ -12,8 +12,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line of only dashes, equals signs, box-drawing characters and crossings. Each pattern for lines
-# must have only one way to match, because an ambiguous pattern took hours on a line of dashes.
+# A line that consists only of dashes, equals signs, box-drawing characters and crossings. Each
+# pattern for lines must have only one way to match, because an ambiguous pattern took hours on a
+# line of dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -101,7 +102,7 @@ def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
         before = titles[-1] if titles and titles[-1][1] + 1 == start else None
         if before and recognised(
             [[line[before[0] : end]]]
-        ):  # Two words can be a single title, like `Account name`.
+        ):  # A title may consist of two words, like `Account name`.
             titles[-1] = before[0], end
         else:
             titles.append((start, end))
@@ -116,9 +117,9 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     others = [(number, line) for number, line in enumerate(lines) if line.strip() != title]
     without_digit = {number for number, line in others if not _DIGIT.search(line)}
     sentences = {number for number, line in others if _SENTENCE.fullmatch(line.strip())}
-    # A note may cross a column edge. So if the columns cannot be found with all lines, leave out
-    # lines that may be notes: first the lines without a digit, then also sentences with single
-    # spaces.
+    # A note may cross the edge between two columns. If the columns cannot be found with all lines,
+    # leave out lines that may be notes: first the lines without a digit, then also the sentences
+    # with single spaces.
     for notes in (set[int](), without_digit, without_digit | sentences):
         left_out = asides | notes
         body = [lines[number] for number in range(header, len(lines)) if number not in left_out]
@@ -133,7 +134,7 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
             else [line[start:end].strip() for start, end in columns]
             for number, line in enumerate(lines)
         ]
-        # Two spaces within a cell probably separate two cells.
+        # If a cell contains two spaces in a row, they probably separate two cells.
         if not any("  " in str(cell) for row in rows for cell in row[: len(columns)]):
             return rows
     return None
@@ -255,7 +256,7 @@ def _edge_of_amounts(
         last = before.split()[-1] if before.strip() else ""
         if not _FIRST_GROUP.fullmatch(last):
             continue
-        if not cell:  # The amount is to the left of the edge, so the edge may be wrong.
+        if not cell:  # The amount is to the left of the column edge, so the edge may be wrong.
             return None
         if before[-2:].strip() and _GROUPS.fullmatch(cell):
             # `Desk   1 234.50` has the amount 1 234.50, but `Desk 1 234.50` is ambiguous.

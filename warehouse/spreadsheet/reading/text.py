@@ -60,9 +60,9 @@ _MOST_WORDS = 5000
 _SHOWN = 3
 _CAMEL = re.compile("[a-z][A-Z]")
 _SHORT = 2
-_AS_LIKELY = (
-    0.3  # two readings are equally likely if their shares of rare letters differ by at most this
-)
+# The largest difference between the shares of rare letters at which two code pages are equally
+# likely.
+_AS_LIKELY = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ _BALTIC = (
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several code pages are equally likely, the first one is used. The last ones in the list are
-# used only by old programs.
+# If several code pages are equally likely, the first of them is used. The code pages at the end of
+# the list are used only by old programs.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -173,7 +173,8 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 def _languages(word: str, codec: str) -> list[_Language]:
     """Return the code page's languages that may contain this word."""
-    plain = word.replace("ß", "")  # Ignore `ß`, because it has no capital here.
+    # Ignore `ß`, because code pages do not have its capital form.
+    plain = word.replace("ß", "")
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []

@@ -70,8 +70,8 @@ def mend_code_page(content: bytes) -> bytes:
     return content
 
 
-# Enough memory for the largest sheet (60 million cells of 24 bytes), its cells as Python objects,
-# and the interpreter.
+# The memory limit is enough for the largest sheet (60 million cells of 24 bytes), its cells as
+# Python objects, and the interpreter.
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
 _CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
@@ -207,7 +207,7 @@ def _read_ourselves(request: WorkbookRequest) -> WorkbookCells | None:
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
-    if request.marker:  # callers that pass a marker expect rows of equal length
+    if request.marker:  # if the caller passes a marker, it expects rows of equal length
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))

@@ -57,8 +57,8 @@ def parse(file: IO[bytes], handler: Handler) -> None:
 
     Raises `NoSuchFormat` if the file is not complete XML or has a document type declaration.
     """
-    # Ignore the prefixes, because programs choose different ones. Local names are enough, because
-    # different elements with the same local name never have the same parent.
+    # Ignore namespace prefixes, because programs choose different prefixes. Local names are enough,
+    # because different elements with the same local name never have the same parent.
     local = _LocalNames()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -167,7 +167,7 @@ _TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{
 _ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
 _SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
 _HIDDEN = ("collapse", "filter")
-# Elements that contain a cell's text. All others are notes, pictures and so on.
+# Elements that contain the text of a cell. Other elements are notes, pictures and so on.
 _TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
 _MOST_SPACES = 10_000
 _MOST_REPEATS = 2**31
@@ -240,7 +240,8 @@ class OpenDocument(Handler):
     def text(self, characters: str) -> None:
         """Handle a piece of text. Only paragraphs in cells are kept."""
         if self._paragraphs and not self._ignored and self._path[-1] in _TEXT_ELEMENTS:
-            # A run of whitespace counts as one space. Additional spaces are stored as elements.
+            # Several whitespace characters in a row count as one space. Additional spaces are
+            # stored as elements.
             if _SPACES.search(characters):
                 characters = _SPACES.sub(" ", characters)
             self._paragraphs[-1] += characters
@@ -271,7 +272,8 @@ class OpenDocument(Handler):
                 for row in range(sheet.row, sheet.row + rows):
                     for column in range(self._column_index, self._column_index + times):
                         sheet.errors[row, column] = value.text
-            value = value.text  # Use the error message, so that the cell is not blank.
+            # Use the error message as the cell's value, so that the cell is not blank.
+            value = value.text
         across = _repetitions(self._cell, "number-columns-spanned")
         below = _repetitions(self._cell, "number-rows-spanned")
         if across > 1 or below > 1:
@@ -299,8 +301,8 @@ def _value(cell: Mapping[str, str], text: str) -> object:
     """Convert a cell to a value according to its type. A cell without a type is read as text."""
     kind = cell.get("value-type", "")
     stored = cell.get("string-value", text) if kind == "string" else text
-    # Some programs store an error cell with the type of its formula, and with the value 0 or an
-    # empty string.
+    # Some programs store the error of a formula with the type of the formula's result, and with the
+    # value 0 or an empty string.
     is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
     if kind == "error" or is_error:
         return CellError(text or "error")

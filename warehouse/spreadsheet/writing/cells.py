@@ -10,30 +10,32 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from html import escape
 
-CELL_LIMIT = 32_767  # maximum number of UTF-16 units in a cell
+CELL_LIMIT = 32_767  # maximum number of UTF-16 code units in a cell
 PIECE = 32_000
-# maximum number of characters, because a longer number may become infinity or 0 as a double
+# maximum number of characters in a number, because a longer number may become infinity or 0 as a
+# double
 LONGEST_NUMBER = 300
-SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
+SIGNIFICANT = 15  # number of digits that a spreadsheet program stores and shows
 LONG_TEXTS = "Long texts"
 
-PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # strings that need no escaping
+# A pattern for strings that need no escaping.
+PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"
 _PLAIN = re.compile(PLAIN)
 # Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If part
 # of a string already looks like an escape, spreadsheets would decode it, so its first underscore is
-# escaped too. A string like `_x0041` followed by such a character counts too, because the
-# character's own escape adds the final underscore.
+# escaped too. If a string like `_x0041` is followed by a control character, it is escaped too,
+# because the escape of the control character adds the final underscore.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
 _LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
 _NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
-# A leading = + - @ (also full width), | or %, possibly after spaces and quotes. If a person typed
-# such a string, a program would interpret it as a formula or as DDE.
+# A leading = + - @ (including full-width forms), | or %, possibly after spaces and quotes. If a
+# person types such a string, spreadsheet programs interpret it as a formula or as a DDE command.
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
 _DECIMALS, _WHOLE_DIGITS = (
     18,
     15,
-)  # the decimal places and the integer digits that the difference formula supports
+)  # the number of decimal places and of integer digits that the difference formula supports
 
 
 class Digits(IntEnum):
@@ -102,8 +104,8 @@ def number(text: str) -> tuple[str, Digits]:
         return text, Digits.EXACT
     if len(text) > LONGEST_NUMBER:
         return "", Digits.TEXT_ONLY
-    # Doubles and spreadsheet displays keep fifteen significant digits. Zeros at either end and the
-    # decimal point do not count.
+    # Doubles and spreadsheet cells preserve fifteen significant digits. Leading and trailing zeros
+    # and the decimal point do not count.
     exact = len(text.replace(".", "").strip("-0")) <= SIGNIFICANT
     return repr(float(text)), Digits.EXACT if exact else Digits.ROUNDED
 

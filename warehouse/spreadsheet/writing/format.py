@@ -21,7 +21,7 @@ from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
 # The format for amounts with an unknown number of decimal places.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
-ROUNDED = "~"  # the prefix of a figure that has more digits than its cell shows
+ROUNDED = "~"  # the prefix of a number that has more digits than its cell shows
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
@@ -36,7 +36,7 @@ _WRITER_OPTIONS = {
     "strings_to_urls": False,
     "strings_to_numbers": False,
 }
-# Every program has this font or one with the same widths, so text widths are known. With a font
+# Every program has Arial or a font with the same widths, so text widths are known. With a font
 # scheme, Excel would use the font of its theme instead.
 _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
@@ -140,8 +140,8 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
     `room` is the number of decimal places that fit in the column. If an amount has more digits than
     its cell shows, the cell begins with `ROUNDED`.
     """
-    # `_0` leaves space for a missing digit. The space is as wide as a digit in every program. With
-    # `?`, this is only true in Excel.
+    # In a number format, `_0` leaves space for a missing digit. The space is as wide as a digit in
+    # every program, while the space for `?` is as wide as a digit only in Excel.
     point = "." if decimals else "_."
     shown = f"#,##0{point}{'0' * decimals}{'_0' * (room - decimals)}_)"
     if is_rounded:
@@ -152,7 +152,7 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
     """Start a workbook. `made_at` is its creation time, and `about` its custom properties."""
     file = BytesIO()
-    # The writer modifies the font dictionary, so pass a copy.
+    # XlsxWriter modifies the font dictionary, so pass a copy.
     book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})
     created = made_at.replace(tzinfo=None, microsecond=0)
     book.set_properties({"title": title, "author": "nightbook", "created": created})
@@ -299,8 +299,8 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 def column_name(column: SheetColumn) -> str:
     """Return a column's name in formulas. Only the names of exact texts end with `_text`."""
-    # A number and its exact text can have the same source. Excel repairs a file with two equal
-    # names, so each column needs its own name.
+    # A number and its exact text may have the same source, but each column needs its own name,
+    # because Excel would repair a file with two equal names.
     name = column.source.removesuffix("_text")
     return {SheetColumnKind.NUMBER: name, SheetColumnKind.EXACT: f"{name}_text"}.get(
         column.kind, column.source

@@ -21,9 +21,9 @@ class SheetColumnKind(Enum):
 
     TEXT = "text"
     COUNT = "count"
-    NUMBER = "number"  # an amount as a double, for reading, sorting and adding up
+    NUMBER = "number"  # an amount as a double, which people can read, sort and add up
     EXACT = "exact"  # the exact amount as text
-    DIGITS = "digits"  # whether all numbers in the row are exact
+    DIGITS = "digits"  # a label that shows whether all numbers in the row are exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _ROW_NUMBER = "number of the row"
-BATCH = 1024  # rows per batch (about a megabyte of XML)
+BATCH = 1024  # number of rows in a batch, which is about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _TEXTS = (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 _FUNCTION_NUMBERS = itertools.count(1)
 LINE, HIGHEST = 15, 405  # heights of one line and of the tallest row, in points
-RowsXml = bytes | memoryview  # one or more rows
+RowsXml = bytes | memoryview  # the XML of one or more rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def stream_rows(
     def render_text(text: str, plain: str, hostile: str) -> str:
         return text_cell(shortened.get(text, text), plain, hostile)
 
-    # DuckDB cannot create a function during another query, so this ends the caller's query.
+    # Run a query to end the caller's query, because DuckDB cannot create a function during a query.
     connection.execute("select 1").fetchall()
     name = f"text_cell_{next(_FUNCTION_NUMBERS)}"
     connection.create_function(name, render_text, ["VARCHAR"] * 3, "VARCHAR")
@@ -102,7 +102,7 @@ def stream_rows(
     except (
         duckdb.InvalidInputException,
         OSError,
-    ) as error:  # pyarrow converts DuckDB's error to an OSError.
+    ) as error:  # If DuckDB raises an error, pyarrow converts it to an OSError.
         raise ValueError(str(error)) from error
     finally:
         connection.remove_function(name)
@@ -181,8 +181,8 @@ class _Statement:
 
     def _decimals_of_row(self) -> str:
         """Return SQL for the number of decimal places that all amounts in a row show."""
-        # Calculate this once, in a separate column, because every amount needs it. This makes an
-        # export 10 % faster.
+        # Calculate the number of decimal places once, in a separate column, because all amounts in
+        # the row need it. This makes an export 10 % faster.
         decimals = [f"coalesce({_decimals(_amount(name))}, 0)" for name in self._amounts()]
         return f"greatest({', '.join([*decimals, '0'])})"
 
@@ -197,8 +197,9 @@ class _Statement:
         )
 
     def _is_amount(self, column: SheetColumn) -> bool:
-        """Return whether the SQL from `_check_amount` checks the texts of a column."""
-        # Such texts need no second check, and have one line. This saves 8 % of an export.
+        """Return whether `_check_amount` checks every text of a column."""
+        # Texts that `_check_amount` checks need no second check and have only one line. Skipping
+        # the check saves 8 % of the time of an export.
         return column.source in self._amounts()
 
     def _check_amount(self, source: str) -> str:
@@ -232,7 +233,7 @@ class _Statement:
         # Use `concat` for many pieces, because every `||` copies all earlier pieces.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
-            return f"{start}, {_text(letter)}"  # The text of this column is never NULL.
+            return f"{start}, {_text(letter)}"  # The text of a printed text column is never NULL.
         if column.kind in _TEXTS:
             return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
@@ -251,8 +252,8 @@ class _Statement:
         )
         styles = ", ".join(literal(f'" s="{style}"><v>') for style in self.styles.amounts)
         index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
-        # DuckDB 2.0.0 prints 2 to the 81st as twice its value, so parse the printed number to check
-        # it.
+        # Parse the printed number to check it, because DuckDB 2.0.0 prints 2 to the power of 81 as
+        # twice the value.
         double = f"{amount}::double"
         number = (
             f"case when strlen({amount}) <= {SIGNIFICANT} then {amount} "

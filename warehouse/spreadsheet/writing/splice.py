@@ -22,19 +22,21 @@ from warehouse.spreadsheet.writing.format import Draft, Filling
 
 try:
     _library: Any = importlib.import_module("isal.isal_zlib")
-except ImportError:  # There are no ISA-L packages for some machines.
+except ImportError:  # For some machines, there is no package of ISA-L.
     _library = zlib
-# ISA-L's level 0 produces files that are a quarter larger, and level 3 takes three times as long.
+# The compression level. With ISA-L, level 0 produces files that are a quarter larger, and level 3
+# takes three times as long.
 _COMPRESSION = 1
-_LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # bytes
+_LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # maximum size of a member without Zip64, in bytes
 _MOST_UNPACKED_BATCHES = 4
 _CELL_BYTES = 130
 _STYLED_CELL = re.compile(r'<c r="[A-Z]+[0-9]+"(?: s="([0-9]+)")?')
 _DIMENSION = re.compile(r'<dimension ref="[A-Z]+[0-9]+(?::[A-Z]+([0-9]+))?"/>')
 
-# Bytes per chunk. Chunks that fit in a core's cache save a tenth of the time (measured).
+# The size of a chunk in bytes. Chunks that fit in the cache of a core save a tenth of the time
+# (measured).
 _CHUNK = 1 << 17
-_ROW_END = b"</row"  # short, because a longer pattern makes the search a third slower
+_ROW_END = b"</row"  # a short pattern, because a longer pattern makes the search a third slower
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 
 
@@ -73,11 +75,12 @@ def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
     size = _DIMENSION.search(sheet)
     if model is None or size is None:
         raise ValueError("a table's sheet has no model row or no size, so no file was written")
-    # Programs read a sheet's size from its `dimension` element, which does not cover the table yet.
+    # Update the `dimension` element, from which programs read the size of a sheet, because it does
+    # not cover the table yet.
     last_row = max(filling.last_row, int(size[1] or 1))
     dimension = f'<dimension ref="A1:{filling.last_column}{last_row}"/>'
     member.write(f"{sheet[: size.start()]}{dimension}{sheet[size.end() : model.start()]}".encode())
-    # A second core packs rows while the next rows are generated. Packing is never more than a few
+    # Pack rows on a second core while the next rows are generated. Packing is never more than a few
     # batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()
@@ -100,8 +103,8 @@ def add_up(
     `ValueError` if a row lacks one of the three cells, or if its amount is not a number.
     """
     # Find the cells by column letter in the raw bytes. This is faster than an XML parser, which
-    # matters because we read every row, and it is safe because we wrote the XML. Start each match
-    # at the cell's own tag, so that it does not scan the row's two dozen other cells.
+    # matters because we read every row. It is safe, because we wrote the XML. Start each match at
+    # the tag of the cell, so that the match does not scan the two dozen other cells in the row.
     key_letter, flag_letter, amount_letter = letters
     keys, amount_cell = _cell_matcher(key_letter, flag_letter), _cell_matcher(amount_letter)
     key_start, amount_start = f'<c r="{key_letter}'.encode(), f'<c r="{amount_letter}'.encode()
@@ -133,7 +136,8 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
     with (
         zipfile.ZipFile(file) as archive,
         archive.open(member) as sheet,
-        ThreadPoolExecutor(1, "unpacking") as unpacker,  # Unpacking runs on a second core.
+        # A thread to unpack the sheet on a second core.
+        ThreadPoolExecutor(1, "unpacking") as unpacker,
     ):
         rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
         while chunk := ahead.result():
