@@ -89,7 +89,7 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
-# The file extensions of each format, and the functions that write the files.
+# The file extensions of each export format, each with the function that writes the file.
 _WRITERS = {
     "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},

@@ -66,7 +66,7 @@ _COUNTS = ("portfolios", "accounts", "venues")
 _OFF_PAPER = ("portfolio_id", "duplicate_no", "balance_count")
 _PRINTED_PARTS = 3
 _PRINTED_EVIDENCE = 6
-_WIDEST_EVIDENCE = 66  # wide enough for a SHA-256
+_WIDEST_EVIDENCE = 66  # maximum column width, wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
 _DECIMALS = 11  # width of the decimal point and the decimal places in the number format
@@ -107,7 +107,8 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
         meaning = f"{source}: {meaning_of[source]}".replace("NULL if", "Empty if")
         width = fitting(texts.get(name, len(title(name))))
         if kind is SheetColumnKind.NUMBER:
-            # The digits before the decimal point, their commas, and the decimal places.
+            # The width of the digits before the decimal point, the commas between them, and the
+            # decimal places.
             width = max(12.0, whole[name] + whole[name] // 3 + _DECIMALS + 1.0)
         heading = _TITLES.get(source, title(source))
         return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)

@@ -34,7 +34,8 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # any further digits depend on the order of the additions
+# Number of digits of a sum of doubles that do not depend on the order of the additions.
+_SAFE_DIGITS = 13
 LIVE_COMPARISONS = (
     10_000_000  # maximum number of rows times assets, because a larger file takes too long to open
 )
@@ -74,9 +75,10 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a format with only those decimal places in which all the numbers are equal."""
-        # A sum of doubles may differ from the total's double in the last digits. So the cells show
-        # only the digits that both have in common. The exact total is in the next column.
+        """Return a number format for the digits that a total and the sum of its parts share."""
+        # A sum of doubles may differ in the last digits from the double nearest to the exact total.
+        # So the cells show only the digits that the two numbers have in common. The exact total is
+        # in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))
         while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
             decimals -= 1

@@ -16,7 +16,8 @@ from warehouse.query.firm_state import shared_portfolios
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
-# Two organisations may use the same ID for different custom assets, so the sum is not a holding.
+# Two organisations may use the same ID for different custom assets, so the sum over all
+# organisations is only a check, not a holding.
 OF_ALL = " (of all sources that define one: a check, not a holding)"
 Asset = tuple[str, bool]
 _SOURCES = ("in_json", "in_lake", "in_warehouse")

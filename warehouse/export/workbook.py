@@ -85,7 +85,7 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 
 EVIDENCE = "Evidence"
-FIRST = 2  # number of the first long sheet, because sheet 1 is the summary
+FIRST = 2  # the first long sheet is number 2, because sheet 1 is the summary
 # A long sheet, and the function that fills it.
 _Plan = tuple[TableSheet, Callable[[Styles], Iterable[RowsXml]]]
 

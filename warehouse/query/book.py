@@ -28,7 +28,7 @@ SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
-# Try small limits first, because DuckDB uses all the memory that it is allowed to use.
+# Try small memory limits first, because DuckDB uses all the memory that it is allowed to use.
 _MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)
 
 

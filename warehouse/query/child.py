@@ -21,8 +21,8 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# These limits allow for DuckDB's two threads, which may both be busy, and for a query over all
-# nights, which keeps hundreds of lake files open.
+# The limits are high enough for DuckDB's two threads, which may both be busy, and for a query over
+# all nights, which opens hundreds of lake files at the same time.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
 # Arrow changes values of these types: numbers overflow, times lose their time zone, and bits become
@@ -111,8 +111,8 @@ def _from_json(value: Any) -> Any:
 def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    # JSON can represent strings, booleans, NULL and numbers. Store other values with their kind, so
-    # that the output is the same as without a child process.
+    # JSON can represent strings, booleans, NULL and numbers. Encode all other values with their
+    # kind, so that the output is the same as without a child process.
     if isinstance(value, Decimal):
         return {_KIND: "decimal", "value": str(value)}
     if isinstance(value, datetime):
@@ -155,8 +155,8 @@ def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
 
 
 def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    """Write a query result as Parquet. Raises `NotAQuestion` if Parquet would change a value."""
-    # Import Arrow only here, because a query in the terminal starts faster without it.
+    """Write a query result as Parquet. Raises `NotAQuestion` if a value would change."""
+    # Import pyarrow only here, so that queries in a terminal start faster.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     with read.asking(Path(database), sql) as connection:

@@ -64,7 +64,8 @@ def connect(
 
 def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
     """Block access to files, except to the nights' lake files if `with_lake` is set."""
-    # Connections to a file share settings, so another reader may have blocked access already.
+    # All connections to the same file share their settings, so another reader may already have
+    # blocked access to files.
     if not scalar(connection, "select current_setting('enable_external_access')"):
         return
     if with_lake and lake_files(connection):
@@ -97,7 +98,8 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
         max_temp_directory_size="0B",
         threads="2",
     )
-    # Connections to a file share settings, so another reader may have locked them already.
+    # All connections to the same file share their settings, so another reader may already have
+    # locked the settings.
     if not scalar(connection, "select current_setting('lock_configuration')"):
         connection.execute("set global TimeZone = 'UTC'")
         connection.execute("set global lock_configuration = true")
@@ -106,7 +108,7 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
 
 def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
     """Parse queries, and return the names of the tables, views and CTEs that each query reads."""
-    # Serializing parses the SQL but does not bind it, so the tables need not exist.
+    # `json_serialize_sql` parses a query but does not bind it, so the tables need not exist.
     sql = "select json_extract_string(json_serialize_sql(unnest($1)), '$..table_name')"
     with duckdb.connect(config={**HARDENED, "threads": 1}) as connection:
         return [frozenset(names) for (names,) in connection.execute(sql, [queries]).fetchall()]

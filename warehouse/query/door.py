@@ -29,10 +29,11 @@ from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_e
 from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
-_ATTEMPTS = 5  # attempts to open a version, because a publish may remove it in the meantime
+# Number of attempts to open a version, because a publish may remove the version in the meantime.
+_ATTEMPTS = 5
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-# A macro with one of these suffixes returns the same columns as the view named without the suffix.
+# Suffixes of macros that return the same columns as the view whose name lacks the suffix.
 _MACRO = re.compile(r"_(as_of|between)$")
 
 
@@ -71,7 +72,7 @@ def open_book(
 
 def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
     """Open the version that a path links to. Return its real path and a connection."""
-    # A publish may replace and remove the version before it is opened.
+    # Retry, because a publish may replace and remove a version before it is opened.
     for attempt in range(_ATTEMPTS):
         file = database.resolve()
         try:
@@ -347,7 +348,7 @@ class ReadOnlyBook:
         for row in self._descriptions:
             if row["table_name"] in words and row["comment"]:
                 comments[row["column_name"]].add(row["comment"])
-        # Omit columns whose meaning differs between the tables.
+        # Omit columns that have different meanings in different tables.
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
 
 

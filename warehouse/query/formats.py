@@ -94,8 +94,8 @@ def _json_value(value: object) -> Any:
 
 def as_csv(answer: QueryResult) -> str:
     """Format the result as CSV, with all digits and a line feed after each row. NULL is empty."""
-    # Keep the csv module's default line ending, because the module then quotes fields that contain
-    # any kind of line break.
+    # Use the csv module's default line ending, so that the module quotes fields that contain any
+    # kind of line break.
     lines: list[str] = []
     writer = csv.writer(_LineSink(lines.append))
     writer.writerow(answer.columns)

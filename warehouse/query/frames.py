@@ -156,7 +156,8 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
 
 
 def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
-    # Use an array of objects, because pandas would convert a list of strings to its own type.
+    # Use a NumPy array of objects, because pandas would convert a list of strings to its own string
+    # type.
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return pd.Series(column, dtype=object)
@@ -331,7 +332,8 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     else:
         grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
         totals = grouped[name].sum().reset_index()
-    # Convert every sum, because pandas returns the integer 0 for a group without amounts.
+    # Convert every sum to `ExactAmount`, because pandas returns the integer 0 for a group without
+    # amounts.
     totals[name] = totals[name].map(ExactAmount).astype(object)
     totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
     return AmountFrame(totals)
@@ -347,8 +349,9 @@ def _column(frame: Any, name: str) -> "pd.Series[Any]":
 
 
 def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
-    # In our own frames, use the exact amounts, because the user may have changed them. In other
-    # frames, use the column with the text, because a number that is too large is NULL there.
+    # In frames from nightbook, use the exact amounts, because the user may have changed them. In
+    # other frames, use the column with the text, because the column with numbers has NULL for
+    # numbers that are too large.
     text_name = f"{name}{TEXT_SUFFIX}"
     column = _column(frame, name if name in names else text_name)
     texts = _column(frame, text_name) if text_name in names else None
@@ -372,7 +375,7 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
     """Return a column's values, with None for missing values instead of pandas' NaN."""
     if not pd.api.types.is_float_dtype(
         column
-    ):  # Keep NaN in a float column, because it may be the result of a calculation.
+    ):  # In a float column, NaN may be the result of a calculation, so do not replace it with None.
         column = column.astype(object).where(column.notna(), None)
     return list(column)
 

@@ -22,7 +22,7 @@ class Origin(Flag):
 
     NOTHING = 0
     NUMBER = auto()  # a decimal from the book
-    GAPPED = auto()  # a decimal that is NULL if DECIMAL(38,18) cannot hold the amount
+    GAPPED = auto()  # a decimal that is NULL if the amount does not fit in DECIMAL(38,18)
     TEXT = auto()  # an amount as a string
     SKIPPED = auto()  # NULL amounts were skipped or replaced
     ROUNDED = auto()  # calculated by a function that may round
@@ -31,7 +31,8 @@ class Origin(Flag):
 UNKNOWN = Origin.NUMBER | Origin.GAPPED | Origin.SKIPPED
 _FLOAT_TYPES = {"DOUBLE", "FLOAT", "REAL", "FLOAT4", "FLOAT8"}
 _STRING_TYPES = {"VARCHAR", "TEXT", "STRING", "CHAR"}
-# Functions with an exact result. Strict functions return NULL for NULL, and the others skip NULL.
+# Functions with an exact result. Strict functions return NULL if an argument is NULL, and all other
+# functions skip NULL.
 _STRICT = {"+", "-", "*", "%", "@", "add", "subtract", "multiply", "mod", "abs", "negate"} | {
     *("round", "round_even", "trunc", "floor", "ceil", "ceiling", "lag", "lead", "first", "last"),
     *("arbitrary", "first_value", "last_value", "nth_value", "unnest", "row", "struct_pack"),
@@ -68,7 +69,7 @@ class Origins:
         self._names, self._unnamed = dict(known), Origin.NOTHING
         self._by_index: list[Origin] | None = None
         self._unknown = UNKNOWN
-        if tree["error"]:  # DuckDB cannot serialize some statements, such as PIVOT.
+        if tree["error"]:  # DuckDB cannot convert some statements to a tree, such as PIVOT.
             self._names, self._unknown = {}, _without_tree(sql.casefold())
             return
         node = tree["statements"][-1]["node"]
@@ -172,7 +173,8 @@ class Origins:
             return Origin.NOTHING  # a ratio of two amounts is not an amount
         if name not in _EXACT and Origin.NUMBER in origin:
             origin |= Origin.ROUNDED
-        if name not in _EXACT - _COMPARING:  # text sorts differently from amounts
+        # Comparing amounts as text does not produce an amount, because text sorts differently.
+        if name not in _EXACT - _COMPARING:
             origin &= ~Origin.TEXT
         return origin if name in _STRICT else _skipping(origin)
 
@@ -271,8 +273,8 @@ _PARTS = {
 
 
 def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the SQL for a lookup key. `parts` contains the name and SQL of each field."""
-    # Precede each part with its length, so that different keys give different strings.
+    """Return the SQL expression for a lookup key. `parts` has the name and SQL of each field."""
+    # Write the length before each part, so that different keys produce different strings.
     cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
     return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {_KEY_LENGTH}))"
 

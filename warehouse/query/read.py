@@ -15,8 +15,8 @@ from duckdb import DuckDBPyConnection
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import QueryResult
 
-# Python would change these values. Its intervals have no months, its times have no nanoseconds, and
-# it prints bytes in a different format.
+# DuckDB types that are read as text, because Python would change their values. In Python, intervals
+# have no months, times have no nanoseconds, and bytes are printed in a different format.
 _READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
 
@@ -87,8 +87,8 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
             try:
                 connection.execute(sql)
             except duckdb.PermissionException:
-                # The query may need files in the lake. Only a `select` gets access to them, because
-                # `copy` and `explain analyze copy` could overwrite any file that they can reach.
+                # The query may need files in the lake. Only a `select` may access them, because
+                # `copy` and `explain analyze copy` could overwrite any file that they can access.
                 if statement_type is not duckdb.StatementType.SELECT:
                     raise
                 connection.close()

@@ -29,8 +29,8 @@ PITCH = 19.0
 FULL_CHANGE = 100.0
 LARGEST_DRAWN = Decimal("1e300")
 AGES = {"0-1 days": "second", "2-4 days": "main", "5-29 days": "warn", "30+ days": "bad"}
-# SVG positions text by its baseline. To look centred, text needs its baseline this far below the
-# middle.
+# The distance from the middle of a line to the baseline of text that looks centred. SVG positions
+# text by its baseline.
 _BASELINE = 0.35 * FONT_SIZE
 _BAR = 11.0
 _NAMES = 112.0
@@ -145,7 +145,7 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     widths = [_width(char) for char in label]
     if sum(widths) <= longest:
         return label
-    used, beginning = 1.0, ""  # Start with 1.0, the width of the ellipsis.
+    used, beginning = 1.0, ""  # 1.0 is the width of the ellipsis.
     for char, width in zip(label, widths, strict=True):
         used += width
         if used > longest:
@@ -236,7 +236,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
     A change of more than 100 % ends in an arrow. Return empty markup if there is no bar to draw.
     """
-    # A tiny change in a huge total is zero as a float, so it gets no bar.
+    # Skip changes that are zero as a float, such as a tiny change in a huge total.
     assets = [
         Bar(row["asset_id"], row["is_custom_asset"], (float(row["percent"] or 0),), row["share"])
         for row in moved

@@ -24,12 +24,13 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-# A firm's book is late if its date is at least this long ago. In some time zones, last night has
-# yesterday's date, so a one-day-old book is not late.
+# The age from which a firm's book is late. In some time zones, last night's book has yesterday's
+# date, so a book that is one day old is not late.
 FIRM_LATE = timedelta(days=2)
-BATCH = 4096  # number of rows to fetch at once if they are only counted
+BATCH = 4096  # number of rows to fetch at once if the rows are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# The queries of every report, of a home's report (by the nights that it needs), and of a firm's.
+# The queries for all reports, for reports of a home (grouped by the nights they need), and for
+# reports of a firm.
 _ALWAYS = ("build", "breaks_by_owner", "breaks_over_time", "reconciled")
 _OF_HOME = ("waiting", "drift", "checks")
 _OF_LAST_NIGHT = (
@@ -42,7 +43,8 @@ _OF_CHANGES = (
     *("changed_names", "totals_over_time"),
 )
 _OF_FIRM = ("firm_sources", "firm_holdings", "firm_moves", "firm_findings")
-# The maximum number of rows that a page shows. A page needs all rows of the other queries.
+# The maximum number of rows that a page shows, by query. If a query is not listed, a page needs all
+# its rows.
 _MOST = {
     "waiting": 4,
     "drift": 25,

@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
 MISSING = Markup('<span class="none">&ndash;</span>')
-# The colour and shape for each value. The shape can be recognized without the colour.
+# The colour and shape for each status. People can recognize the shape without seeing the colour.
 _GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
 _LIGHTS = {
     "read": _GOOD,
@@ -136,7 +136,7 @@ def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
     ]
     if count > len(assets):
         lines.append(Markup("and {:,} more").format(count - len(assets)))
-    # Only Markdown needs the comma. The page hides it and shows separate lines.
+    # Only Markdown shows the comma. The HTML page hides the comma and shows separate lines.
     return Markup('<span class="comma">, </span>').join(
         Markup('<div class="held">{}</div>').format(line) for line in lines
     )
@@ -157,7 +157,7 @@ def _round(value: Decimal) -> str:
     if not _SMALLEST <= size < _LARGEST:
         return f"{value:.2e}".replace("e+", "e")
     places = 2 if size >= 1 else 4
-    # Show fewer decimal places if the amount stays exact.
+    # Show fewer decimal places if this does not change the amount.
     exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
     return f"{value:.{min(places, -int(exponent))}f}"
 

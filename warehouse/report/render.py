@@ -30,7 +30,7 @@ _BAR = "\\|"
 _SUMMARY = re.compile("<summary>.*?</summary>", re.DOTALL)
 _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 _BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
-# Functions that templates may call.
+# Functions that the templates of reports may call.
 _FUNCTIONS = (
     count_of,
     split_by_asset,

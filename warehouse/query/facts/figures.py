@@ -90,7 +90,7 @@ def _published_sums(
     """Return all published sums that contain at least one amount from a position's `rows`."""
     keys = {view: {_key_of(row, view) for row in rows} for view in _VIEWS}
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
-    # Count and add up the asset's amounts for each key of each view.
+    # For each view, count and add up the asset's amounts by key.
     for row in _stream(connection, _PARTS, parameters):
         amount = exact(row["amount_text"])
         for view, wanted_keys in keys.items():
