@@ -21,9 +21,9 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
-# Views whose rows are stored for every night, because people query them across all nights. The
-# findings of a night must be recomputed if the previous book changes, because they compare the two
-# books.
+# Views whose rows are stored for every night, because people query them across all nights. Findings
+# compare a night's book with the previous book, so they must be recomputed if the previous book
+# changes.
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
@@ -56,7 +56,7 @@ def _folder(name: str) -> tuple[SqlFile, ...]:
 @cache
 def views() -> tuple[SqlFile, ...]:
     """Return all views with their forms filled in, in creation order."""
-    # A view must be created after the views that it reads.
+    # Sort the views, because a view must be created after the views that it reads.
     filled = {view.name: fill_form(view, HERE / "views" / "forms") for view in _folder("views")}
     reads = {name: tables_in(view.sql, set(filled) - {name}) for name, view in filled.items()}
     return tuple(filled[name] for name in TopologicalSorter(reads).static_order())
@@ -97,9 +97,9 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 
 def _known_balances() -> str:
-    """Return an SQL condition that is true for buckets and states in the API's documentation."""
-    # Combine buckets with the same states into one comparison, because the condition runs on every
-    # amount.
+    """Return an SQL condition for documented buckets and states (2.5)."""
+    # Combine buckets with the same states into a single comparison, because the condition is
+    # evaluated for every amount.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)
@@ -176,12 +176,12 @@ def _book_date(day: str, *, or_fail: bool = False) -> str:
     )
     if not or_fail:
         return newest
-    # Without the error, the result for a day before the first book would be empty.
+    # Raise an error for a day before the first book. Otherwise, the result would be empty.
     return f"select coalesce(book_date, {_no_book(day)}) as book_date from (\n    {newest}\n)"
 
 
 def _no_book(day: str) -> str:
-    # A NULL in the message would make the error NULL and the result empty.
+    # Replace NULL in the message, because it would make the error NULL and the result empty.
     shown = f"coalesce({day}::date::varchar, 'NULL')"
     return f"error('no book on or before ' || {shown} || ': see ops.snapshots and ops.gaps')"
 
@@ -220,7 +220,7 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
     `day` and `before` are SQL expressions. The tables `..._before` are read from the book of the
     day `before`. With `or_fail`, the query raises an error if there is no such book.
     """
-    # The query stays the same but reads a CTE in place of each table and view, so that
+    # Replace each table and view in the query with a CTE, but do not change the rest, so that
     # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name than the table,
     # because the expression for the day may read the table, and DuckDB 1.2 would read the CTE
     # instead. Each view comes after the views that it reads.

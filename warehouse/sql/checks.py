@@ -90,7 +90,7 @@ def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
 
 
 def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
-    # Sort the rows, so that a rebuild shows the same example.
+    # Sort the rows, so that the example is the same after a rebuild.
     result = connection.execute(f"select * from ({check.sql}) order by all limit 1")
     names = [column[0] for column in result.description or ()]
     wrong, example = 0, None

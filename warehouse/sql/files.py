@@ -15,11 +15,12 @@ from warehouse.sql.catalog import macros
 
 _SETTINGS: dict[str, Any] = {
     **HARDENED,
-    # With several threads, the last digit of a sum of floating-point numbers depends on timing.
+    # Use one thread, because the last digit of a sum of floating-point numbers depends on timing if
+    # there are several threads.
     "threads": "1",
     "python_enable_replacements": "false",
-    # Without this setting, DuckDB would create a folder in the current directory when memory runs
-    # low.
+    # Disable temporary files. Otherwise, DuckDB would create a folder in the current directory when
+    # memory runs low.
     "max_temp_directory_size": "0B",
 }
 

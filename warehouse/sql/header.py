@@ -71,8 +71,8 @@ def _parse(path: Path) -> SqlFile:
         else:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    # The last `example` entry is the query to copy. An earlier one describes a column named
-    # `example`.
+    # The last `example` entry is the query for people to copy. An earlier `example` entry describes
+    # a column named `example`.
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return SqlFile(
@@ -122,8 +122,8 @@ def _merge_entries(entries: Mapping[str, str], form_entries: Mapping[str, str]) 
 def _fill(
     form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
 ) -> str:
-    # If a line of a form begins with `$name`, each column gets its own line. Otherwise the columns
-    # stay on one line. This keeps the form readable as a query.
+    # If a line of a form begins with `$name`, write each column on its own line. Otherwise, write
+    # all columns on one line. So the form remains readable as a query.
     lists = {
         "key": key,
         "own": [*state, *named],

@@ -73,7 +73,8 @@ def write_digests(
 def read_digests(folder: Path) -> Digests | None:
     """Load a folder's digest file. Return None if the file is missing or damaged."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, *_DAMAGE_ERRORS):
-        path = (folder / DIGESTS).resolve()  # `current` is a link, which a publish replaces
+        # Resolve the link `current`, because a publish may replace it.
+        path = (folder / DIGESTS).resolve()
         return _read(path, edition(path))
     return None
 

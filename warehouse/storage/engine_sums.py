@@ -83,8 +83,8 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     counts = f"select asset_id, is_custom_asset, count(*), count(amount) from {source} group by all"
     with duckdb.connect() as connection:
         for *key, rows, numbers in connection.execute(counts).fetchall():
-            # Run one query per asset, because an error does not name the asset and discards all
-            # other sums.
+            # Run a separate query for each asset, because an error does not name the asset and
+            # discards all sums in the query.
             query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
             try:
                 row = connection.execute(query, key).fetchone()
@@ -95,7 +95,7 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 
 def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
-    if in_parts:  # All sums fit in 256 bits, so the amounts need not be split.
+    if in_parts:  # Use 256 bits instead of splitting the amounts, because all sums fit in 256 bits.
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
     sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
@@ -108,7 +108,8 @@ def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     amount = polars.col("amount")
     sums = [amount.sum().alias("whole")]
     if in_parts:
-        # Split the amount as text, because dividing decimals would lose digits.
+        # Convert the amount to text before splitting it, because dividing decimals would lose
+        # digits.
         text = amount.cast(polars.String)
         sign = (
             polars.when(text.str.starts_with("-"))
@@ -138,10 +139,11 @@ def _session() -> Any:
 
 
 def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
-    # try_sum returns NULL instead of an error, which would end the whole query.
+    # Use `try_sum`, which returns NULL instead of raising an error that ends the whole query.
     sums = "try_sum(amount)"
     if in_parts:
-        # An amount minus its floor is DECIMAL(38,16), which loses digits, so the text is split.
+        # Split the text of the amount, because subtracting the floor returns a DECIMAL(38,16),
+        # which loses digits.
         halves = "split(cast(amount as string), '[.]')"
         sign = "if(cast(amount as string) like '-%', '-0.', '0.')"
         sums = (
@@ -149,7 +151,7 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
             f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
         )
     session = _session()
-    # With this setting, decimals are converted to text without an exponent.
+    # Enable ANSI mode, in which decimals are converted to text without an exponent.
     session.conf.set("spark.sql.ansi.enabled", "true")
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"

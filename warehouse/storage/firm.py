@@ -71,7 +71,8 @@ def read_firm(home: Path) -> Firm:
     """Read `firm.toml`. Raises `FirmWrong` with the problem."""
     file = home / FIRM
     try:
-        # Import tomllib only here, because the import takes 3 ms and only a firm's home needs it.
+        # Import `tomllib` only here, because the import takes 3 ms and only a firm's home needs the
+        # module.
         content = importlib.import_module("tomllib").loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -131,8 +132,8 @@ def _read_number(file: Path, content: Mapping[str, object], name: str, default: 
 
 
 def _source(file: Path, name: str, folder: object) -> Source:
-    # The name appears in the first column of all tables, in sheets and on pages. Invisible
-    # characters would make two names look alike.
+    # Reject invisible characters, which would make two names look alike. The name appears in the
+    # first column of all tables, in sheets and on pages.
     if (
         not name.strip()
         or name != name.strip()
@@ -153,7 +154,8 @@ def _source(file: Path, name: str, folder: object) -> Source:
         variables = merged_environment(path, {})
         home = path / Path(variables.get(HOME, "").strip() or DEFAULTS[HOME]).expanduser()
     except (OSError, ValueError, RuntimeError) as error:
-        # An unreadable `.env` must not stop the nights of the other organisations.
+        # If the `.env` of one organisation cannot be read, the nights of the other organisations
+        # must still run.
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the .env in its folder {path} cannot be read: {reason}"
         return Source(name, path, Layout(path / DEFAULTS[HOME]), problem)

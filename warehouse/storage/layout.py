@@ -23,8 +23,9 @@ PUBLISHED_MODE = 0o440
 UMASK = 0o777 & ~DIRECTORY_MODE
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
-STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB version that can read the database
-# With metadata reuse, DuckDB leaves pointers in the file that versions 1.2 and 1.3 cannot follow.
+# The storage version, which is the oldest DuckDB version that can read the database.
+STORAGE_VERSION = "v1.2.0"
+# Disable metadata reuse, which leaves pointers in the file that DuckDB 1.2 and 1.3 cannot follow.
 STORAGE_SETTINGS = {"experimental_metadata_reuse": "false"}
 BLOCK = 1 << 20
 HASHERS = 2
@@ -187,9 +188,9 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 
 def json_bytes(content: Any) -> bytes:
     """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
-    # The bytes are the same as from `json.dumps`, except for floats with an exponent, which
-    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of a small
-    # night's run time.
+    # The output is the same as from `json.dumps`, except for floats with an exponent, which
+    # manifests do not contain. Do not use `json.dumps` with an indent, because it is slow and took
+    # a tenth of the run time of a small night.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
@@ -222,8 +223,8 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
 
-        # Hashing releases the interpreter lock, so two threads hash two blocks at a time. They use
-        # pread, because it does not move the shared file position.
+        # Hash two blocks at the same time in two threads, because hashing releases the interpreter
+        # lock. Read with `pread`, because it does not move the shared file position.
         def digest(block: int) -> str:
             return hashlib.sha256(os.pread(descriptor, BLOCK, block * BLOCK)).hexdigest()
 

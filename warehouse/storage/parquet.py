@@ -28,11 +28,12 @@ TYPES: dict[Kind, pa.DataType] = {
     Kind.DAY: pa.date32(),
     Kind.MOMENT: pa.timestamp("us", tz="UTC"),
 }
-# Rows per row group, the same number as in DuckDB. If two threads load groups of a different size,
-# DuckDB merges and compresses them twice, which doubles CPU time and disk usage.
+# The number of rows in a row group, which is the same as in DuckDB. If two threads load row groups
+# of a different size, DuckDB merges the groups and compresses them twice, which doubles CPU time
+# and disk usage.
 ROW_GROUP = 120 * 1024
-# Text columns with few repeated values. They have no dictionary, because it would be built and then
-# discarded.
+# Text columns with few repeated values. They are stored without a dictionary, because a dictionary
+# would be built and then discarded.
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
@@ -86,7 +87,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array.type != field.type:
-            # A safe cast raises an error if a value would change.
+            # Use a safe cast, which raises an error if a value would change.
             array = array.cast(field.type, safe=True)
         if len(array) != rows:
             raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
@@ -155,12 +156,11 @@ class Writer:
         # written, and when Python closes the file. Only the first error is raised.
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
-        self._writer.is_open = (
-            False  # Mark the writer as closed. Otherwise its destructor closes it again.
-        )
+        # Mark the writer as closed. Otherwise, the destructor of the writer would close it again.
+        self._writer.is_open = False
         with contextlib.suppress(
             OSError, ValueError
-        ):  # writing the rest of the buffer to a full disk fails too
+        ):  # if the disk is full, writing the rest of the buffer fails too
             self._aside.__exit__(type(error), error, error.__traceback__)
 
 
@@ -175,8 +175,9 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # Row-group minimum and maximum values help only for columns that the rows are sorted by.
-        # Table formats read a file's partition from the statistics of its first columns.
+        # Write minimum and maximum values only for the columns by which the rows are sorted,
+        # because they do not help for other columns. Table formats read the partition of a file
+        # from the statistics of the first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,

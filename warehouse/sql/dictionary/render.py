@@ -65,9 +65,9 @@ def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 
 
 def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    # A column has the same name in all tables, so a table that contains another table's key columns
-    # refers to that table. Columns that are not keys count only if they are IDs, because `type` may
-    # describe a venue or an instrument.
+    # Columns have the same names in all tables. So if a table contains the key columns of a
+    # different table, it refers to that table. A column that is not a key counts only if it is an
+    # ID, because a name like `type` may describe a venue or an instrument.
     own = {*table.key, *(name for name in table.names if name.endswith("_id"))}
     return [
         other
@@ -92,7 +92,7 @@ def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
 def _marks(column: Column, table: Table, tables: Sequence[Table]) -> str:
     marks = ["PK"] if column.name in table.key else []
     is_foreign = any(column.name in parent.key for parent in _parents(table, tables))
-    # Every key in the book begins with the day, so marking the day as a foreign key would not help.
+    # Do not mark the day as a foreign key, because all keys in the book begin with the day.
     marks += ["FK"] if is_foreign and column.name != DAY else []
     return f" {', '.join(marks)}" if marks else ""
 
@@ -101,7 +101,7 @@ def render() -> str:
     """Render the whole dictionary as Markdown."""
     templates = Environment(
         loader=FileSystemLoader(_TEMPLATE.parent),
-        autoescape=select_autoescape(),  # Markdown is not escaped
+        autoescape=select_autoescape(),  # escape only HTML, not Markdown
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
