@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-# Import the Python API on first use, because it loads pandas, which a nightly run does not need.
+# Import the Python API only when it is used, because it loads pandas, which a nightly run does not
+# need.
 if TYPE_CHECKING:
     from warehouse.query.door import ReadOnlyBook, open_book
     from warehouse.query.exact_amount import NotExact

@@ -6,8 +6,9 @@ All packages that add up money import this module.
 from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Subnormal
 
-# The API sends amounts of up to 1000 digits with exponents within ±200, so all their sums fit.
-# The traps turn a lost digit into an error. Without traps, a context rounds silently.
+# The API sends amounts of up to 1000 digits with exponents within ±200, so all their sums fit. The
+# traps raise an error if a digit would be lost. Without the traps, a decimal context rounds
+# silently.
 EXACT = Context(
     prec=1_000_000,
     Emax=999_999,
@@ -44,7 +45,8 @@ def subtract(minuend: str, subtrahend: str) -> str:
 
 def plain(value: Decimal) -> str:
     """Format a number in plain digits: no exponent, no trailing decimal zeros, and zero as `0`."""
-    if not value:  # This also catches -0 and 0E+3, which would keep their sign and zeros.
+    # Check for zero first, because -0 and 0E+3 would be formatted with the sign and all zeros.
+    if not value:
         return "0"
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -78,12 +78,10 @@ def _limit_process(limits: ChildLimits) -> None:
         (resource.RLIMIT_NOFILE, _at_most(resource.RLIMIT_NOFILE, limits.open_files)),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(
-            ValueError, OSError
-        ):  # Ignore a limit that this system does not have.
+        with contextlib.suppress(ValueError, OSError):  # Some systems do not support all limits.
             resource.setrlimit(limit, (value, value))
-    # Normally, the parent stops the child one second earlier and reports the reason. This timer is
-    # for a parent that has died.
+    # Set a timer in case the parent process has died. Otherwise, the parent stops the child process
+    # one second earlier and reports the reason.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 
@@ -97,7 +95,7 @@ def main(function: str, limits: str) -> None:
     """Process the request on standard input and write the result to standard output."""
     module, _, name = function.partition(":")
     process = getattr(importlib.import_module(module), name)
-    # Set the limits after the import, so that they do not apply to loading the libraries.
+    # Set the limits after the import, so that they do not apply while libraries are loaded.
     _limit_process(ChildLimits(**json.loads(limits)))
     sys.stdout.buffer.write(process(sys.stdin.buffer.read()))
 

@@ -152,8 +152,9 @@ ACCOUNTS = Table(
     ),
 )
 
-# The documented parts of a balance (2.5): buckets and their states. Other amounts are money too, so
-# they have rows, are included in all totals, and count as `other`.
+# The documented parts of a balance (section 2.5 of the API document): buckets and their states.
+# Undocumented amounts are money too, so they have rows, are included in all totals, and count as
+# `other`.
 KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
     "trading": ("free", "locked"),
     "margin": ("locked",),

@@ -1,10 +1,10 @@
 """The states of a snapshot, as stored in `ops.snapshots` and `ops.gaps`."""
 
-COMPLETE = "complete"  # landed completely, but not judged yet
+COMPLETE = "complete"  # all responses have landed, but the guards have not judged the night yet
 ACCEPTED = "accepted"
-HELD = "held"  # a person must decide
+HELD = "held"  # a person must decide whether the snapshot becomes the book
 REJECTED = "rejected"
-PRUNED = "pruned"  # bodies and tables were deleted, but manifest and decisions are kept
+PRUNED = "pruned"  # bodies and tables were deleted, but the manifest and the decisions were not
 NO_SNAPSHOT = "no snapshot"  # no snapshot was pulled on this date
 REMOVED = "removed"  # the organisation is no longer in firm.toml
 

@@ -188,7 +188,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Number a name if it is in `taken`, where case does not matter, and add it to `taken`."""
+    """Add a number to a name if `taken` contains it (ignoring case). Add the result to `taken`."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1

@@ -47,7 +47,7 @@ _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE
 # Do not search for total lines if the rows start with more distinct strings than this.
 _MOST_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
-_FEW = 0.1  # the fraction of keys without a row for the book's day above which a person is asked
+_FEW = 0.1  # the fraction of keys without a row for the book's day above which a question is raised
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -161,8 +161,8 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            # If a total line is not detected, a person may be asked an extra question, but no
-            # question is omitted.
+            # If a total line is not detected, there may be an extra question, but no question is
+            # omitted.
             return is_used
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
