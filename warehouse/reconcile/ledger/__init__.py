@@ -1,1 +1,1 @@
-"""Reading a ledger: its files, header and rows."""
+"""Functions that read a ledger's files, header and rows."""

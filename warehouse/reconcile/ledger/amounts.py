@@ -60,7 +60,7 @@ _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|bil
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 
-# A footnote mark after an amount: (1), [a], 1), *, a dagger or raised digits.
+# A footnote mark after an amount: (1), [a], 1), *, a dagger or superscript digits.
 _FOOTNOTE = re.compile(
     r"(?P<number>.*?\S)\s*(?P<mark>\((?:[0-9]{1,2}|[a-z])\)|\[(?:[0-9]{1,2}|[a-z])\]"
     r"|(?<=\s)(?:[0-9]{1,2}|[a-z])\)|[*#\u2020\u2021\u00a7\u00b6]{1,4}|[\u00b9\u00b2\u00b3\u2070-\u2079]{1,3})",
@@ -208,7 +208,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return a cell that proves each decimal convention, and one that fits both (if any)."""
+    """Return a cell that proves each decimal convention, and an ambiguous cell (if any)."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:

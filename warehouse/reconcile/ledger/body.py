@@ -46,8 +46,8 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
 Texts = npt.NDArray[np.object_]  # an array of strings, one for each row
-# Rows as columns of objects. A data frame would do the same, but the import of pandas takes as long
-# as reading a small ledger.
+# A table of rows, stored as columns of objects. Do not use a data frame, because importing pandas
+# takes as long as reading a small ledger.
 Table = dict[str, Texts]
 _SEVERAL = 2
 # maximum number of rows to search for a layout, because a million rows take a second (measured)
@@ -99,7 +99,10 @@ class Label:
 
 
 def row_labels(head: Header) -> RowLabels:
-    """Return the names that rows inherit. Raise `Ambiguous` if a person must decide."""
+    """Return the names that rows inherit from rows above.
+
+    Raise `Ambiguous` if a person must decide.
+    """
     shape = head.shape
     if shape.groups is None:
         _ask_for_groups(head)
@@ -192,7 +195,8 @@ def label_of(cells: Row, head: Header) -> Label | None:
         return Label(dimension if is_said else known.dimension_of(text), text)
     if len(texts) == _SEVERAL and dimension in FIELDS and texts[0].endswith(":"):
         return Label(dimension, texts[1])
-    # In a compact pivot table, the asset column contains the group, next to its total.
+    # In a compact pivot table, the asset column also contains the name of each group, next to the
+    # total of the group.
     text = text_at(cells, head.columns.get("asset"))
     dimension = known.dimension_of(text) if text == texts[0] else ""
     if dimension not in ("", "asset") and not known.has("asset", text):
@@ -262,7 +266,7 @@ def _ask_to_fill_down(head: Header) -> None:
 
 
 def _is_left_out(head: Header, column: int) -> bool:
-    """Return whether a column has blanks next to amounts, but no name twice in a row."""
+    """Return whether a column has blanks next to amounts, but never repeats the previous name."""
     rows = head.grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
     is_row = np.array(
@@ -352,8 +356,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
     """Yield each total with the sums that it could be, most likely first."""
-    # Calculate all sums in one pass: over all rows, over the rows since the last total, and per
-    # name.
+    # Calculate all sums in a single pass: over all rows, over the rows since the last total, and
+    # over the rows with each name.
     above, since = _GroupSum(), _GroupSum()
     named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
@@ -381,7 +385,7 @@ _MOST_PARTS = 8  # maximum number of words in a string to search for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Words next to a name that change its meaning, for example to a future or a loan.
+# Words that change the meaning of a name next to them, for example to a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -455,7 +459,8 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     """Return the spelling that most of these strings share, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
-    # First try the exact text around the names, then a pattern that allows any text.
+    # First try a spelling with the exact text around the names, then a pattern that allows any
+    # text.
     for number in (0, 1):
         # Count each distinct string once for each pattern. Use a dict, because the order of a set
         # is not reproducible.
@@ -538,7 +543,7 @@ def plain_rows(
     }
 
 
-_BATCH = 50_000  # rows
+_BATCH = 50_000  # number of rows to read at once
 _OTHER_DATE = "another date"
 
 # Errors that spreadsheet programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
@@ -675,8 +680,8 @@ def _names_of(
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
     if column is not None and not names.any():
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
-        # A block's row numbers are also indexes into `names`, because a sheet with merged cells is
-        # read in a single batch.
+        # The row numbers of a merged block are also indexes into `names`, because a sheet with
+        # merged cells is read in a single batch.
         for block, text in merged_blocks(head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
@@ -868,7 +873,7 @@ def _raw(reading: SheetReading, layer: Layer, rows: Table, index: int) -> str:
 
 
 def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows) -> None:
-    """Add the rows that are used. Convert amounts in other units, and add a notice about them."""
+    """Add used rows to the result. Convert amounts in other units, and add a notice about these."""
     amounts: list[Amount] = rows["amount"].tolist()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
         if not amount.unit or fold(amount.unit) == fold(asset):

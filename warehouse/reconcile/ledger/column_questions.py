@@ -41,7 +41,7 @@ _SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")
 # The number of decimals from which a long amount must be in the asset's smallest unit.
 _MANY_DECIMALS = 12
-# Search for these fields' names in file and tab names.
+# Fields whose names may be part of file names and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 

@@ -44,7 +44,7 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-# Do not search for total lines if the rows start with more distinct strings than this.
+# The number of distinct first strings above which total lines are not searched for.
 _MOST_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # the fraction of keys without a row for the book's day above which a question is raised
@@ -76,7 +76,7 @@ class UnknownColumn:
 
     @property
     def examples(self) -> str:
-        """The first values, as shown in a question."""
+        """The first values in the column, formatted for a question."""
         values = [value or "(blank)" for value in self.counts] if self.is_suspect else self.values
         shown = values[: _EXAMPLES if self.is_suspect else 2]
         more = ", ..." if self.is_suspect and len(values) > len(shown) else ""
@@ -91,7 +91,7 @@ class LedgerBody:
 
     @property
     def known_names(self) -> KnownNames:
-        """The names in the book."""
+        """The names that the book contains."""
         return self.head.context.known
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
@@ -330,8 +330,8 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return True
     if any(body.known_names.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
-    # Do not count the distinct values of a date column here, because their times usually differ.
-    # `_dates_matter` counts them by day.
+    # Do not count the distinct values of a date column here, because the times of the dates usually
+    # differ. `_dates_matter` counts distinct days.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
     if column.kind == "date":
@@ -343,7 +343,9 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
     """Return whether any value changes the meaning of amounts, even if every row has it."""
     words = head.words
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
-        return True  # All rows have the same unit, so the column matters even if the word is short.
+        # If all rows have the same unit, the column matters, even if the word for the unit is
+        # short.
+        return True
     if words.is_void(head.titles[column.index]) and any(words.is_cell(v, "mark") for v in values):
         return True
     return any(_is_strong(value, words) for value in values)
@@ -391,7 +393,7 @@ def _has_one_for_each(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _pairs_with(column: UnknownColumn, body: LedgerBody, name: str) -> list[tuple[str, str]]:
-    """Return distinct value pairs from a column and a field's column, if that column exists."""
+    """Return distinct value pairs from a column and from the column of a field, if there is one."""
     field_column = body.head.columns.get(name)
     return [] if field_column is None else body.pairs(column.index, field_column)
 
@@ -488,7 +490,7 @@ def _values(body: LedgerBody, index: int) -> list[object]:
 
 
 def _kind(cell: object) -> str:
-    """Return `number`, `date` or `text`, or an empty string for a blank cell."""
+    """Classify a cell as `number`, `date` or `text`. Return an empty string for a blank cell."""
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return "number"
     text = as_text(cell).strip()

@@ -42,7 +42,7 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 def telling_cells(cells: pa.Array) -> list[str]:
     """Return the few cells that show how a column's amounts are written, in column order."""
-    # Return every cell that is not a plain amount, but only one plain cell of each kind: valid in
+    # Return all cells that are not plain amounts, but only one plain amount of each kind: valid in
     # both conventions, only with a decimal point, or only with a decimal comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
@@ -58,14 +58,15 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-# An amount like 1.234 is valid in both conventions, so it does not reveal which one is used.
+# An amount like 1.234 is valid in both decimal conventions, so it does not reveal which of them is
+# used.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
 _BELOW = 20  # number of rows to search for notes at the end of a sheet
 
 
 def unit_of(body: LedgerBody) -> tuple[Decimal, list[Notice]]:
-    """Return the factor for a sheet's amounts, and notices about it.
+    """Return the factor by which a sheet's amounts are multiplied, and notices about the factor.
 
     Raises `Ambiguous` if a title specifies the smallest unit of one asset, but the sheet contains
     several assets.
@@ -130,8 +131,8 @@ _DECIMAL_LINES = (
     'decimal = "comma"   # amounts are written like 1.234,5',
 )
 
-# If a footnote contains one of these words, the amounts it marks may have a different sign or unit,
-# or may not count.
+# Words in footnotes. If a footnote contains one of them, the amounts with its mark may have a
+# different sign or unit, or may not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"

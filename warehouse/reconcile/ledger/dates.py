@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _LAST_MONTH = 12
 ORDERS = ("day first", "month first")
 
-# The pattern finds a date anywhere in a string.
+# A pattern for dates anywhere in a string.
 DATE = re.compile(
     r"(?<![0-9])(?:20[0-9]{2}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2(?:20[0-9]{2})"
     r"|[0-9]{1,2}[ -][a-z]{3,9}\.?[ -]20[0-9]{2}|[a-z]{3,9}\.? [0-9]{1,2},? 20[0-9]{2})(?![0-9])",
@@ -49,8 +49,8 @@ _BEFORE_DATE = re.compile(
 
 def order_of(cells: Iterable[object]) -> str:
     """Return `day first`, `month first`, `?` if unclear, or "" if the order does not matter."""
-    # A part above 12 is a day. If dots separate the parts, the day is first. 02/02/2026 is the same
-    # date in both orders. Other dates do not reveal the order.
+    # A number above 12 must be the day. If dots separate the numbers, the day is first. A date like
+    # 02/02/2026 is the same in both orders. All other dates do not reveal the order.
     unsure = ""
     for cell in cells:
         match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None

@@ -75,7 +75,7 @@ def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconcile
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
     """Return the question to ask if several columns may contain the same field."""
     titles = [candidate.titles[index] for index in indexes]
-    # If two columns have the same title, use their letters instead.
+    # If two columns have the same title, use the column letters instead of titles.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
@@ -150,7 +150,10 @@ def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
 
 
 def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
-    """Return the amounts in a row. Raise `Ambiguous` if a person must choose their columns."""
+    """Return the columns of each amount in a row.
+
+    Raise `Ambiguous` if a person must choose them.
+    """
     shape, titles = candidate.shape, candidate.titles
     if shape.columns_are:
         indexes = _label_columns(candidate, columns)
@@ -247,7 +250,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the amount for the book's day, or else for the closest earlier or the latest day."""
+    """Return the amount for the last day up to the book's day, or else for the latest day."""
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.context.day] or days)
     if len(days[day]) > 1:
@@ -396,7 +399,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     stated = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A column from the settings counts only if this row contains its title.
+    # Count a column from the settings only if its title is in this row.
     stated |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

@@ -170,7 +170,7 @@ def _rivals(
     earlier day.
     """
     stated = day_in(newest.name)
-    # Modification times do not help, because a file that was copied yesterday may have older
+    # Do not rely on modification times, because a file that was copied yesterday may have older
     # content. So if files of the same family differ and their names contain no dates, a person must
     # decide.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]

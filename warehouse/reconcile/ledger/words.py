@@ -138,7 +138,8 @@ class Words:
     def _only(self, cell: str, *kinds: str) -> str:
         """Return the only one of `kinds` among a cell's longer words, or "" if it is not unique."""
         parts = _PART.findall(_bare(cell))
-        if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
+        # Ignore words like `short-term`, which does not mean `short`.
+        if len(parts) > _FEW_PARTS or "term" in parts:
             return ""
         found = {self.tables["cell"].get(part) for part in parts if len(part) >= _LONG_PART}
         said = found.intersection(kinds)
@@ -159,7 +160,7 @@ class Words:
         return named or self._is_column(title, kind)
 
     def _is_column(self, title: str, kind: str) -> bool:
-        """Return whether a whole title is of this kind."""
+        """Return whether a title as a whole is of this kind, not only a word in the title."""
         return any(self._kind("column", written) == kind for written in _spellings(title))
 
     def is_remark(self, title: str) -> bool:
@@ -231,7 +232,7 @@ def _is_valued(title: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Fold a string and remove its accents."""
+    """Convert a string to lower case and remove accents."""
     folded = fold(text)
     # Skip the normalization for ASCII strings, because it took half of the time for looking up
     # words.
