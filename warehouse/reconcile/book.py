@@ -83,8 +83,8 @@ def day_before(source: OpenBook) -> date | None:
 _SHORTEST_NAME = 3
 _BREAK = re.compile(r"[\W_]+")
 
-# Names are looked up in this order. Venues come first, because few of them share a name with an
-# asset.
+# The order in which dimensions are searched for a name. Venues come first, because few venues have
+# the same name as an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 
@@ -125,7 +125,7 @@ class KnownNames:
         return first == second or (first in names and names[first] == names.get(second))
 
     def dimension_of(self, text: str) -> str:
-        """Return the dimension that has this name, or an empty string."""
+        """Return the dimension in which this string is a name, or an empty string."""
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
@@ -189,7 +189,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and its spellings in cells if it is too long or has invalid characters."""
+    """Yield a name and, if a cell cannot contain it, the spellings that a cell contains instead."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -402,7 +402,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Map each asset's key to its other names. A shared ID means the listed asset."""
+    """Map each asset's key to its other names, such as a custom asset's ID without the mark."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {

@@ -338,7 +338,7 @@ class State:
     decisions: Mapping[str, StatusDecision]
 
     def of(self, break_id: str, field: str) -> str:
-        """Return a field's value. The default status is Open."""
+        """Return the value of a field of a break. The default for the status is Open."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
     def decision(self, break_id: str) -> StatusDecision:
@@ -709,7 +709,7 @@ class Amount:
 
 
 Remembered = dict[str, dict[str, str]]
-WHOLE = "(all)"  # the value of a field that this file lacks but other files have
+WHOLE = "(all)"  # the value of a field that other files have, but not the row's own file
 
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]

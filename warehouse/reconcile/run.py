@@ -150,7 +150,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     # `scope_of` raises an error for an unknown name before anything is stored.
     scope_of(source, ledger, reference, config)
     archive_inputs(record, contents.ledgers, config.digest)
-    del contents  # Free the cells of a large ledger, because they are no longer needed.
+    del contents  # Free the memory of a large ledger's cells, because they are no longer needed.
     with record.transaction():
         if inputs.restatement:
             record.restatements.add(inputs.restatement)

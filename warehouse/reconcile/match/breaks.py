@@ -375,8 +375,8 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # Add up the previous book at tonight's levels. It need not be limited to tonight's scope,
-    # because the join keeps only tonight's breaks.
+    # Add up the previous book at tonight's levels. Include the whole book, because the join selects
+    # only tonight's breaks.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
@@ -466,9 +466,9 @@ def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
     """Return a break's sort key: by asset, with the largest difference first."""
-    # Amounts are compared as strings, because creating a `Decimal` for each break is slow. A number
-    # with a longer whole part is larger. Among numbers of the same length, the larger one would
-    # sort last, so the digits are inverted. The mark sorts `10` after `10.5`.
+    # Compare amounts as strings, because creating a `Decimal` for each break is slow. A number with
+    # a longer whole part is larger. Among numbers with whole parts of the same length, the largest
+    # would sort last, so invert the digits. The `~` sorts `10` after `10.5`.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),

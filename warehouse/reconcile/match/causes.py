@@ -27,11 +27,13 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-# The minimum number of positions, because a few may match by chance or be booked late.
+# The minimum number of positions from the previous book, because a few amounts may match by chance
+# or be booked late.
 _FEWEST_BEHIND = 3
-# The minimum number of significant digits, because short numbers may match by chance.
+# The minimum number of significant digits in an amount, because short numbers may match by chance.
 _FEWEST_DIGITS = 3
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten by which units differ
+# The powers of ten that are factors between common units.
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
 _TWO = 2
 
 

@@ -208,8 +208,8 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
 def _judged_query(rules: MatchRules) -> str:
     """Return the SQL query for `judged`."""
     config = rules.config
-    # An amount below 1e19 with at most 18 decimals fits a DECIMAL(37,18), and two such amounts are
-    # subtracted exactly. The cast would round other amounts.
+    # An amount below 1e19 with at most 18 decimals fits in a DECIMAL(37,18), and subtracting two
+    # such amounts is exact. For other amounts, the cast would round.
     numbers = [
         f"case when {decimals_of(side)} <= 18 then try_cast({side} as decimal(37, 18)) end"
         for side in ("coalesce(ledger, '0')", "coalesce(snapshot, '0')")
@@ -238,8 +238,9 @@ def _judged_query(rules: MatchRules) -> str:
 
 def _is_at_most(first: str, second: str) -> str:
     """Return an SQL condition for `first <= second`. Both are canonical amounts without a sign."""
-    # The amount with the longer whole part is larger. If both are equally long, the amount that
-    # sorts last as a string is larger. This is exact for any number of decimal places.
+    # The amount with the longer whole part is larger. If both whole parts are equally long, the
+    # amount that sorts last as a string is larger. This comparison is exact for any number of
+    # decimal places.
     whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
     return f"({whole} < {other} or {whole} = {other} and {first} <= {second})"
 
@@ -255,8 +256,8 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # Amounts that are rounded to decimal places are checked in SQL, because a file can contain
-        # a million of them.
+        # Check amounts that are rounded to decimal places in SQL, because a file may contain a
+        # million of them.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))

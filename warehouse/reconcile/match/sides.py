@@ -214,8 +214,9 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that contains its key, so no amount is compared twice.
-    # Several book rows may add up to the amount of a single row in a coarser file.
+    # Each row belongs to the most detailed level that contains the row's key, so no amount is
+    # compared twice. Several book rows may add up to the amount of a single row in a less detailed
+    # file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -272,8 +273,8 @@ def make_ledger_side(
     scope: Scope,
 ) -> KeyResolution:
     """Create `ledger_side`: each key's amount in the ledgers, within their scope."""
-    # Keep the rows in Arrow, because DuckDB can read them there, and a copy of a million rows would
-    # need 100 MB.
+    # Leave the ledger rows in an Arrow table, which DuckDB can read, because a copy of a million
+    # rows would need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
     resolved = {
         name: _resolve_names(connection, name, ledger, reference, config) for name in ledger.fields
@@ -347,8 +348,8 @@ def _resolve_names(
     if ledger.lacks(field):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if is_account:
-        # If an account is only in the ledger and does not resemble any account in the book, it is
-        # new.
+        # If an account in the ledger does not resemble any account in the book, treat it as a new
+        # account.
         resolved = {
             name: match if match.id or match.suggestion else Resolution(name, "as written")
             for name, match in resolved.items()

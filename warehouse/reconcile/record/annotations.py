@@ -303,7 +303,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries for the day of a run. They replace its earlier entries."""
+    """Store the engine's entries for a run's day, in place of its earlier entries for that day."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [

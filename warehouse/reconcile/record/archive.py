@@ -37,7 +37,8 @@ def archive_inputs(record: Record, ledgers: Iterable[OpenedFile], settings: str)
 
 
 def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b"") -> None:
-    # If the file was saved after it was read, its digest no longer matches.
+    # Check the digest before archiving the file, because somebody may have saved the file after it
+    # was read.
     if archived_path(record, sha256).exists():
         return
     content = path.read_bytes() if path.is_file() else default

@@ -105,7 +105,7 @@ class Record:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit all changes in the block at once, or none if the block raises. Can be nested."""
+        """Commit all changes in the block, or none if the block raises an error. Can be nested."""
         if self._transaction is not None:
             yield self._transaction
             return
@@ -479,7 +479,8 @@ def _add_missing(connection: sqlite3.Connection) -> None:
     if not _missing(connection):
         return
     connection.execute("begin immediate")
-    # Check again, because another command may have added the columns in the meantime.
+    # Check for missing columns a second time, because another command may have added them in the
+    # meantime.
     for table, name in _missing(connection):
         connection.execute(f"alter table {table} add column {_columns()[table, name]}")
     connection.execute("commit")

@@ -55,7 +55,7 @@ class CloseSettings:
 
     @property
     def closing_role(self) -> str:
-        """The role that may close months and restate days: the highest one in recon.toml."""
+        """The role that may close months and restate days: the highest role in recon.toml."""
         return next((role for role in reversed(ROLES) if role in self.roles), "")
 
     def why_not_close(self, who: str) -> str:

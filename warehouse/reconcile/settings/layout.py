@@ -135,7 +135,7 @@ class Decimals(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Settings for ledgers with the same header, or the same file name. None means not set.
+    """Settings for ledgers with the same header or the same file name. None means not set.
 
     `columns` has the title of each field, or "" if no column has this field. The cells under
     `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words

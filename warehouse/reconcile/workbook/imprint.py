@@ -44,7 +44,7 @@ _FORMULA = re.compile(
 )
 
 # Spreadsheet programs do not preserve spaces, or characters that XML cannot contain (written as
-# _xHHHH_). Python and Arrow must interpret both patterns below in the same way.
+# _xHHHH_). Python and Arrow must interpret the next two patterns in the same way.
 _ESCAPED = re.compile("(?:_x005[Ff])+_")
 _UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
 
@@ -211,7 +211,8 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                # Skip the position sheets, because calamine is slow to open a million rows.
+                # Skip the sheets with positions, because calamine takes long to open a million
+                # rows.
                 continue
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)

@@ -56,9 +56,9 @@ MOST_SHOWN = 20
 
 # Widths of a digit, a separator and both margins in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
-LETTERS = 1.15  # characters of text per unit of column width
+LETTERS = 1.15  # number of characters of text that fit in a unit of column width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-_BATCH = 500  # rows
+_BATCH = 500  # number of rows to write at once
 _DAY_ZERO = date(1899, 12, 30)  # a date in a cell is the number of days since this day
 # An amount's style: its decimal places, the decimal places that fit in its column, and whether it
 # is rounded.
@@ -179,9 +179,9 @@ class SheetWriter:
         room = self._decimals.get(column, DECIMALS)
         whole, _, part = text.lstrip("-").partition(".")
         digits = (whole + part).strip("0")
-        # Tiny amounts have their own number format (`is_rounded` is None). A conditional format
-        # would not work, because some programs apply only one per cell, and accepted breaks already
-        # need it for their colour.
+        # Tiny amounts have their own number format (`is_rounded` is None). Do not use a conditional
+        # format, because some programs apply only one per cell, and accepted breaks already have a
+        # conditional format for their colour.
         is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
         if digits and not whole.strip("0") and not part[:decimals].strip("0"):
             is_rounded = None

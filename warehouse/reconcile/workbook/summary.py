@@ -154,7 +154,7 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     noun = f'IF({counted}=1," open break ("," open breaks (")'
     partial = "" if content.run.is_whole else f"; {content.run.extent}"
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
-    # The formula does not write thousands separators, so its stored result has none either.
+    # The stored result has no thousands separators, because the formula does not write them.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
     # The banner is green if no break is open and every position was compared.
     kind = "bad" if number or content.run.is_lost else "fair" if partial else "good"

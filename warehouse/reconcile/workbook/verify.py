@@ -80,7 +80,7 @@ _SUMMARY = "Summary"
 
 # The sheets that contain a table, each with the number of leading columns that identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
-_HEADER = 1  # the index of the title row, which is the same on all of these sheets
+_HEADER = 1  # the index of the title row, which is the same on all sheets with tables
 _OTHER_TITLES = {  # earlier titles of columns, before the workbook was reworded
     "Level": "Per",
     "Name": "Of",
@@ -116,7 +116,7 @@ class StoredRuns(Protocol):
         """Return the result of a run."""
 
     def imprint(self, identity: str) -> bytes | None:
-        """Return the packed imprint of a workbook."""
+        """Return the compressed imprint of a workbook."""
 
     def day_files(self, day: date) -> tuple[Path, Path, Path]:
         """Return the paths of the workbook, the file of all positions and the file of breaks."""
@@ -761,8 +761,8 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
             *_stray_near_positions(runs, content, edits),
         ]
     except python_calamine.CalamineError:
-        # Ignore damage here, because the comments were already read and `verify` reports the
-        # damage.
+        # Ignore a damaged sheet here, because the comments were already read and `verify` reports
+        # the damage.
         return
     for place, text in texts[:_MOST_STRAY]:
         message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
@@ -780,8 +780,8 @@ def _stray_texts(
     """Yield each string that a person added to our sheets, with the sheet and the cell."""
     for name, other in _pairs(written, copy).items():
         then, now = _texts_outside(written[name]), _texts_outside(copy[other])
-        # People may have moved rows and columns, so accept each string in any cell, as often as
-        # it was written. A string that is still in its original cell does not count as moved.
+        # People may have moved rows and columns, so accept each string in any cell, as often as it
+        # was written. Strings that are still in their original cells do not count as moved.
         moved = Counter(text for place, text in then.items() if now.get(place) != text)
         for place, text in now.items():
             if then.get(place) == text:
