@@ -106,7 +106,8 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
 
     Lost output is a failure only if it was the command's whole result.
     """
-    # A program that closes the pipe, such as `head`, does not need more output.
+    # Ignore a closed pipe, because the program that closed it, such as `head`, does not need more
+    # output.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(
@@ -126,7 +127,8 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = invocation.command == "run" and invocation.options["day"] is None
-            # Wrong settings are reported below, together with all other errors.
+            # Do not report wrong settings yet. They are reported below, together with all other
+            # wrong settings.
             with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:

@@ -320,7 +320,8 @@ QUERY_AND_EXPORT = _section(
         format_option(help_text="Output format  [default: table]"),
         option("-o", "--output", help="Write to a .parquet, .csv, .json or .jsonl file", **FILE),
         option("--limit", type=NUMBER, metavar="N", help="Print at most N rows"),
-        # A query may start with a comment (`--`), which looks like an option.
+        # Accept unknown options, because a query may start with a comment (`--`), which looks like
+        # an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
         traits=PRINTS_RESULT | IN_FIRM,

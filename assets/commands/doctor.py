@@ -283,7 +283,8 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     started = snapshot_time(newest.snapshot_id)
     hours = (now - started).total_seconds() / 3600
     nights = count_of(len(books), "night")
-    # The hours are negative if the demo simulates future nights or this machine's clock is slow.
+    # The number of hours is negative if the demo simulates future nights, or if this machine's
+    # clock is slow.
     taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "later than this machine's clock"
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):

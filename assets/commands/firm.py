@@ -87,7 +87,8 @@ def rebuild(
             keepers = [
                 replace(reporting, variables=partial(_variables, source))
                 for source in members.sources
-                # A new organisation has no nights to rebuild, and a missing home cannot be read.
+                # Skip new organisations, which have no nights to rebuild, and missing homes, which
+                # cannot be read.
                 if source.name not in problems and source.layout.landing.is_dir()
             ]
             for keeper in keepers:
@@ -165,7 +166,7 @@ def doctor(
                 f"{source.name} home", is_well=False, message=problem
             )
             findings.append(found_home)
-        if source.problem:  # The settings of this organisation cannot be read.
+        if source.problem:  # Skip this organisation, because its settings cannot be read.
             continue
         keeper = replace(nightbook, variables=partial(_variables, source))
         found = commands.doctor.findings_of(keeper, alert=alert, folder=source.folder)

@@ -57,8 +57,9 @@ def rebuild_nights(
     dry_run: bool = False,
     output_format: str | None = None,
 ) -> int:
-    """Rebuild the warehouse from stored files, without calling the API. Decisions do not change."""
-    # Spark flattens nights from the landing folder, so the lake is rebuilt too.
+    """Rebuild the warehouse without calling the API. Decisions do not change."""
+    # If Spark is used, the lake is rebuilt too, because Spark flattens nights from the landing
+    # folder.
     is_lake_included = from_landing or engine is not None
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
@@ -156,8 +157,8 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     layout = nightbook.layout
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
-        # Read the shelf's decisions first, because another machine may already have decided on this
-        # night.
+        # Read the decisions on the shelf first, because a different machine may already have
+        # decided on this night.
         with writing(nightbook, f"reading decisions about {snapshot_id} from the shelf"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)

@@ -82,7 +82,7 @@ def _read_query(sql: str | None, file: str | None) -> str:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(file).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, AttributeError) as error:
-        # Reading standard input raises AttributeError if it is closed.
+        # If standard input is closed, reading it raises AttributeError.
         source = file or "standard input"
         raise InvalidQueryArguments(
             f"The query could not be read from {source}: {error}. Nothing was run. Give one "

@@ -41,8 +41,8 @@ class RunEnding:
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Pull, check and publish a night. Return 3 if the night is held."""
-    # This call raises one error that lists every wrong setting. The API settings are needed only to
-    # pull tonight's book.
+    # `settings` raises a single error that lists all wrong settings. The API settings are needed
+    # only to pull tonight's book.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     if hint := misplaced_firm(nightbook.layout):
@@ -91,9 +91,8 @@ def take(
     is_tick: bool = False,
 ) -> int:
     """Run the job for a date, send its alerts, and print the result."""
-    # If there is a `log`, it receives the progress and the result, and messages for a person are
-    # also printed to standard error. `is_tick` means that cron may start more runs for the date
-    # later.
+    # If there is a `log`, write the progress and the result to it, and also print messages for a
+    # person to standard error. `is_tick` means that cron may start more runs for the date later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress

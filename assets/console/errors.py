@@ -55,8 +55,8 @@ def is_ours(error: BaseException) -> bool:
 
 
 def disk_message(error: BaseException, home: Path) -> str | None:
-    """Return a message with the file and the remedy for a disk error, or None for other errors."""
-    # Search messages too, because libraries copy the system's message into their own errors.
+    """Describe a disk error: the file, and the remedy. Return None for other errors."""
+    # Search error messages too, because libraries copy the system's message into their own errors.
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
         if number in DISK_ERRORS:

@@ -23,8 +23,8 @@ _COMMAND_WITHOUT_HOME = re.compile(
     rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
 )
 _COMMAND_WITH_HOME = re.compile(r"(?<![\w./-])nightbook (?=--home )")
-# The value of NIGHTBOOK_HOME before `--home` replaced it. The next command that a person types will
-# use this value.
+# The value of NIGHTBOOK_HOME before the option `--home` replaced it. The next command that a person
+# types will use the earlier value.
 _overridden: list[str | None] = []
 
 

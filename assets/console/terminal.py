@@ -68,7 +68,7 @@ def width() -> int:
 
 
 GREEN, YELLOW, RED = 32, 33, 31
-# The value of `--color` for the running command.
+# The value of the option `--color` for the current command.
 _color_choice = ["auto"]
 
 
@@ -105,7 +105,7 @@ class SafeStream:
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
         self._spell = spell
-        # Standard output is None if it was closed when the process started.
+        # Python sets standard output to None if it was closed when the process started.
         self._out: TextIO = out if out is not None else io.StringIO()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
@@ -131,8 +131,9 @@ class SafeStream:
             self._redirect_to_null()
 
     def _redirect_to_null(self) -> None:
-        """Redirect the stream's file descriptor to the null device."""
-        # Python flushes unwritten output at exit, and that would fail again.
+        """Redirect the file descriptor to the null device."""
+        # Otherwise, Python would try to write the remaining output at exit, which would fail a
+        # second time.
         try:
             descriptor = self._out.fileno()
         except (OSError, ValueError, AttributeError):

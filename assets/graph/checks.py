@@ -68,8 +68,9 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
-    # In Dagster, only checks on the warehouse asset can block later steps. A table's checks cannot,
-    # because their results come from the warehouse step, which runs after the table's step.
+    # In Dagster, only checks on the warehouse asset can block later steps. Checks on a table cannot
+    # block steps, because their results come from the warehouse step, which runs after the table's
+    # step.
     is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,

@@ -350,7 +350,8 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# Owners and readers by asset group. For the assets in `FOR_FINANCE`, both are finance.
+# Owners and readers by asset group. Finance is the owner and the reader of the assets in
+# `FOR_FINANCE`.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")

@@ -144,7 +144,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     The caller must hold the home's writer lock. Raises `NothingToKeep` if no night was landed, and
     `NotBackedUp` if a night is missing or a file cannot be read or written.
     """
-    # Read the backup back before it replaces an older one.
+    # Read the new backup from the disk and check it before it replaces an older backup.
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]

@@ -124,7 +124,8 @@ def make_demo(layout: Layout) -> None:
 def _require_place(layout: Layout) -> None:
     """Raise an error unless the home is empty or contains an earlier demo."""
     mark = layout.home / MARK
-    # Compare the content, because another program may use the same file name.
+    # Compare the content of the marker file, because a different program may use the same file
+    # name.
     if mark.is_file() and mark.read_bytes() == json_bytes(MARK_CONTENT):
         return
     if nights := len(list(night_folders.folders(layout))):

@@ -33,8 +33,8 @@ from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_
 # - schedule_execution_time_iterator: it returns the same ticks as the daemon, even when the clocks
 # change.
 
-# Let steps print to the terminal. To capture their output, Dagster would start four processes for
-# each step, which print errors when a person presses Ctrl-C.
+# Let steps print to the terminal. If Dagster captured their output, it would start four processes
+# for each step, which would print errors when a person presses Ctrl-C.
 NO_CAPTURED_OUTPUT = {
     "compute_logs": {
         "module": "dagster._core.storage.noop_compute_log_manager",
@@ -45,7 +45,8 @@ NO_CAPTURED_OUTPUT = {
 _BATCH_SIZE = 500
 # Run the daemon as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
-# Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
+# Modules that open Dagster's SQLite files. If Dagster uses a database server, none of these modules
+# are loaded.
 _SQLITE = tuple(
     f"dagster._core.storage.{name}"
     for name in (
@@ -142,8 +143,9 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """Open a home's Dagster instance with its log silenced. `settings` override `dagster.yaml`."""
-    # Dagster creates its files with the current umask, and they contain details about nights.
+    """Open a home's instance with its log silenced. `settings` override its configuration file."""
+    # Set a private umask, because Dagster creates its files with the current umask, and the files
+    # contain details about nights.
     with private_files(), quiet():
         home = make_instance(layout)
         reference = InstanceRef.from_dir(str(home), overrides=settings)
@@ -215,8 +217,8 @@ def _lock(layout: Layout, name: str) -> Path:
 
 def _is_locked(path: Path) -> bool | None:
     """Return whether a process holds a lock file, or None if it is missing or unreadable."""
-    # A shared lock fails if another process has an exclusive lock, and it needs only read
-    # permission.
+    # Try to acquire a shared lock. This fails if a different process holds an exclusive lock, and
+    # it needs only read permission.
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

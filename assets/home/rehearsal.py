@@ -66,8 +66,8 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
 
 
 def _link_home(layout: Layout, home: Path) -> None:
-    """Copy a home's folder structure to another folder, with links to the home's files."""
-    # Leave out working files (locks, temporary files, Dagster's records) and old versions of the
+    """Create a copy of a home's folders, with links to its files."""
+    # Do not copy working files (locks, temporary files, Dagster's records) or old versions of the
     # warehouse.
     for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
         _link_files(folder, home / folder.name)

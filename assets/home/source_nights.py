@@ -26,7 +26,8 @@ from warehouse.storage.layout import Layout
 
 MAX_MESSAGE = 500
 MAX_NAMED = 3
-# Prefixes of the firm's own settings. Each organisation has its settings in its own `.env`.
+# Prefixes of settings that an organisation does not inherit from the firm, because each
+# organisation has its own `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
 LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
 

@@ -111,7 +111,7 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
     """Send a message through one channel. Return whether it was accepted. Never raises."""
     try:
         with warnings.catch_warnings():
-            # Apprise plugins import deprecated modules, which causes warnings.
+            # Ignore warnings, because plugins of Apprise import deprecated modules.
             warnings.simplefilter("ignore")
             channel = Apprise()
             is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
@@ -123,8 +123,8 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send alerts that have not been sent yet. The next check retries alerts that failed."""
-    # Events are stored before they are sent, because no later check would find them.
+    """Send alerts that have not been sent yet. The next check retries those that fail."""
+    # Store events before sending them, because no later check would find the events.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return SentAlerts()
@@ -246,7 +246,8 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
     """
     folder = layout.home / "alerts"
     make_directory(folder)
-    # The command line, three sensors and a starting daemon may check at the same time.
+    # Lock the file, because the command line, three sensors and a starting daemon may check for
+    # alerts at the same time.
     with private_files(), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")
@@ -269,8 +270,8 @@ def _unsent(layout: Layout) -> Path:
 def _stored_events(
     layout: Layout, sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Unsent, tuple[Alert, ...]]:
-    """Return the stored alerts that still need to be sent, and stored alerts that are too old."""
-    # Treat an unreadable file as empty, because it must not stop today's alerts.
+    """Return the stored events that still need to be sent, and those that are too old."""
+    # If the file cannot be read, treat it as empty, so that today's alerts are still sent.
     try:
         entries = [
             StoredAlert(str(entry.pop("since")), Alert(**entry))
@@ -295,7 +296,7 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
     """Store the unsent alerts about events atomically, or delete the file if there are none."""
     path = _unsent(layout)
     newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MAX_UNSENT:]
-    with contextlib.suppress(OSError):  # Ignore a full disk, because it must not stop an alert.
+    with contextlib.suppress(OSError):  # If the disk is full, send the alert anyway.
         if newest:
             write_json(path, [{"since": entry.since, **asdict(entry.alert)} for entry in newest])
         else:

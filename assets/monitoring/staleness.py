@@ -23,17 +23,18 @@ from warehouse.storage.layout import Layout
 # The time that a run has to publish after its deadline. The alert for a late night uses the same
 # period.
 GRACE = timedelta(hours=1)
-# Totals exclude removed organisations. The note mentions a removal for a month, but `status` always
-# shows it.
+# The period in which a firm's note mentions that an organisation was removed, because totals
+# exclude removed organisations. The command `status` always shows removals.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 
 def staleness_note(nightbook: Nightbook) -> str:
-    """Return a note that the newest book is not current, or "" if no later night is missing."""
-    # A later night is waiting if it has landed but was not decided or published yet. A night has no
-    # book if it was due but not read, or if it was rejected.
+    """Return a note about the newest book and later nights, or "" if the book is current."""
+    # The note says that a later night is waiting if the night has landed but was not decided or
+    # published yet. It says that a night has no book if the night was due but not read, or if it
+    # was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""

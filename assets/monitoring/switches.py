@@ -168,7 +168,8 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
-    # If the clock was wrong, this date's run may have pulled the night of a different date.
+    # If the clock was wrong, the run of this date may have pulled a night that belongs to a
+    # different date.
     if (manifest := night.taken_on(layout, day)) is not None:
         candidates += [
             snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id

@@ -309,9 +309,9 @@ def _rebuild(
 
 
 def _remove_lake(layout: Layout) -> None:
-    """Delete all files in the lake, first the manifests and then the tables."""
-    # A crash must not leave a manifest without its tables, because the next command rebuilds only
-    # nights that have no manifest.
+    """Remove the lake, starting with the manifests."""
+    # Remove the manifests first. If a crash left a manifest without its tables, the next command
+    # would not rebuild the night, because it rebuilds only nights without a manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()
@@ -361,8 +361,8 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        # if the reconciliation cannot be read, write the note, because an unnecessary note is
-        # better than a missing note
+        # If the reconciliation cannot be read, write the note, because an unnecessary note is
+        # better than a missing note.
         return True
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 

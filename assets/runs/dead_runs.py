@@ -59,7 +59,7 @@ def reap(nightbook: Nightbook) -> int:
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
     # Send alerts about dead runs here, because a sensor that runs for the first time sees only new
     # events.
-    with contextlib.suppress(OSError):  # a full disk must not prevent the daemon from starting
+    with contextlib.suppress(OSError):  # if the disk is full, start the daemon anyway
         send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
     return descriptor

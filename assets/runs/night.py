@@ -77,7 +77,8 @@ def _run_with_record(
         # Store the alerts about dead runs immediately. The dead runs are closed now, so no later
         # run would find them.
         store_events(nightbook, deaths)
-        # If recording fails during the run, the job is rerun without a record.
+        # If a database fails during the run, Dagster cannot record it, and the job is rerun without
+        # a record.
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
@@ -97,7 +98,7 @@ def _run_without_record(
     RunLock.release_all()
     with quiet(), dg.DagsterInstance.ephemeral() as instance:
         result = _execute(nightbook, day, instance, None, tags)
-        with contextlib.suppress(OSError):  # ignore a full disk, because the steps report it
+        with contextlib.suppress(OSError):  # ignore a full disk here, because the steps report it
             records.store_events(nightbook.layout, day.isoformat(), result)
         alert = records.record_away_alert(nightbook, away.why, is_taken=result.success)
         return _night_run(nightbook, result, [alert])

@@ -51,8 +51,8 @@ def first_line(error: BaseException) -> str:
 
 def is_away(error: BaseException) -> bool:
     """Return whether a database raised the error or one of its causes."""
-    # Dagster wraps database errors, and each driver has its own error types, so check the module
-    # rather than the type of each error in the chain of causes.
+    # Check the module of each error in the chain of causes, not its type, because Dagster wraps
+    # database errors and each driver has its own error types.
     current: BaseException | None = error
     while current is not None:
         if type(current).__module__.partition(".")[0] in DATABASES:
