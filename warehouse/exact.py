@@ -25,8 +25,9 @@ def exact(text: str) -> Decimal:
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """Add up numbers exactly, without rounding."""
-    # sum() would round to 28 digits, the precision of the thread's decimal context.
+    """Add up values exactly."""
+    # Do not use `sum`, because it would round to 28 digits, the precision of the thread's decimal
+    # context.
     total = Decimal(0)
     for value in values:
         total = EXACT.add(total, value)

@@ -46,7 +46,8 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     The child cannot write files and has no environment variables. Raises `ChildTimedOut` if it
     exceeds its time limit, and `ChildStopped` if it ends without a result for another reason.
     """
-    # -I prevents the working directory and the environment from affecting which modules load.
+    # The option -I prevents the working directory and the environment from affecting which modules
+    # Python loads.
     command = [sys.executable, "-I", "-m", "warehouse.isolation", function]
     command.append(json.dumps(asdict(limits)))
     with subprocess.Popen(

@@ -117,7 +117,8 @@ SHARED = ops_table(
 )
 
 GATE: tuple[Table, ...] = (NIGHTS, SOURCES, SHARED)
-# The tables about the firm's build and the firm's own reconciliation have no source column.
+# The tables that get a source column: all tables of an organisation, except the tables about its
+# build and its reconciliation.
 OF_SOURCES: tuple[Table, ...] = tuple(
     of_firm(table) for table in (*BOOK, *OPS) if table is not BUILD
 )

@@ -141,7 +141,7 @@ def field_ids(table: str) -> Mapping[str, int]:
     return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
-# A snapshot's files for these tables are staged until the snapshot becomes the book of its date.
+# The tables whose files are staged until their snapshot becomes the book of its date.
 BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
 LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))
 

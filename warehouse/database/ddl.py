@@ -37,7 +37,8 @@ def structure() -> Iterator[str]:
     """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # Helpers for macros and views have their own schema, so that SQL clients do not suggest them.
+    # Put helpers for macros and views into a separate schema, so that SQL clients do not suggest
+    # them.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)

@@ -165,9 +165,9 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Make the `history` views read exactly these lake books, whose files must be valid."""
-    # Build the paths and rebuild the lists only for years with a changed file, so that a publish
-    # does not slow down as the history grows.
+    """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
+    # Rebuild the lists of files only for years with a changed file, so that publishing does not
+    # become slower as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
     shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())
     wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}

@@ -262,8 +262,8 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
     """
     days = {book.files[table.name]: book.snapshot_date for book in books}
     source = _parquet(connection, table, tuple(days))
-    # Loading replaces whole days, so do not load a file that is in the wrong folder or has rows for
-    # two days. A single scan finds the days in all files.
+    # Loading replaces whole days, so reject a file that is in the wrong folder or has rows for two
+    # days. A single scan finds the days in all files.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
     dated_files = connection.execute(query).fetchall()
@@ -338,9 +338,9 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     Rows of a loaded snapshot never change.
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night counts as loaded if its requests are loaded. Searching years of control totals is
-    # slow, so do it only for nights without requests. Do not check ops.snapshots instead, because
-    # it also lists nights that have landed but could not be built yet.
+    # A night counts as loaded if its requests are loaded. For nights without requests, search the
+    # control totals, which is slow if there are years of them. Do not check ops.snapshots instead,
+    # because it also lists nights that have landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)

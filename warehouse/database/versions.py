@@ -140,8 +140,8 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
-    # The last block may be short. A file that was truncated or grew has a different number of
-    # blocks.
+    # The last block may be shorter than the others. If the file was truncated or has grown, it has
+    # a different number of blocks.
     has_size = size - BLOCK < layout.database.stat().st_size <= size
     return has_size and base_digests == tuple(expected[n] for n in blocks)
 
@@ -174,8 +174,8 @@ def opens_in_older_clients(database: Path) -> bool:
 
 def swap(layout: Layout, version: str) -> None:
     """Point `current` at a version, in one rename."""
-    # A rename replaces the link in one step, so a reader opens either the old version or the new
-    # one.
+    # Rename the new link, which replaces the old link in one step, so that a reader opens either
+    # the old version or the new version.
     link = layout.warehouse / ".current"
     link.symlink_to(Path("versions") / version)
     link.replace(layout.warehouse / "current")

@@ -69,7 +69,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # maximum column width, wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # width of the decimal point and the decimal places in the number format
+_DECIMALS = 11  # the column width that the decimal point and the decimal places need
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
@@ -146,7 +146,8 @@ def fill_sheet(
     query = RowsQuery(
         columns=sheet.columns,
         values=values,
-        # `rowid` is a row's position, because a staged table keeps its insertion order.
+        # Use `rowid` as the position of a row, because a staged table preserves the order of
+        # insertion.
         number=f"rowid - {first} + 2",
         rows=f"{exhibit.staged_name} where rowid >= {first} and rowid < {after}",
     )

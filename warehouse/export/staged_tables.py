@@ -17,7 +17,9 @@ from warehouse.storage.layout import written_aside
 # ruff: noqa: S608 - names are our own and quoted by warehouse.contract.model; values are parameters
 
 
-BATCH = 1024  # rows per batch. Batches of 4,096 rows need 25 MB more and are not faster (measured)
+# Number of rows in a batch, because batches of 4,096 rows need 25 MB more and are not faster
+# (measured).
+BATCH = 1024
 
 
 def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
@@ -116,7 +118,7 @@ def field(text: str) -> str:
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the CSV file that people open in a spreadsheet. Return the number of rows."""
     names = columns_of(source, exhibit)
-    # Write each amount's exact string, but under the amount column's title.
+    # Write the exact strings of amounts under the titles of the amount columns.
     titles = {
         name: title(name.removesuffix("_text")) for name in names if f"{name}_text" not in names
     }
@@ -144,7 +146,7 @@ def _write(
     `mark`.
     """
     kinds = columns_of(source, exhibit)
-    # Decimals are cast to strings in plain digits.
+    # Cast decimals to strings, which DuckDB writes in plain digits.
     columns = ", ".join(
         quote_identifier(name) + ("::varchar" if kinds[name].startswith("DECIMAL") else "")
         for name in titles

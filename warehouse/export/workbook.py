@@ -86,7 +86,7 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 EVIDENCE = "Evidence"
 FIRST = 2  # the first long sheet is number 2, because sheet 1 is the summary
-# A long sheet, and the function that fills it.
+# A sheet with many rows, and the function that returns the rows as XML.
 _Plan = tuple[TableSheet, Callable[[Styles], Iterable[RowsXml]]]
 
 

@@ -198,7 +198,8 @@ def _stage(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: dat
     """Copy exhibits to temporary tables. Replace missing portfolio and venue names with IDs."""
     on_day = f"date {literal(day.isoformat())}"
     for exhibit in exhibits:
-        # Views have their name columns at the end, but in an export the portfolio name comes first.
+        # Move the column with the portfolio name to the front, because views have their name
+        # columns at the end.
         query = f"select column_name from (describe select * from {exhibit.view})"
         names = {name for (name,) in connection.execute(query).fetchall()} & set(NAMES)
         columns = f"given.* exclude ({', '.join(sorted(names))})" if names else "given.*"

@@ -25,8 +25,8 @@ from warehouse.query.read import NotAQuestion
 # all nights, which opens hundreds of lake files at the same time.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
-# Arrow changes values of these types: numbers overflow, times lose their time zone, and bits become
-# bytes.
+# DuckDB types whose values Arrow would change: numbers overflow, times lose their time zone, and
+# bits become bytes.
 _UNSUPPORTED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")
 _CAST_ADVICE = "No file was written. Cast that column to text: column::varchar."
 
@@ -167,7 +167,8 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
     try:
-        # Arrow converts 128-bit integers to 38-digit decimals, and some integers do not fit.
+        # Validate the table, because Arrow converts 128-bit integers to 38-digit decimals, in which
+        # some integers do not fit.
         first_rows.validate(full=True)
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:

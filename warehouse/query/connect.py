@@ -12,7 +12,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 
-_CHUNK = 10_000  # number of rows to fetch at once
+_CHUNK = 10_000  # number of rows to fetch from a query at once
 HARDENED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

@@ -16,7 +16,7 @@ import numpy as np
 
 from warehouse.exact import EXACT, plain
 
-# The same pattern as in the macro internal.plain_digits.
+# This must be the same pattern as in the macro internal.plain_digits.
 AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?"
 
 
@@ -121,7 +121,8 @@ class ExactAmount(Decimal):
             "then floats(frame['total'])."
         )
 
-    # Decimal's own method would silently convert to float.
+    # Override this method too, because Decimal's method would silently convert the amount to a
+    # float.
     __complex__ = __float__
 
     def __round__(self, places: SupportsIndex | None = None) -> Any:

@@ -174,8 +174,8 @@ def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
     """Return the portfolios that several sources can see, in one day's book or in all books."""
-    # A file from an older version of nightbook does not have this view. The next publish creates
-    # it.
+    # Check that the view exists, because an older version of nightbook may have written the file.
+    # The next publish creates the view.
     if not scalar(
         connection,
         "select count(*) from duckdb_views() where view_name = 'firm_shared_portfolios' "

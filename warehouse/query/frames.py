@@ -32,9 +32,10 @@ from warehouse.query.exact_amount import (
 from warehouse.query.origins import Origin
 
 TEXT_SUFFIX = "_text"
-# Amounts of different assets or nights are never added together.
+# Columns that separate amounts, because amounts of different assets or nights are never added
+# together.
 SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
-# These columns contain IDs, which are not amounts even if they look like numbers.
+# Columns with IDs, which are not amounts even if they look like numbers.
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")

@@ -21,11 +21,11 @@ class Origin(Flag):
     """The kinds of amounts that a column is calculated from. NOTHING means no amounts."""
 
     NOTHING = 0
-    NUMBER = auto()  # a decimal from the book
+    NUMBER = auto()  # a DECIMAL column with amounts from the book
     GAPPED = auto()  # a decimal that is NULL if the amount does not fit in DECIMAL(38,18)
     TEXT = auto()  # an amount as a string
-    SKIPPED = auto()  # NULL amounts were skipped or replaced
-    ROUNDED = auto()  # calculated by a function that may round
+    SKIPPED = auto()  # a result for which NULL amounts were skipped or replaced
+    ROUNDED = auto()  # the result of a function that may round
 
 
 UNKNOWN = Origin.NUMBER | Origin.GAPPED | Origin.SKIPPED
@@ -93,7 +93,7 @@ class Origins:
         """Return the kinds of amounts from which a result column of type `kind` is calculated."""
         if self._by_index is not None:
             return self._by_index[index]
-        # Treat text of unknown origin as a name, not as an amount.
+        # If the origin of text is unknown, treat it as a name, not as an amount.
         unknown = Origin.NOTHING if kind == "VARCHAR" else self._unknown | self._unnamed
         return self._names.get(name.casefold(), unknown)
 
@@ -154,7 +154,7 @@ class Origins:
 
     def _cast(self, node: Node) -> Origin:
         target = (node.get("type_expr") or {}).get("type_name") or node["cast_type"]["id"]
-        if target.upper() in _FLOAT_TYPES:  # The user explicitly asks for a float.
+        if target.upper() in _FLOAT_TYPES:  # The user explicitly requested a float.
             return Origin.NOTHING
         origin = self._of(node["child"])
         if Origin.TEXT in origin and target.upper() not in _STRING_TYPES:
@@ -163,7 +163,7 @@ class Origins:
 
     def _call(self, node: Node) -> Origin:
         name = node["function_name"]
-        # For `total.abs()`, the tree stores `total` as the function's schema.
+        # In the tree of a call like `total.abs()`, `total` is the schema of the function.
         arguments = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
         arguments += [self._of(argument) for argument in _arguments(node)]
         origin = _union(arguments)

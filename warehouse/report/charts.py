@@ -271,7 +271,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
     """Draw one asset's total over `days`, which are the dates of all books."""
-    # Amounts beyond `LARGEST_DRAWN` may not fit in a float, so they are drawn at the edge.
+    # Draw amounts beyond `LARGEST_DRAWN` at the edge, because they may not fit in a float.
     amounts = {
         row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
         for row in nights
@@ -287,7 +287,8 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
 
     def point(day: date) -> Point:
         across = (day - first).days / max((last - first).days, 1)
-        # Halve before subtracting, because the difference between two floats may be infinite.
+        # Halve the amounts before subtracting them, because the difference between two large floats
+        # may be infinite.
         down = 0.5 if high == low else 1 - (amounts[day] / 2 - low / 2) / (high / 2 - low / 2)
         return _SCALE + 4 + (WIDTH - _SCALE - 8) * across, 8 + _PLOT * down
 

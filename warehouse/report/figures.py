@@ -50,8 +50,8 @@ def moves(changes: Iterable[Record]) -> Iterator[Record]:
 
 def _percent(before: str, delta: str) -> Decimal | None:
     """Return a change in percent of the absolute previous total, or None if that is zero."""
-    # The product is exact. The quotient is truncated, so -100 % means that the whole amount has
-    # disappeared.
+    # Calculate the product exactly, and truncate the quotient, so that -100 % always means that the
+    # whole amount has disappeared.
     digits = max(len(before), len(delta)) + 4
     with localcontext(prec=digits, Emax=10**6, Emin=-(10**6), rounding=ROUND_DOWN):
         base = abs(Decimal(before))

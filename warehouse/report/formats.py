@@ -164,7 +164,8 @@ def _round(value: Decimal) -> str:
 
 def _group(text: str, first: int = 0) -> Markup:
     """Split digits into groups of three. The first group has `first` digits, or the remainder."""
-    # Each group is an element with a margin. A space or comma would be copied with the number.
+    # Make each group an HTML element with a margin, because a space or comma would be copied
+    # together with the number.
     first = first or len(text) % 3 or 3
     groups = [text[start : start + 3] for start in range(first, len(text), 3)]
     return escape(text[:first]) + Markup().join(Markup("<i>{}</i>").format(g) for g in groups)

@@ -131,6 +131,7 @@ def _cell(row: Record, column: Column) -> Markup:
 
 def _markdown(value: object) -> Markup:
     """Convert the text of an HTML fragment to Markdown."""
-    # In HTML, a rounded amount expands to the exact amount. Markdown shows only the exact amount.
+    # In HTML, people can expand a rounded amount to the exact amount. Markdown shows only the exact
+    # amount.
     text = Markup(_SUMMARY.sub("", escape(value))).striptags()  # noqa: S704 - tags are removed
     return Markup(escape_markdown(text))  # noqa: S704 - escaped as Markdown

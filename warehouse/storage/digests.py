@@ -26,7 +26,7 @@ from warehouse.storage.layout import (
     write_json,
 )
 
-# Errors that reading a damaged file can raise.
+# Exceptions that reading a damaged file can raise.
 _DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 

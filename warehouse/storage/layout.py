@@ -159,9 +159,9 @@ def private_files() -> Iterator[None]:
 @contextlib.contextmanager
 def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
     """Open a file for an atomic write, so that it appears at `path` complete or not at all."""
-    # The file is written under a temporary name and flushed before the rename. The folder is
-    # flushed afterwards. A crash leaves either the complete old file or the complete new one.
-    # Without the first fsync, the rename could reach the disk before the bytes.
+    # Write the file under a temporary name, flush it, rename it, and flush the folder. A crash then
+    # leaves either the complete old file or the complete new file. Without the first flush, the
+    # rename could reach the disk before the content.
     make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.aside")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)

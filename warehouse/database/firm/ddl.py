@@ -61,7 +61,8 @@ _SET_ASIDE = (
     "create view internal.set_aside as select source, snapshot_date, portfolio_id "
     "from ops.shared_portfolios where source <> counted_for"
 )
-# All other macros query a single organisation's nights, so they are not in the firm's book.
+# The public macros that a firm's book copies. All other public macros query the nights of a single
+# organisation.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
     "select coalesce(book_date, error('no book on or before ' "

@@ -28,8 +28,8 @@ _FIRM_WAITING = (
 _MISSING = (
     "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
 )
-# Portfolios with an incomplete list: the reported count is unreadable, or higher than the number of
-# rows.
+# A query for portfolios with an incomplete list of positions, accounts or balances: the reported
+# count is unreadable, or higher than the number of rows.
 _INCOMPLETE = """
 select portfolio_id
 from history.portfolios

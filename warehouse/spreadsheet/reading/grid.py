@@ -36,7 +36,7 @@ __all__ = ["HEAD", "Grid", "OpenedFile", "is_ledger_name", "open_file"]
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
-HEAD = 100  # number of rows to search for a header
+HEAD = 100  # number of rows at the beginning in which to search for a header
 DELIMITERS = ";\t,|"
 
 
@@ -126,8 +126,8 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
-    # In UTF-16, every second byte of Latin text is zero. The position of the zeros shows the byte
-    # order.
+    # In UTF-16, every second byte of Latin text is zero, and the position of the zeros shows the
+    # byte order.
     zeros = content[:2000].count(0)
     if zeros > len(content[:2000]) // 4:
         order = "le" if content[1:2] == b"\x00" else "be"

@@ -24,7 +24,8 @@ _PAGE = re.compile(
     r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
-_SPACED = re.compile(r"\S+(?: \S+)*")  # several words with single spaces between them
+# A pattern for one or more words with single spaces between them.
+_SPACED = re.compile(r"\S+(?: \S+)*")
 _WORD = re.compile(r"\S+")
 _SENTENCE = re.compile(r"\S+(?: \S+){2,}")
 _FIGURE = (
@@ -40,7 +41,7 @@ _GROUPS = re.compile(r"[0-9]{3}(?: [0-9]{3})*(?:[.,][0-9]+)?[-)]?(?: ?[A-Z%]{1,6
 _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
-_HEAD = 100  # number of lines to search for a header
+_HEAD = 100  # number of lines at the beginning in which to search for a header
 BOTH = 10  # the lowest score from `recognised` for rows that name both an asset and an amount
 _Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]

@@ -46,8 +46,8 @@ def fold(text: str) -> str:
     return " ".join(visible.split()).casefold()
 
 
-# A match must begin at the start of a word. If it could begin at any letter, a long word would take
-# hours.
+# A match must begin at the start of a word. If a match could begin at any character, searching a
+# long word would take hours.
 _WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
 # Characters between words, and characters that occur only at the ends of words.
 _BETWEEN = re.compile("[\\s\u00a0\u2018\u2019\u2013\u2014\u2026]+")

@@ -28,7 +28,7 @@ class Handler(ABC):
     def __init__(self) -> None:
         self.sheets: list[SheetRows] = []
         self._path: list[str] = []
-        self._next_column = 0  # index of the next declared column
+        self._next_column = 0  # index of the next column that the file declares
         self._row: Mapping[str, str] = {}
         self._cells: list[tuple[object, int]] = []
         self._column_index = 0
@@ -181,7 +181,7 @@ class OpenDocument(Handler):
         self._skipped = skipped
         self._hidden_styles: set[str] = set()
         self._style = ""
-        self._ignored = 0  # nesting depth inside a skipped element, or 0
+        self._ignored = 0  # the nesting depth inside an element that is skipped, or 0
         self._sheet: SheetRows | None = None
         self._paragraphs: list[str] = []
 

@@ -39,7 +39,8 @@ BATCH = 1024  # number of rows in a batch, which is about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _TEXTS = (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 _FUNCTION_NUMBERS = itertools.count(1)
-LINE, HIGHEST = 15, 405  # heights of one line and of the tallest row, in points
+# The height of a row with one line, and the height of the tallest row, in points.
+LINE, HIGHEST = 15, 405
 RowsXml = bytes | memoryview  # the XML of one or more rows
 
 
