@@ -40,8 +40,8 @@ def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
     assert check.differences == []
     assert check.uncompared == [
         (
-            "audit_trail.csv and index.html written by an older version (0.0.0): compared only "
-            "with the manifest"
+            "audit_trail.csv and index.html: written by an older version of nightbook (0.0.0), so "
+            "compared only with the manifest"
         )
     ]
     inputs = CloseInputs(month="2026-11", who="Di", now=now(LAST, 13), program_version=VERSION)

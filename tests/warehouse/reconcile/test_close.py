@@ -107,9 +107,9 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
     check = elsewhere(summary.pack, tmp_path / "other")
     assert (check.is_whole, check.uncompared, check.sha256) == (True, [], summary.closing.sha256)
     assert check.compared[1:] == [
-        "3 results with the SHA-256 of 6 positions",
+        "3 results with the SHA-256 of their 6 positions",
         "3 workbooks with every cell that nightbook wrote",
-        "2 signatures with the signed result",
+        "2 signatures with the result that was signed",
         "2 ledgers and 1 recon.toml by SHA-256",
         "audit_trail.csv and index.html",
     ]
@@ -226,7 +226,7 @@ def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
     check = elsewhere(summary.pack, tmp_path / "other")
     assert (check.is_whole, check.uncompared) == (
         True,
-        [f"not in the pack when it was made: {words}"],
+        [f"already missing when the pack was made: {words}"],
     )
 
     def unsign(files: dict[str, bytes]) -> None:
@@ -340,7 +340,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
                 "Difference, exact was",
             ),
             (_swap, "belongs to run"),
-            (_ledger, "is not the file that was compared under this name"),
+            (_ledger, "is not the file that nightbook read under this name"),
         ],
         3,
     ),
@@ -472,11 +472,14 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ('[close]\nunsigned = "refuse"\n', "not signed by preparer and reviewer: 2026-11-21"),
+        (
+            '[close]\nunsigned = "refuse"\n',
+            r"without both signatures .preparer and reviewer.: 2026-11-21",
+        ),
         ("[close]\napprover = true\n", "sign --role approver --as-of 2026-11-22"),
         (
             '[close]\nunreconciled = "refuse"\n',
-            r"27 days of 30 not reconciled: 2026-11-01 .no book.*, 2026-11-30 .no book.",
+            r"27 days .of 30. without a reconciliation: 2026-11-01 .no .*, 2026-11-30 .no book.",
         ),
     ],
 )
@@ -509,7 +512,7 @@ def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:
     """A pack never holds a workbook that does not say what was stored."""
     book = desk.folder.out / "2026-11-21" / "recon_2026-11-21.xlsx"
     shutil.copy(desk.folder.out / "2026-11-20" / "recon_2026-11-20.xlsx", book)
-    with pytest.raises(NotClosed, match="it shows run 20261120-"):
+    with pytest.raises(NotClosed, match="the workbook shows run 20261120-"):
         closed(desk)
 
 

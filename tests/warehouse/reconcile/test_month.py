@@ -147,7 +147,7 @@ def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
     other.write_bytes(summary.pack.read_bytes())
     check = verify_pack(other, "0.0.0")
     assert (check.differences, check.uncompared) == ([], [])
-    assert check.compared[3] == f"{2 * nights} signatures with the signed result"
+    assert check.compared[3] == f"{2 * nights} signatures with the result that was signed"
     assert f"{nights} workbooks with every cell that nightbook wrote" in check.compared
     kept = {
         entry.value

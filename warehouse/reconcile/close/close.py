@@ -87,8 +87,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     settings = read_config(record.config).close
     if refusal := settings.why_not_close(inputs.who):
         raise NotClosed(
-            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Let the "
-            f"{settings.closing_role} close it."
+            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Ask the "
+            f"{settings.closing_role} to close the month."
         )
     _read_comments(record, settings)
     first, last = first_and_last(inputs.month)
@@ -225,16 +225,16 @@ def _unmet_demands(month: Month, settings: CloseSettings) -> Iterator[str]:
     unreconciled = [f"{day.day} ({day.state})" for day in month.days if day.state in UNRECONCILED]
     if settings.unreconciled == "refuse" and unreconciled:
         days = count_of(len(unreconciled), "day")
-        yield f"{days} of {len(month.days)} not reconciled: {', '.join(unreconciled)}"
+        yield f"{days} (of {len(month.days)}) without a reconciliation: {', '.join(unreconciled)}"
     if settings.unsigned == "refuse" and unsigned:
-        yield f"not signed by preparer and reviewer: {', '.join(unsigned)}"
+        yield f"days without both signatures (preparer and reviewer): {', '.join(unsigned)}"
     if settings.open_breaks == "refuse" and last.unsolved_breaks:
         yield f"{count_of(len(last.unsolved_breaks), 'open break')} on {last.day}"
     signatures = next(day.signatures for day in month.days if day.result is last)
     if settings.needs_approver and "approver" not in signatures:
         yield (
-            f"{last.day} is not signed by an approver: nightbook reconcile sign --role approver "
-            f"--as-of {last.day}"
+            f"{last.day} is not signed by an approver (to sign it, run nightbook reconcile sign "
+            f"--role approver --as-of {last.day})"
         )
 
 
@@ -248,7 +248,12 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
             checked = verify_workbook(record, path)
             differences = list(checked.differences)
             if checked.run_id != result.run_id:
-                differences = [f"it shows run {checked.run_id}, but the latest is {result.run_id}"]
+                differences = [
+                    (
+                        f"the workbook shows run {checked.run_id}, but the day's latest run is "
+                        f"{result.run_id}"
+                    )
+                ]
         except NotReconciled as error:
             differences = [str(error)]
         if differences:

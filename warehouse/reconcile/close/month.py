@@ -56,14 +56,15 @@ def restating(
     if not reason:
         raise DayClosed(
             f"{day} is closed: {closing.description}. Nothing was reconciled and nothing was "
-            "changed. If the day must be corrected, give the reason. The old pack stays, and the "
-            f"next `nightbook reconcile close {closing.month}` writes a new one next to it. Type:\n"
+            "changed. To correct the day, rerun it with a reason. The old pack does not change, "
+            f"and the next `nightbook reconcile close {closing.month}` writes a new pack next to "
+            "it. Type:\n"
             f'nightbook reconcile run --as-of {day} --restate "why"'
         )
     if refusal := settings.why_not_close(who):
         raise NotReconciled(
             f"{day} is closed and was not restated: {refusal}. Nothing was reconciled and nothing "
-            f"was changed. Ask the {settings.closing_role} to run it."
+            f"was changed. Ask the {settings.closing_role} to restate the day."
         )
     before = record.result(day)
     return Restatement(
@@ -221,7 +222,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
     before, closed_at = {day.day: day for day in month.closing.days}, month.closing.at
     added = [str(day.day) for day in month.closed_days if day.day not in before]
     if added:
-        yield f"{count_of(len(added), 'day')} new: {and_more(added, _NAMED)}"
+        yield f"{count_of(len(added), 'new day')}: {and_more(added, _NAMED)}"
     for day in month.closed_days:
         then = before.get(day.day)
         whys = "; ".join(

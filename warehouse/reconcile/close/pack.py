@@ -245,7 +245,10 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
     manifest = msgspec.json.decode(names.read(entry), type=PackManifest)
     if not _FIRST_FORMAT <= manifest.format <= FORMAT:
         known = f"{_FIRST_FORMAT} to {FORMAT}"
-        raise ValueError(f"it has format {manifest.format}, but this nightbook reads only {known}")
+        raise ValueError(
+            f"the pack has format {manifest.format}, but this version of nightbook reads only "
+            f"formats {known}"
+        )
     return manifest
 
 
@@ -277,7 +280,7 @@ def unpack(
     doubled = sorted(name for name, number in found.items() if number > 1)
     check.differences += [f"{name} is in the pack twice" for name in doubled]
     if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
-        raise ValueError("its declared size exceeds the limit for packs")
+        raise ValueError("the declared size of its files exceeds the limit for packs")
     for name, member in manifest.members.items():
         if name not in found:
             check.differences.append(f"{name} is missing")
@@ -285,7 +288,9 @@ def unpack(
             raise ValueError(f"{name[:80]!r} is not a valid file name in a pack")
         elif _copy(names, name, record, member.size) != member.sha256:
             check.differences.append(f"{name} has changed since it was written")
-    check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")
+    check.compared.append(
+        f"{count_of(len(manifest.members), 'file')} with the manifest's SHA-256 and size"
+    )
     return not check.differences
 
 

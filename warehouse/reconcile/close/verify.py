@@ -71,10 +71,10 @@ def _compare(
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
     first, last = first_and_last(facts.month)
     if not first <= facts.through <= last:
-        raise ValueError(f"it claims to cover {facts.month} through {facts.through}")
+        raise ValueError(f"the pack is for {facts.month}, but its last day is {facts.through}")
     month = month_of(record, facts.month, book_ids, facts.through)
     if not month.results:
-        raise ValueError("it has no result")
+        raise ValueError("the pack does not contain any results")
     try:
         _compare_results(record, month, check)
     except duckdb.Error as error:
@@ -91,7 +91,9 @@ def _compare(
             archived = frozenset(manifest.ledgers.values())
             pages[pack.INDEX] = pack.index_page(record, month, facts, archived)
     _compare_pages(record, pages, facts, check)
-    check.uncompared += [f"not in the pack when it was made: {words}" for words in facts.missing]
+    check.uncompared += [
+        f"already missing when the pack was made: {words}" for words in facts.missing
+    ]
 
 
 def _compare_pages(
@@ -100,8 +102,8 @@ def _compare_pages(
     """Render the human-readable pages from the pack's other files, and compare them."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
-            f"{' and '.join(left)} written by an older version ({facts.program}): compared only "
-            "with the manifest"
+            f"{' and '.join(left)}: written by an older version of nightbook ({facts.program}), so "
+            "compared only with the manifest"
         )
     for name, content in pages.items():
         if (record.root / name).read_bytes() != content:
@@ -133,10 +135,11 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
             )
         if count != result.position_count:
             check.differences.append(
-                f"{result.day}: {count} positions, but the result has {result.position_count}"
+                f"{result.day}: the file has {count} positions, but the result has "
+                f"{result.position_count}"
             )
     check.compared.append(
-        f"{count_of(compared, 'result')} with the SHA-256 of {count_of(keys, 'position')}"
+        f"{count_of(compared, 'result')} with the SHA-256 of their {count_of(keys, 'position')}"
     )
 
 
@@ -169,14 +172,16 @@ def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: Pa
         check.differences += [f"{path.name}: {words}" for words in workbook.differences]
         check.uncompared += [f"{path.name}: {words}" for words in workbook.uncompared]
         if workbook.run_id != result.run_id:
-            check.differences.append(f"{path.name} shows run {workbook.run_id}")
+            check.differences.append(
+                f"{path.name} shows run {workbook.run_id}, which is not the day's latest run"
+            )
         if facts.wording >= _SHOWS_SIGNATURES:
             unsigned = (
                 describe_unshown(path, signature)
                 for signature in unshown(path.read_bytes(), day.signatures)
             )
             check.differences += [
-                f"{words}: it is missing" for words in unsigned if words not in facts.missing
+                f"{words}, is missing" for words in unsigned if words not in facts.missing
             ]
     check.compared.append(f"{count_of(compared, 'workbook')} with every cell that nightbook wrote")
 
@@ -187,9 +192,11 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
         result = record.result_of(signature.run_id)
         if result is None or (result.digest, result.day) != (signature.digest, signature.day):
             check.differences.append(
-                f"{signature.day}: {signature.description}, but no result matches"
+                f"{signature.day}: {signature.description}, but the pack has no matching result"
             )
-    check.compared.append(f"{count_of(len(signatures), 'signature')} with the signed result")
+    check.compared.append(
+        f"{count_of(len(signatures), 'signature')} with the result that was signed"
+    )
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
@@ -204,7 +211,7 @@ def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check:
         if name.startswith((pack.LEDGERS, pack.SETTINGS))
     }
     check.differences += [
-        f"{name} is not the file that was compared under this name"
+        f"{name} is not the file that nightbook read under this name"
         for name, digest in found.items()
         if expected.get(digest) != name
     ]
