@@ -46,15 +46,15 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 # The first bytes of file formats that we refuse, and the reasons.
 _REFUSED = {
-    (b"ID;P",): "is a SYLK file, whatever its name says",
+    (b"ID;P",): "is a SYLK file, although its name suggests a different format",
     (
         b"TABLE\r\n0,1",
         b"TABLE\n0,1",
-    ): "is a Data Interchange Format (DIF) file, whatever its name says",
+    ): "is a Data Interchange Format (DIF) file, although its name suggests a different format",
     (
         *(b"\x09\x00\x04\x00", b"\x09\x00\x06\x00", b"\x09\x02\x06\x00"),
         *(b"\x09\x04\x06\x00", b"\x09\x08\x08\x00", b"\x09\x08\x10\x00"),
-    ): "was written by a program older than Excel 95, or only looks like it",
+    ): "seems to be a workbook from a program older than Excel 95, which cannot be read",
 }
 OPEN_DOCUMENT, SPREADSHEET_ML = "document", "Workbook"
 
@@ -80,7 +80,7 @@ def format_problem(content: bytes) -> str:
         return ""
     is_xml = text.startswith("<?xml") and "<html" not in text
     kind = "XML, but not a spreadsheet" if is_xml else "a web page"
-    return f"is {kind}, whatever its name says"
+    return f"is {kind}, although its name suggests a different format"
 
 
 def _xml_head(content: bytes) -> str:
@@ -115,14 +115,14 @@ def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
 
 def password_refusal(path: Named) -> UnreadableSpreadsheet:
     """Create the error for a password-protected file."""
-    return refusal(path, "is protected by a password", "Save a copy without one")
+    return refusal(path, "is protected by a password", "Save a copy without a password")
 
 
 def too_wide(path: Named) -> UnreadableSpreadsheet:
     """Create the error for a file with more cells than fit in memory."""
     return refusal(
         path,
-        f"spans more cells than any ledger: more than {MOST_CELLS:,} from A1 to the last filled "
+        f"spans more cells than the limit: more than {MOST_CELLS:,} from A1 to the last filled "
         "cell",
         "Delete the cells far to the right or far below, and save the file again",
     )
@@ -132,7 +132,7 @@ def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
     """Create the error for a file whose unpacked content does not fit in memory."""
     return refusal(
         path,
-        "is larger when unpacked than a ledger can be",
+        "is larger when unpacked than the size limit for ledgers",
         "Open it in the program that created it, and save it again",
     )
 

@@ -97,8 +97,8 @@ def open_file(
         if has_long_line(content):
             raise refusal(
                 path,
-                f"has a line of more than {LONGEST_FIELD:,} bytes, but a ledger has one line for "
-                "each row",
+                f"has a line of more than {LONGEST_FIELD:,} bytes, so it does not seem to have "
+                "one line for each row",
                 "Export it again with one line for each row, or save it as xlsx",
             )
         text, notices = decode_text(path, content)
@@ -133,7 +133,9 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
         order = "le" if content[1:2] == b"\x00" else "be"
         return content.decode(f"utf-16-{order}", "replace"), ("read as UTF-16",)
     if content[:512].lstrip()[:5].lower() in {b"<html", b"<!doc"}:
-        raise refusal(path, "is a web page, whatever its name says", "Save it as CSV")
+        raise refusal(
+            path, "is a web page, although its name suggests a different format", "Save it as CSV"
+        )
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError:

@@ -76,7 +76,10 @@ class CalculatedSheet:
                 continue
             if abs(value - stored) > _ROUNDING * max(magnitude, abs(stored)):
                 message = f"{name_of(location)} is {stored:.15g}, but its formula says {value:.15g}"
-                yield location, f"{message}: open the file in its program and save it"
+                yield (
+                    location,
+                    f"{message}: open the file in the program that created it, and save it",
+                )
 
     def value(self, location: Location) -> tuple[float, float]:
         """Return a cell's value, and the sum of its terms' absolute values, to judge rounding."""

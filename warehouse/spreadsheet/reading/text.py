@@ -194,7 +194,7 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
     """Return the end of the notice about a guessed code page: languages, and any equal guess."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
-        return f", but no code page turns {shown} into words: save it as UTF-8"
+        return f", but no known code page gives readable words for {shown}. Save the file as UTF-8"
     rivals = (
         reading
         for reading in others
@@ -206,6 +206,7 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
         return languages if best.languages else ""
     index = next(index for index, word in enumerate(best.words) if word != rival.words[index])
     return (
-        f"{languages}. As {rival.codec}, it has {' and '.join(rival.languages)} letters, and "
-        f"{best.words[index]!r} would be {rival.words[index]!r}. Save it as UTF-8 to be sure"
+        f"{languages}. As {rival.codec}, it contains {' and '.join(rival.languages)} letters, "
+        f"and {best.words[index]!r} would be {rival.words[index]!r}. To be sure, save the file as "
+        "UTF-8"
     )

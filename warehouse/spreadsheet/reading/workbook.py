@@ -177,7 +177,9 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     if request.marker and not _has_marker(request):
         return WorkbookCells()
     if problem := format_problem(request.content):
-        raise refusal(request, problem, "Open it in its program and save it as xlsx or CSV")
+        raise refusal(
+            request, problem, "Open it in the program that created it, and save it as xlsx or CSV"
+        )
     try:
         own = _read_ourselves(request)
         return _read_by_calamine(request) if own is None else own

@@ -77,7 +77,7 @@ def parse(file: IO[bytes], handler: Handler) -> None:
 
 
 def _refuse_document_type(*_: object) -> None:
-    raise NoSuchFormat("it declares a document type, like a web page or a hostile file")
+    raise NoSuchFormat("its XML declares a document type, which is not allowed in a spreadsheet")
 
 
 class _LocalNames(dict[str, str]):
@@ -202,7 +202,7 @@ class OpenDocument(Handler):
         elif self._sheet is not None:
             self._start_in_sheet(self._sheet, name, attributes)
         elif not parent and name not in ("document", "document-content"):
-            raise NoSuchFormat(f"its first element is {name[:40]!r}")
+            raise NoSuchFormat(f"its root element {name[:40]!r} does not belong to a spreadsheet")
 
     def _start_sheet(self, attributes: Mapping[str, str]) -> None:
         name = attributes.get("name", "")
@@ -348,7 +348,7 @@ class SpreadsheetML(Handler):
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
         if not self._path and name != "Workbook":
-            raise NoSuchFormat(f"its first element is {name[:40]!r}")
+            raise NoSuchFormat(f"its root element {name[:40]!r} does not belong to a spreadsheet")
         self._path.append(name)
         if name == "Worksheet":
             self.sheets.append(SheetRows(attributes.get("Name", "")))

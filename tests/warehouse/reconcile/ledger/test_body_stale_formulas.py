@@ -60,7 +60,8 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     ledger = read_book(read, path)
     assert amounts(ledger) == ["7"]
     (row,) = ledger.rejected
-    words = f"E2 is 0, but its formula says {value}: open the file in its program and save it"
+    words = f"E2 is 0, but its formula says {value}: open the file in the program that created it"
+    words += ", and save it"
     assert row.reason == f"the amount is an error cell: {words}"
 
 

@@ -121,7 +121,7 @@ def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
     ran = desk.run()
     (unused,) = ran.unused
     assert (unused.name, unused.severity, ran.exit_code) == ("custody.zip", "high", 3)
-    assert "is larger when unpacked than a ledger can be" in unused.reason
+    assert "is larger when unpacked than the size limit for ledgers" in unused.reason
 
 
 def test_a_packed_bomb_and_a_damaged_member_are_refused(desk: Desk) -> None:

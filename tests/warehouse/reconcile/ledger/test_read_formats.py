@@ -92,7 +92,9 @@ def test_case_35_a_workbook_with_a_password_is_refused_in_words(
     with pytest.raises(NotReconciled) as told:
         read(write(content, f"ledger.{ending}"))
     words = str(told.value)
-    assert words.startswith(f"ledger.{ending} is protected by a password. Save a copy without one")
+    assert words.startswith(
+        f"ledger.{ending} is protected by a password. Save a copy without a password."
+    )
     assert words.endswith("Nothing was reconciled.")
 
 

@@ -158,7 +158,7 @@ def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> Non
         file.writestr(SHEET, b"run_id" + b"\0" * 110 * 1024**2)
     (desk.folder.inbox / "ledger.xlsx").write_bytes(made.getvalue())
     with pytest.raises(
-        NotReconciled, match=r"^ledger\.xlsx is larger when unpacked than a ledger can be"
+        NotReconciled, match=r"^ledger\.xlsx is larger when unpacked than the size limit"
     ):
         desk.run()
 

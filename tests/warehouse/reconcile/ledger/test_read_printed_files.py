@@ -154,4 +154,6 @@ def test_case_32_names_are_read_in_the_code_page_of_their_letters(
 def test_a_name_that_two_code_pages_explain_says_so(write: Write, read: Read) -> None:
     """Nothing is guessed in silence: both readings stand in the notice."""
     ledger = read(write("asset;account;amount\nBTC;Plzeň;1.5\n".encode("cp1250")))
-    assert "'Plzeò' would be 'Plzeň'. Save it as UTF-8 to be sure" in ledger.notices[0].message
+    assert (
+        "'Plzeò' would be 'Plzeň'. To be sure, save the file as UTF-8" in ledger.notices[0].message
+    )
