@@ -230,7 +230,7 @@ def _notices(
     )
     if snapshot["reject_count"]:
         yield (
-            f"{snapshot['reject_count']} values from the API break the contract and are not in "
+            f"{snapshot['reject_count']} values from the API are invalid and are not included in "
             "these figures: see ops.rejects."
         )
     if snapshot["state"] == ACCEPTED and snapshot["reason"]:
@@ -251,8 +251,8 @@ def _held_nights(
     )
     for row in later[-3:]:
         yield (
-            f"A newer night is held and not in these figures: {row['snapshot_id']}, because "
-            f"{row['reason'] or 'the guards stopped it'}."
+            f"A newer night is held and not included in these figures: {row['snapshot_id']}, "
+            f"because {row['reason'] or 'the guards stopped it'}."
         )
 
 
@@ -266,7 +266,7 @@ def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
     for row in nights:
         last = f"its last book is from {row['as_of']}" if row["as_of"] else "it has no book yet"
         yield (
-            f"{row['source']} is not in these figures: {row['state']}, because "
+            f"{row['source']} is not included in these figures: {row['state']}, because "
             f"{row['reason'] or 'the guards stopped it'}; {last}."
         )
     missing = {row["source"] for row in nights}

@@ -162,7 +162,9 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     with read.asking(Path(database), sql) as connection:
         kinds = " ".join(str(column[1]) for column in connection.description or ())
         if kind := _UNSUPPORTED.search(kinds):
-            raise NotAQuestion(f"Parquet cannot store {kind[0]} unchanged. {_CAST_ADVICE}")
+            raise NotAQuestion(
+                f"Parquet cannot store values of type {kind[0]} unchanged. {_CAST_ADVICE}"
+            )
         table: Any = connection.to_arrow_table()
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
@@ -173,6 +175,6 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:
         raise NotAQuestion(
-            f"Parquet cannot store the answer unchanged: {error} {_CAST_ADVICE}"
+            f"Parquet cannot store the query result unchanged: {error} {_CAST_ADVICE}"
         ) from error
     return {"rows": len(first_rows), "is_cut": len(first_rows) < len(table)}

@@ -39,7 +39,7 @@ def connect(
     """
     if not database.exists():
         raise FileNotFoundError(
-            f"There is no warehouse at {database} yet. Take a first night with `nightbook run`, or "
+            f"There is no warehouse at {database} yet. Pull a first night with `nightbook run`, or "
             "try `nightbook demo`."
         )
     with database.open("rb"):

@@ -121,7 +121,7 @@ class ReadOnlyBook:
         notes = {
             f"{count_of(len(night['waiting']), 'newer night')} held": night["waiting"],
             f"without {', '.join(night.get('missing_sources', ()))}": night.get("missing_sources"),
-            "a newer version has been published, reopen the book": night["is_replaced"],
+            "a newer version has been published: reopen the book": night["is_replaced"],
         }
         tonights = "tonight's" if night["is_tonights"] else "not tonight's"
         return "; ".join(
@@ -239,10 +239,10 @@ class ReadOnlyBook:
         reason = f" ({gaps[0]['reason']})" if gaps else ""
         nearest = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
         return (
-            f"{day} has no book{reason}. {len(self.days)} dates have one, from {self.days[0]} to "
-            f"{self.days[-1]}; the nearest are "
-            f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of them, "
-            "or omit as_of for the newest book."
+            f"{day} has no book{reason}. {len(self.days)} dates from {self.days[0]} to "
+            f"{self.days[-1]} have a book, and the nearest are "
+            f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of these "
+            "dates, or omit as_of for the newest book."
         )
 
     def _frame(self, sql: str, params: Parameters, day: date | None) -> pd.DataFrame:

@@ -116,9 +116,9 @@ class ExactAmount(Decimal):
 
     def __float__(self) -> NoReturn:
         raise NotExact(
-            f"{plain(self)[:60]} would become a 15-digit float; nothing was rounded. A mean is "
-            "sum() / count(). For charts, convert the amounts: `from warehouse import floats`, "
-            "then floats(frame['total'])."
+            f"{plain(self)[:60]} would become a 15-digit float; nothing was rounded. To "
+            "calculate a mean, use sum() / count(). For charts, convert the amounts: `from "
+            "warehouse import floats`, then floats(frame['total'])."
         )
 
     # Override this method too, because Decimal's method would silently convert the amount to a

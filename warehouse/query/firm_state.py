@@ -82,7 +82,7 @@ class SharedPortfolio:
         differs = ", which report different amounts" if self.differs else ""
         return (
             f"portfolio {self.portfolio_id}{name} is in the books of {', '.join(self.sources)}"
-            f"{differs}; it counts once, for {self.counted_for}"
+            f"{differs}; it is counted only once, for {self.counted_for}"
         )
 
 

@@ -262,10 +262,11 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
     text_name = f"{name}{TEXT_SUFFIX}"
     raise NotExact(
         f"{name} is NULL in {count_of(missing, 'row')}. This book has amounts that DECIMAL(38,18) "
-        f"cannot hold, so amounts may be missing. Instead, read {text_name}, "
-        f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`), or add "
-        f"up the texts with exact_sum(...{TEXT_SUFFIX}), or read the amounts that {name} is "
-        "calculated from, with their text columns, and calculate in Python."
+        f"cannot hold, so amounts may be missing. There are three remedies: "
+        f"calculate {text_name} from a text column "
+        f"(`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`), or add up a text column with "
+        f"exact_sum(...{TEXT_SUFFIX}), or select the columns that {name} is calculated from, "
+        "together with their text columns, and calculate in Python."
     )
 
 

@@ -104,7 +104,9 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
 def query_error(error: duckdb.Error, message: str) -> QueryFailed:
     """Create a `NotAQuestion` error for an invalid query, or a `QueryFailed` for other failures."""
     is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
-    return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
+    return (QueryFailed if is_system_error else NotAQuestion)(
+        f"DuckDB could not run the query: {message}"
+    )
 
 
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:

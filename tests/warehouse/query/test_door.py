@@ -666,7 +666,7 @@ def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
         book.balances("1999-01-01")
     with pytest.raises(NotAQuestion, match=r"no history of 'total'\. There is a history of acc"):
         book.history("total")
-    with pytest.raises(NotAQuestion, match="DuckDB could not answer: Parser Error"):
+    with pytest.raises(NotAQuestion, match="DuckDB could not run the query: Parser Error"):
         book.query("selec")
     with pytest.raises(ValueError, match="Choose from portfolio, venue, asset"):
         book.holdings(by="continent")
