@@ -111,7 +111,7 @@ SHARED = ops_table(
         flag(
             "is_settled",
             "Whether firm.toml names this source for the portfolio. If not, nightbook uses the "
-            "first source by name until a person decides.",
+            "source whose name comes first in the alphabet until firm.toml names one.",
         ),
     ),
 )

@@ -99,7 +99,11 @@ LESSONS = ops_table(
         text("reason_key", "Problem kind and location (see ops.reasons)."),
         text("words", "The message that was accepted."),
         text("share", "Share of the book that the problem affected on that night, from 0 to 1."),
-        text("most_share", "Largest share of a later night's book that the lesson covers."),
+        text(
+            "most_share",
+            "Largest share of the book that the problem may affect on a later night. If it affects "
+            "more, the lesson does not cover it.",
+        ),
         text("taught_by", "Name of the person who accepted the night."),
         moment("taught_at", "Time when the night was accepted, UTC."),
         text(

@@ -93,7 +93,7 @@ def book_comments() -> Iterator[str]:
             "view", f"main.{quote_identifier(table.name)}", table.meaning, meanings_of(table)
         )
         if table.name in BEFORE:
-            meaning = f"`{table.name}` of the previous book. {table.meaning}"
+            meaning = f"The rows of `{table.name}` in the previous book. {table.meaning}"
             name = f"main.{quote_identifier(f'{table.name}_before')}"
             yield from comments_on("view", name, meaning, meanings_of(table))
     for view in materialized_views():

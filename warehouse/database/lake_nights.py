@@ -203,7 +203,7 @@ def _require_paths(book: Book, lake: str) -> None:
     for name, file in book.files.items():
         expected = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
         if str(file) != expected:
-            raise ValueError(f"{file} is not at its usual path in the lake, {expected}")
+            raise ValueError(f"{file} is not at its expected path in the lake, {expected}")
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:

@@ -270,7 +270,7 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
     for file, first, last in dated_files:
         if not days[Path(file)] == first == last:
             raise ValueError(
-                f"{file} has rows from {first} to {last}, but its date is {days[Path(file)]}. "
+                f"{file} has rows from {first} to {last}, but the file is for {days[Path(file)]}. "
                 "Nothing was published. Rebuild the lake."
             )
     return source

@@ -79,8 +79,8 @@ def _escape_in_cell(text: str) -> str:
 def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
     return NotExported(
         f"The {expected.exhibit.title} sheet in the finished workbook differs from the warehouse: "
-        f"{difference}. The new workbook was deleted, and the last one is unchanged. The cause is "
-        "a bug in nightbook or a disk error. Run the export again."
+        f"{difference}. The new workbook was deleted, and the previous workbook is unchanged. The "
+        "cause is a bug in nightbook or a disk error. Run the export again."
     )
 
 

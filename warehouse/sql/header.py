@@ -51,7 +51,7 @@ def read(path: Path) -> SqlFile:
     """Read one file. Raises `ValueError` if its meaning or its example is missing."""
     sql_file = _parse(path)
     if not sql_file.meaning or not sql_file.example:
-        raise ValueError(f"the header of {path.name} has no meaning or no `-- example:`")
+        raise ValueError(f"the header of {path.name} needs a description and an `-- example:` line")
     return sql_file
 
 

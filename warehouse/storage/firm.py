@@ -116,7 +116,7 @@ def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
         for key in (source.layout.home.resolve(), source.name.casefold()):
             if (other := homes.setdefault(key, source.name)) != source.name:
                 if isinstance(key, Path):
-                    raise FirmWrong(file, f"gives {other!r} and {source.name!r} the same home")
+                    raise FirmWrong(file, f"lists {other!r} and {source.name!r} with the same home")
                 raise FirmWrong(
                     file, f"lists {other!r} and {source.name!r}, which differ only in letter case"
                 )

@@ -259,7 +259,7 @@ def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
         f"where is_in_book and snapshot_date < {day} "
         "and source in (select source from internal.tonight) group by source)"
     )
-    meaning = f"`{table.name}` in each source's previous book. {table.meaning}"
+    meaning = f"The rows of `{table.name}` in each source's previous book. {table.meaning}"
     yield from ddl.comments_on("view", name, meaning, ddl.meanings_of(table))
 
 
@@ -282,7 +282,8 @@ def _as_of_macros() -> Iterator[str]:
     for name, query in queries.items():
         yield f"create or replace macro {name}_as_of(day) as table\n{query}"
         yield (
-            f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` for the firm on "
-            "a day, with the sources in the book for that night. day: any date. The newest book on "
-            "or before that date is used. Fails if there is no such book.'"
+            f"comment on macro table {name}_as_of is '{name}_as_of(day): the rows of `{name}` "
+            "for the firm on any day. They include the sources that are in the book of that night. "
+            "day: any date. The newest book on or before that date is used. Fails if there is no "
+            "such book.'"
         )

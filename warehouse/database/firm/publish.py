@@ -155,7 +155,7 @@ class _FirmBookBuild:
             load.complete(connection)
         if kept and kept != layout.database.resolve():
             changes += (
-                f"the last version of this file is damaged, so {kept.parent.name} was used",
+                f"the last version of this file is damaged, so version {kept.parent.name} was used",
             )
         return FirmBook(database=layout.database, newest=newest, state=state, changes=changes)
 
@@ -212,7 +212,7 @@ def _carry_source(
     connection: DuckDBPyConnection, layout: Layout, name: str, reason: str, kept: Path | None
 ) -> None:
     """Copy a source's rows from the last version. Raises `HistoryAtRisk` if this is impossible."""
-    problem = "a different nightbook version built the last file, with different columns"
+    problem = "a different nightbook version built the last file, which has different columns"
     if kept is None:
         if layout.database.parent.exists():
             problem = "every version of the file is damaged"
