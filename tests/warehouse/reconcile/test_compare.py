@@ -248,7 +248,7 @@ def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> Non
     assert results(desk) == {"Matched": 2}
     assert any("alpha 2026-11-20.csv is newer" in one.reason for one in desk.run().unused)
     desk.put("asset;amount;date\nBTC;3;2026-11-18\n", "beta.csv")
-    with pytest.raises(Late, match=r"The book is of 2026-11-20, and beta.csv is of 2026-11-18"):
+    with pytest.raises(Late, match=r"is as of 2026-11-20, but beta.csv is as of 2026-11-18"):
         desk.run()
 
 
@@ -405,7 +405,7 @@ def test_a_break_of_a_rejected_row_says_where_it_is_and_shows_no_amount(desk: De
     done = desk.run()
     (found,) = desk.breaks()
     assert (found["result"], found["source"]) == ("Rejected", "ledger.csv:2")
-    assert found["note"] == "'TBC' in ledger.csv:2 was not read"
+    assert found["note"] == "'TBC' in ledger.csv:2 could not be read as an amount"
     rows = list(openpyxl.load_workbook(done.files[0])["Breaks"].iter_rows(min_row=2))
     cells = {head.value: cell.value or "" for head, cell in zip(*rows, strict=True)}
     blank = ("Ledger", "Difference", "Ledger, exact", "Difference, exact")
@@ -545,14 +545,14 @@ def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> Non
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("7", portfolio="MAIN fund"))
     (folded,) = [notice.message for notice in desk.run().notices if "read as" in notice.message]
-    assert folded == "portfolio read as Main Fund, although capitals or spaces differ, in 1 row"
+    assert folded == "portfolio read as Main Fund in 1 row, although capitals or spaces differ"
 
 
 def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:
     """Which row, what stands there, and that it is not a number."""
     desk.publish([ONE])
     desk.put(HEAD + line("#N/A"))
-    assert desk.run().notices[0].message == "row 2: '#N/A' is not a number; rejected"
+    assert desk.run().notices[0].message == "row 2 was rejected: '#N/A' is not a number"
 
 
 def test_the_largest_difference_of_an_asset_is_first(desk: Desk) -> None:

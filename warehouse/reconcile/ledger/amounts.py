@@ -20,7 +20,7 @@ from warehouse.reconcile.settings.layout import Decimals
 
 LONGEST = 1000
 BLANK = "the amount is blank"
-NEEDS_WORD = "CR and DR need the negative_word setting"
+NEEDS_WORD = "the amount is marked CR or DR, but `negative_word` is not set"
 LARGEST_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 

@@ -231,16 +231,17 @@ def _ask_for_groups(head: Header) -> None:
     if not sure:
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
-            f"{head.location}: rows like {examples} do not have an amount. They may name the "
-            f"{' or the '.join(missing)} of the rows below them, which no column has, but these "
-            "names are not in the book.",
+            f"{head.location}: rows like {examples} do not have an amount. They may be "
+            f"headings with the {' or the '.join(missing)} of the rows below them, because no "
+            "column contains it. But the book does not contain these names.",
             choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
-        f"{head.location}: rows like {examples} do not have an amount, and seem to name the "
-        f"{' and the '.join(sure)} of the rows below them, which no column has.",
+        f"{head.location}: rows like {examples} do not have an amount. They seem to be "
+        f"headings with the {' and the '.join(sure)} of the rows below them, because no column "
+        "contains it.",
         f"{head.table}\ngroups = {quote_list(sure)}"
-        "   # from the outer to the inner one, or [] if these rows are only notes",
+        "   # from the outermost to the innermost, or [] if these rows are only notes",
     )
 
 
@@ -258,8 +259,8 @@ def _ask_to_fill_down(head: Header) -> None:
     if titles:
         raise Ambiguous(
             f"{head.location}: the {' and '.join(map(repr, titles))} column is blank in some rows "
-            "that have an amount, and names are never repeated. It seems to name only the first "
-            "row of each group.",
+            "that have an amount, and no name is repeated in the column. Each name seems to apply "
+            "to all rows down to the next name.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
         )
@@ -350,7 +351,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
         yield Notice("low", f"{lines} with the rows", location)
     if unchecked:
         lines = f"{count_of(unchecked, 'total line')} could not be checked"
-        reason = "because no rows are above, or the rows above have different assets"
+        reason = "because there are no rows above, or the rows above have different assets"
         yield Notice("low", f"{lines}, {reason}", location)
 
 
@@ -445,8 +446,8 @@ def ask_for_spellings(body: LedgerBody) -> None:
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
                 f"{head.place}: strings like {examples} are names of the book's {field}s with "
-                f"other text around them. With this setting, {NAME} is the name, and the text "
-                "around it is ignored.",
+                f"other text before or after them. In this setting, {NAME} is the name, and the "
+                "other text is ignored.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 
@@ -548,7 +549,7 @@ _OTHER_DATE = "another date"
 
 # Errors that spreadsheet programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
-_BLANK_UNSURE = ", or contains an error that this format does not show: save the ledger as xlsx"
+_BLANK_UNSURE = ", or is an error that this file format does not show: save the ledger as xlsx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -813,7 +814,7 @@ def _row_words(
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}
         yield _array(
-            f"{before}{title!r} says {(word if is_listed else word[:40])!r}"
+            f"{before}the {title!r} column contains {(word if is_listed else word[:40])!r}"
             if (fold(word) in listed) == is_listed
             else ""
             for word in _texts(cells, column)
@@ -836,7 +837,7 @@ def _faults(reading: SheetReading, layer: Layer, rows: Table) -> Iterator[Texts]
     yield from _row_words(head, cells, head.shape.keep_rows, is_listed=False)
     if reading.undated:
         yield _array(
-            f"the date {text[:40]!r} is not understood" if row in reading.undated else ""
+            f"the date {text[:40]!r} cannot be read" if row in reading.undated else ""
             for row, text in zip(rows["number"], _texts(cells, head.columns["as_of"]), strict=True)
         )
     yield _array(amount if isinstance(amount, str) else "" for amount in rows["amount"])
@@ -879,8 +880,10 @@ def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows)
         if not amount.unit or fold(amount.unit) == fold(asset):
             continue
         factor = reading.head.words.factor_of(amount.unit)
-        used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
-        message = f"the amount is in {amount.unit}, but its row's asset is {asset}; it was {used}"
+        used = f"multiplied by {factor}" if factor not in ("", "1") else "used unchanged"
+        message = (
+            f"the amount is in {amount.unit}, but the row's asset is {asset}. The amount was {used}"
+        )
         location = f"{reading.head.place}:{rows['line'][index]}"
         raw = _raw(reading, layer, rows, index)
         reading.notices.append(Notice("medium", message, location, raw))

@@ -101,9 +101,10 @@ def ask_for_asset(body: LedgerBody) -> None:
     asset, currency = head.title_of(best), head.title_of(index)
     titles = [title for title in head.shape.unused if fold(title) != fold(asset)]
     message = (
-        f"{head.place}: the {currency!r} column has only currencies ({', '.join(currencies[:4])}), "
-        f"and one of them has several values of {asset!r}. So {currency!r} may be the currency of "
-        f"a price, and {asset!r} the asset."
+        f"{head.place}: the {currency!r} column contains only currencies "
+        f"({', '.join(currencies[:4])}), and rows with the same currency have different values in "
+        f"the {asset!r} column. So {currency!r} may be the currency of a price, and {asset!r} may "
+        "be the asset."
     )
     line = setting("asset", asset)
     if shares[best] > _MOST or any(words.is_title(title, "figure") for title in head.titles):
@@ -139,7 +140,7 @@ def question_of_columns(
         titles = [title for title in head.titles if body.known_names.has(dimension, title)]
         return Ambiguous(
             f"{head.place}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
-            f"are names of a {dimension}, and no column contains the {dimension}. Each of them "
+            f"are {dimension} names, and no column contains the {dimension}. Each of these columns "
             f"seems to contain the amounts for one {dimension}.",
             f"{head.file_table}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
@@ -149,7 +150,7 @@ def question_of_columns(
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}, so the comparison"
-        message += " is less detailed and does not find amounts that moved from one to another."
+        message += " is less detailed and does not find amounts that are booked in the wrong place."
     fields = " or ".join(filter(None, (", ".join(missing), "amount")))
     return Ambiguous(
         f"{message} The amount is read from {head.title_of(head.columns['amount'])!r}. "

@@ -535,5 +535,7 @@ def rows_of_other_dates(
         )
     reason = f"a date other than {day} in {title!r}"
     if lost:
-        reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
+        reason += (
+            f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no row that counts"
+        )
     yield Unused(head.place, FilePart.ROW, "", reason, "medium" if lost else "low", number)

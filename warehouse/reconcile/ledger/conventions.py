@@ -176,8 +176,8 @@ def rules_of(head: Header) -> Rules:
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{head.location}: {unsure!r} has either decimals or a thousands separator, and no "
-            "other amount in the column shows which one is right.",
+            f"{head.location}: {unsure!r} contains either a decimal separator or a thousands "
+            "separator, and no other amount in the column shows which of the two it is.",
             choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
@@ -273,10 +273,10 @@ def _ask_for_dates(head: Header, invalid: Sequence[tuple[int, object]]) -> None:
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{head.location}: the {title!r} column seems to contain each row's date, but its "
-            f"values are not valid dates, like {as_text(example)[:40]!r}. Write dates as "
-            "YYYY-MM-DD, for example 2026-11-20. If the column does not contain the rows' dates, "
-            "add the line.",
+            f"{head.location}: the {title!r} column seems to contain each row's date, but values "
+            f"like {as_text(example)[:40]!r} are not valid dates. Write dates as YYYY-MM-DD, for "
+            "example 2026-11-20. If the column does not contain the rows' dates, use this setting "
+            "to ignore it.",
             choices(head.table, 'as_of = ""'),
         )
 
@@ -339,7 +339,7 @@ class AmountReader:
             return self.unit
         word = text_at(cells, self.head.unit)
         factor = factor_of(word, self.head, asset)
-        return f"the unit {word[:40]!r} is not understood" if factor is None else factor * self.unit
+        return f"the unit {word[:40]!r} is unknown" if factor is None else factor * self.unit
 
     def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
         """Apply the sign that a word in the same row specifies."""
@@ -350,7 +350,7 @@ class AmountReader:
         if is_minus is None and not word and amount.text == "0":
             return amount
         if is_minus is None:
-            return f"the sign {word[:40]!r} is not understood"
+            return f"the sign {word[:40]!r} is unknown"
         return negate(amount) if is_minus else amount
 
 
@@ -452,13 +452,13 @@ def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
-    """Build the question that asks whether to use ledgers from other days."""
-    sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
+    """Build the question that asks whether to use other days' ledgers."""
+    sentences = " and ".join(f"{source.name} is as of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}. A ledger for another day is not used, because the "
-        "comparison would show breaks that are already settled. Put this day's ledger into the "
-        "inbox, or remove the other ledger. Or add the line to use the other ledger for this day "
-        "anyway.",
+        f"The book is as of {day}, but {sentences}. A ledger for another day is not used, because "
+        "the comparison would show breaks that are already settled. Put the ledger for the book's "
+        "day into the inbox, or remove the other ledger. To use the other ledger anyway, add the "
+        "line for it.",
         choices(f"[late.{day}]", *lines),
     )

@@ -67,8 +67,8 @@ def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
 
 def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
     return NotReconciled(
-        f"{candidate.location} has no column {titles}, which is set for {use}. Nothing was "
-        f"reconciled. Correct {candidate.table} in recon.toml."
+        f"{candidate.location} has no column {titles}, but recon.toml names this column for "
+        f"{use}. Nothing was reconciled. Correct {candidate.table} in recon.toml."
     )
 
 
@@ -279,7 +279,7 @@ def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) 
         return Ambiguous(f"{message} Put a ledger for that day into the inbox instead.", line)
     line = setting("amount", candidate.titles[months[last][0]])
     return Ambiguous(
-        f"{message} That month's column may contain the amounts for that day.",
+        f"{message} The column for the book's month may contain the amounts for that day.",
         choices(candidate.file_table, line),
     )
 
@@ -319,9 +319,9 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
     lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:
-        message += " seem to be its parts. This setting adds them up."
+        message += " seem to contain its parts. This setting adds up these columns."
         return Ambiguous(message, f"{candidate.table}\n{lines[0]}")
-    message += " may be its parts, or several of them may be the same part."
+    message += " may contain its parts, but several of them may contain the same part."
     return Ambiguous(message, choices(candidate.table, *lines))
 
 

@@ -119,7 +119,7 @@ def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
     if problem:
         return _file(path, f"{problem}, {_settle(path)}", "high")
     if any("\ud800" <= letter <= "\udfff" for letter in path.name):
-        return _file(path, "its name is not valid UTF-8. Rename it, and run again", "high")
+        return _file(path, "its name is not valid UTF-8. Rename the file, then rerun", "high")
     with reading_files():
         return next((_file(path, *found) for found in _reasons(path)), None)
 
@@ -152,10 +152,10 @@ def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]
     """Yield reasons to reject a file by its extension, or by the first element of an XML file."""
     ending = path.suffix.lower() or "no extension"
     if ending in _PAPERS:
-        yield f"files with {ending} are not read", "medium"
+        yield f"files of this type ({ending}) are not read", "medium"
     if not is_ledger_name(path):
         remedy = "unpack it" if ending in ARCHIVES else "save its ledger as xlsx, ods or csv"
-        yield f"files with {ending} are not read: {remedy}, {settle}", "high"
+        yield f"files of this type ({ending}) are not read: {remedy}, {settle}", "high"
     if ending == ".xml" and not flat_root(path.read_bytes()):
         reason = "it is XML, but not a spreadsheet: save the ledger as xlsx, ods or csv"
         yield f"{reason}, {settle}", "high"
@@ -187,7 +187,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     files = [path.name for path in (*rivals, newest)]
     # The newest file may be the wrong one, because somebody may have opened and saved an old copy.
     lines = [setting(name, UNUSED) for name in files]
-    lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
+    lines += [f"{setting(path.name, LEDGER)}   # both files are read" for path in rivals]
     return Ambiguous(
         f"{' and '.join(files)} differ. They may be versions of one day's ledger, or separate "
         f"ledgers. {newest.name} was saved last.",
@@ -202,7 +202,7 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
         yield _file(path, f"{newest.name} is newer")
     elif older:
         names = sorted(path.name for path, _ in older)
-        reason = f"{count_of(len(older), 'older file')}, because newer files were read instead"
+        reason = f"newer files were read instead of {count_of(len(older), 'older file')}"
         name = f"{names[0]} ... {names[-1]}"
         yield Unused(name, FilePart.FILE, name, reason, "low", len(older))
 

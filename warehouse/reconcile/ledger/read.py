@@ -295,9 +295,9 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
 
 def _late(source: LedgerSource, day: date) -> Unused:
     reason = (
-        f"it is as of {conventions.day_of(source)}, but the book is as of {day}, so its part of "
-        f"the book was not compared. To use it, add under [late.{day}] "
-        f"{setting(source.name, 'used')}"
+        f"this ledger is as of {conventions.day_of(source)}, but the book is as of {day}, so the "
+        "ledger's part of the book was not compared. To use the ledger anyway, add under "
+        f"[late.{day}] {setting(source.name, 'used')}"
     )
     return Unused(source.name, FilePart.FILE, source.name, reason, "high")
 
@@ -309,5 +309,5 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
         if expected.is_expected and not is_there:
             covers = (f"{name} {', '.join(names)}" for name, names in expected.covers.items())
             scope = "; ".join(covers) or "its part of the book"
-            reason = f"no such ledger was read for {day}, so {scope} was not compared"
+            reason = f"no file with such a name was read for {day}, so {scope} was not compared"
             yield Unused(expected.pattern, FilePart.FILE, expected.pattern, reason, "high")

@@ -266,7 +266,8 @@ def _several_tabs(tabs: Sequence[Header]) -> Ambiguous:
         )
     lines = [setting("sheet", grid.sheet) for grid in grids]
     return Ambiguous(
-        message, choices(first.table, *lines, f"{setting('sheet', ALL)}   # all of them together")
+        message,
+        choices(first.table, *lines, f"{setting('sheet', ALL)}   # all these sheets together"),
     )
 
 

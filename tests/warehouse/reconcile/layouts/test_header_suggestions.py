@@ -125,7 +125,7 @@ def test_columns_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
     """A ledger without a column of the day of the book is late, like any ledger of another day."""
     folder.put(csv(rows(["2026-10-31", "2026-11-19"], OLDER, AMOUNTS)), "ledger.csv")
     (asked,) = folder.paste().asked
-    assert "The book is of 2026-11-20, and ledger.csv is of 2026-11-19" in asked.message
+    assert "The book is as of 2026-11-20, but ledger.csv is as of 2026-11-19" in asked.message
 
 
 def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
@@ -133,7 +133,7 @@ def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
     tabs = {day: rows(["Amount"], AMOUNTS) for day in ("2026-11-18", "2026-11-19")}
     folder.put(tabs, "ledger.xlsx")
     (asked,) = folder.paste().asked
-    assert "The book is of 2026-11-20, and ledger.xlsx is of 2026-11-19" in asked.message
+    assert "The book is as of 2026-11-20, but ledger.xlsx is as of 2026-11-19" in asked.message
 
 
 def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerFolder) -> None:

@@ -38,7 +38,7 @@ def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk)
     answered = lines(home, name)
     assert answered[0] == f"{name}!Pivot: the header is row 1"
     assert " ".join(answered[4].split()) == (
-        "D kraken amount of kraken (recon.toml says so) 12.5 | 1843.125"
+        "D kraken amount of kraken (specified in recon.toml) 12.5 | 1843.125"
     )
     assert "SOL 15322600.25 in 2 rows" in [" ".join(line.split()) for line in answered]
     assert not any(line.startswith("Question") for line in answered)

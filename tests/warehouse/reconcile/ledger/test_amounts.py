@@ -94,7 +94,7 @@ def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
     assert amounts(ledger) == ["1.5", "1.5"]
     (notice,) = ledger.notices
-    assert "in BTC, but its row's asset is ETH" in notice.message
+    assert "in BTC, but the row's asset is ETH" in notice.message
     assert notice.location == "ledger.csv:3"
 
 
@@ -218,4 +218,6 @@ def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Rea
     ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
     assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]
     told = [notice.message for notice in ledger.notices]
-    assert told == ["the amount is in USD, but its row's asset is GBP; it was used"]
+    assert told == [
+        "the amount is in USD, but the row's asset is GBP. The amount was used unchanged"
+    ]

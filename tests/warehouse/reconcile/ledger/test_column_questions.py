@@ -384,7 +384,10 @@ def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
     ledger = reader.read(rows)
     assert (differing(ledger), ledger.rejected) == (0, [])
     (source,) = ledger.sources
-    assert source.skipped == {"'Status' says 'VOID'": 1, "'Status' says 'void'": 1}
+    assert source.skipped == {
+        "the 'Status' column contains 'VOID'": 1,
+        "the 'Status' column contains 'void'": 1,
+    }
     reasons = {item.reason for item in ledger.unused if item.kind is FilePart.ROW}
     assert reasons == set(source.skipped)
 
@@ -427,9 +430,12 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
         ('negative_word = "Short"', "needs the `sign` setting"),
         ('unit_column = "Unit"\nunit_words = { k = "0" }', "'k' is 0, expected a factor above 0"),
         ('unit_column = "Unit"\nunit_words = { k = 1000 }', "expected a string"),
-        ('keep_rows = { S = ["a"] }\nskip_rows = { S = ["a"] }', "has 'a' of 'S' under both"),
-        ('unit_column = "Unit"', "no column 'Unit', which is set for the unit"),
-        ('skip_rows = { S = ["a"] }', "no column 'S', which is set for keep_rows or skip"),
+        (
+            'keep_rows = { S = ["a"] }\nskip_rows = { S = ["a"] }',
+            "lists 'a' from column 'S' under both",
+        ),
+        ('unit_column = "Unit"', "no column 'Unit', but recon.toml names this column for the unit"),
+        ('skip_rows = { S = ["a"] }', "names this column for keep_rows or skip"),
     ],
 )
 def test_a_setting_that_cannot_be_followed_is_refused(

@@ -92,7 +92,7 @@ def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: 
     found = read(write(HEAD + f"BTC;a;1;20.11.2026\nBTC;a;2;{written}\n;;;as of close\n"))
     assert [line.amount.text for line in found.lines] == ["1"]
     told = [(row.reason, row.raw) for row in found.rejected]
-    assert told == [(f"the date '{written}' is not understood", "2")]
+    assert told == [(f"the date '{written}' cannot be read", "2")]
 
 
 def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> None:
@@ -206,7 +206,7 @@ def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
     desk.put(ledger(BOOK))
     (notice,) = desk.run().notices
     assert (notice.severity, notice.raw) == ("low", "BTCC")
-    assert 'is unused: unknown asset; perhaps "BTC"' in notice.message
+    assert 'is not used: unknown asset; perhaps "BTC"' in notice.message
 
 
 def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     "a pivot's total": (lambda at: at.put(PIVOT), "'Kraken' (15, 0, "),
     "an archive of another kind": (
         lambda at: (at.put(WHOLE), at.put("7z", "custody.7z")),
-        "custody.7z: not used: files with .7z are not read: unpack it",
+        "custody.7z: not used: files of this type (.7z) are not read: unpack it",
     ),
     "an archive in an archive": (
         lambda at: (at.put(WHOLE), archive(at, "custody.zip", "PK", "spot.zip")),
@@ -286,7 +286,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a statement on paper": (
         lambda at: (at.put(WHOLE), at.put("%PDF-1.7", "statement.pdf")),
-        "files with .pdf are not read",
+        "files of this type (.pdf) are not read",
     ),
     "a folder with a ledger in it": (
         lambda at: (at.put(WHOLE), at.folder("kraken"), at.put(WHOLE, "kraken/l.csv")),
