@@ -312,7 +312,10 @@ class Outcome:
         """Return the reason why a break from the previous run no longer exists."""
         if break_.level not in self.levels:
             level = ", ".join(break_.level)
-            return f"no longer compared per {level}: matched, gone, or a break at another level"
+            return (
+                f"no longer compared per {level}: it now matches, is on neither side, or is a "
+                "break at a different level"
+            )
         key = break_.key_at(self.fields)
         return self.settled.get(key, "it now matches, or is no longer on either side")
 

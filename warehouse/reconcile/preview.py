@@ -89,7 +89,8 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     if not path.is_file():
         raise NotReconciled(
             f"There is no file {path}. Nothing was read. Give the path relative to the current "
-            "folder: nightbook reconcile preview FILE. Runs read the home's reconcile/inbox folder."
+            "folder: nightbook reconcile preview FILE. The inbox is the reconcile/inbox folder in "
+            "the home."
         )
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
@@ -176,9 +177,9 @@ def _reason(header: Header, use: str, title: str) -> str:
     others = (shape.sign or "", shape.unit_column, *shape.row_columns)
     settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, *others)}
     if fold(title) in settled or (shape.columns_are and use == "amount"):
-        return f"known from {header.profile.name}" if header.profile else "recon.toml says so"
+        return f"known from {header.profile.name}" if header.profile else "specified in recon.toml"
     if header.words.field_of(title) == use:
-        return f"its title is a word for {use}"
+        return f"its title is a known word for {use}"
     return "recognized by its title"
 
 

@@ -401,7 +401,11 @@ def _notices(
     yield from settings_changes(record, config, source.day)
     for item in record.restatements:
         if item.day == source.day:
-            before = f"its run was {item.run_before}" if item.run_before else "it had no result"
+            before = (
+                f"the run before was {item.run_before}"
+                if item.run_before
+                else "it had no result before"
+            )
             message = f"this day was closed, but was restated by {item.who}: {item.why}; {before}"
             yield Notice("high", message, f"{moment(item.at)} UTC")
 

@@ -88,7 +88,7 @@ def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     _put(desk, writer, a3=_WRONG)
     summary, counts = _run(desk)
     assert counts["Amount differs"] > 20
-    assert f"keeps {words}, " in summary.notices[0].message
+    assert f"rounded amounts ({words})" in summary.notices[0].message
     rounded = [row for row in desk.breaks() if row["cause"].startswith("Rounding: ")]
     assert len(rounded) == counts["Amount differs"] - 1
     settled, after = _run(desk, _proposed(summary))
@@ -159,10 +159,10 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
     small.put(HEAD + "".join(rows))
     summary, _ = _run(small)
     assert f'keeps = "{places} decimals"' in summary.notices[0].message
-    assert "The sum exceeds the limit for BTC" in summary.notices[0].message
+    assert "For BTC, the sum of these differences exceeds the limit" in summary.notices[0].message
     settled, after = _run(small, _proposed(summary))
     assert "Ledger precision" not in after
-    assert settled.notices[0].message.startswith("ledger precision would forgive too much in total")
+    assert settled.notices[0].message.startswith("the differences allowed by ledger precision are")
     wider = '[tolerance]\nlimit = "0.5"\nlimit_in_all = "0.5"\n'
     _, widest = _run(small, wider + _proposed(summary))
     assert "Amount differs" not in widest

@@ -151,7 +151,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     (told,) = [notice for notice in second.notices if "Parked" in notice.message]
     assert told.message == (
         f"'Parked' next to {break_id} is not a status. Write Open, In progress, Waiting or "
-        "Explained - accepted. The text is in the comment. The status did not change"
+        "Explained - accepted. The text was added to the comment, and the status did not change"
     )
     assert told.location == "a.xlsx"
     head, *lines = history_lines(service.history(desk.folder.root, break_id))
@@ -206,10 +206,10 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     assert desk.run().open_breaks == 2
     found = by_asset(desk)["BTC"]
     assert found["status"] == "Open"
-    assert "reopened: was accepted at 1 on" in str(found["note"])
+    assert "reopened: a difference of 1 was accepted on" in str(found["note"])
     next_night(desk, 3, "9.999999999999999999")
     desk.run()
-    assert "was accepted at 1" in str(by_asset(desk)["BTC"]["note"])
+    assert "a difference of 1 was accepted" in str(by_asset(desk)["BTC"]["note"])
 
 
 def test_an_acceptance_may_hold_for_ever() -> None:

@@ -105,7 +105,7 @@ def check_lives(night: int, found: Mapping[str, Mapping[str, object]]) -> None:
         assert found["DOT"]["status"] == ACCEPTED
     if night >= MOVES:
         assert found["DOT"]["status"] == "Open"
-        assert "was accepted at 1 on" in str(found["DOT"]["note"])
+        assert "a difference of 1 was accepted on" in str(found["DOT"]["note"])
         assert found["DOT"]["change"] == ("changed" if night == MOVES else "unchanged")
     assert found["BTC"]["age_days"] == night
 

@@ -130,7 +130,7 @@ def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("author", "words"),
     [
-        ("Ada", "Ada compared this result"),
+        ("Ada", "Ada ran or prepared this result"),
         ("openpyxl", "does not say who saved it"),
         ("Olga", "Olga is not a reviewer or approver under [roles]"),
         ("Grace", ""),
@@ -153,7 +153,7 @@ def test_one_person_cannot_enter_two_signatures_in_a_workbook(
     run_by(desk, "ada")
     ran = saved(desk, author, "signed.xlsx", {}, prepared="ada", reviewed="grace")
     assert [signature.role for signature in desk.folder.signatures] == taken
-    assert ("nobody may take part in two signatures" in told(ran)) == bool(taken)
+    assert ("nobody may sign or enter two signatures" in told(ran)) == bool(taken)
     assert ("does not say who saved it" in told(ran)) == (not taken)
 
 
@@ -167,7 +167,7 @@ def test_one_person_cannot_enter_two_signatures_at_a_terminal(
     run_by(desk, "ada")
     root = desk.folder.root
     service.sign(root, role="preparer", who="ada", now=NOW, entered_by=first)
-    with pytest.raises(NotReconciled, match="nobody may take part in two signatures"):
+    with pytest.raises(NotReconciled, match="nobody may sign or enter two signatures"):
         service.sign(root, role="reviewer", who="grace", now=NOW, entered_by=second)
     service.sign(root, role="approver", who="margaret", now=NOW, entered_by="third")
     assert len(list(desk.folder.signatures)) == 2

@@ -60,10 +60,10 @@ def status_now(
     if decision.status == OPEN:
         return OPEN, decision.note
     if decision.episode < episode:
-        return OPEN, f"returned; its status was {decision.status} before"
+        return OPEN, f"the break returned; its status before was {decision.status}"
     if decision.status != ACCEPTED:
         return decision.status, ""
-    decided = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
+    decided = f"a difference of {decision.accepted} was accepted on {decision.on} by {decision.by}"
     if decision.accepted != difference:
         return OPEN, f"reopened: {decided}"
     # Compare the number of days, because adding a large `accept_days` to a date could overflow.
@@ -455,7 +455,7 @@ def _sources(case: Case, ledger: Ledger) -> list[str]:
 def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
     """Yield a note for each unread amount, so that nobody mistakes it for zero."""
     for row in case.rejected[:_MOST_UNREAD]:
-        yield f"{row.raw[:60]!r} in {ledger.place(row)} was not read"
+        yield f"{row.raw[:60]!r} in {ledger.place(row)} could not be read as an amount"
 
 
 def _venue_note(key: Key, fields: Key, reference: Reference) -> str:

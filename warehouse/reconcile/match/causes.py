@@ -191,8 +191,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances for {day_before(source)}, not for {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
-            message += f"the amount from that book. Put the ledger for {source.day} in the inbox, "
-            message += "replacing this file, then rerun"
+            message += "the amount from the book of the day before. In the inbox, replace this "
+            message += f"file with the ledger for {source.day}, then rerun"
             yield Notice("high", message, ledger.sources[file].place_name)
 
 

@@ -371,10 +371,12 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
         shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{rule} would forgive too much in total: {count_of(number, 'position')} in {shown} "
-            f"{'is a break' if number == 1 else 'are breaks'}. The forgiven sum must not be more "
-            "than `limit` of an asset, or `limit_in_all` of all assets. To change the limits, set "
-            "them in recon.toml under [tolerance]",
+            f"the differences allowed by {rule} are too large in total: "
+            f"{count_of(number, 'position')} in {shown} "
+            f"{'is a break' if number == 1 else 'are breaks'}. The sum for an asset must not be "
+            "more than `limit`, as a fraction of the asset's total, and the mean fraction over all "
+            "assets must not be more than `limit_in_all`. To change the limits, set them in "
+            "recon.toml under [tolerance]",
         )
 
 

@@ -78,8 +78,8 @@ def find_rounding(
             continue
         place = ledger.sources[number].place_name
         cause = (
-            f"Rounding: {place} keeps {precision.notation}. The Summary sheet shows the setting "
-            "for this"
+            f"Rounding: {place} has rounded amounts ({precision.notation}). The Summary sheet "
+            "shows the setting for this file"
         )
         causes |= {difference.no: cause for difference in rounded}
         over = _over_limit(rounded, precision, rules, forgiven)
@@ -170,8 +170,8 @@ def _over_limit(
     if not over:
         return ""
     return (
-        f". The sum exceeds the limit for {and_more(over, 10)}, so their breaks stay: see `limit` "
-        "under [tolerance]"
+        f". For {and_more(over, 10)}, the sum of these differences exceeds the limit, so they "
+        "remain breaks even with this line: see `limit` under [tolerance]"
     )
 
 
@@ -186,8 +186,9 @@ def _pattern(ledger: Ledger, file: int) -> str:
 def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
-        f"keeps {precision.notation}, which explains {count_of(len(pairs), 'difference')} from the "
-        f"book. The largest is {largest}. They stay breaks until recon.toml has, under"
+        f"this file has rounded amounts ({precision.notation}), which explains "
+        f"{count_of(len(pairs), 'difference')} from the book. The largest is {largest}. The "
+        "differences remain breaks until recon.toml has, under"
     )
 
 
@@ -225,7 +226,9 @@ def require_few(
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.location for notice in rounding.proposals)
-        message += f"{rounded} seems to keep fewer digits than the book. The setting says how many."
+        message += (
+            f"{rounded} seems to have fewer digits than the book. The setting specifies how many."
+        )
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
         "The ledger may belong to a different book or day, or its positions may have different "

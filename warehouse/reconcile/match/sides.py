@@ -307,7 +307,7 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
         match = names.resolve(written)
         if match.id is None:
             meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
-            message = f"[tolerance.asset] in recon.toml is unused: unknown asset{meant}"
+            message = f"the tolerance under [tolerance.asset] is not used: unknown asset{meant}"
             notices.append(Notice("low", message, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
@@ -465,7 +465,7 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         reason = f"{row.raw[:60]!r} is not a number" if row.reason == NO_AMOUNT else row.reason
-        message = f"row {row.line}: {reason}; rejected"
+        message = f"row {row.line} was rejected: {reason}"
         yield Notice("high", message, ledger.place(row), row.raw[:1000])
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
@@ -479,6 +479,7 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            message = f"{alias.field} read as {alias.name}, although capitals or spaces differ, "
-            message += f"in {rows}"
+            message = (
+                f"{alias.field} read as {alias.name} in {rows}, although capitals or spaces differ"
+            )
             yield Notice("low", message, "", alias.written[:1000])

@@ -120,7 +120,7 @@ def merge_edits(
 
     for break_id, cells in edited.rows.items():
         if break_id not in breaks and break_id not in states.current.breaks:
-            notify("medium", "this folder does not contain the break, but its comment was kept")
+            notify("medium", "no result in this folder has this break, but its comment was stored")
         merged = [
             _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
@@ -172,8 +172,8 @@ def _conflict_words(break_id: str, conflicts: Sequence[EditConflict]) -> Iterato
         if conflict.invalid_status:
             yield (
                 f"{conflict.invalid_status[:60]!r} next to {break_id} is not a status. Write "
-                f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. The text is in the comment. The "
-                "status did not change"
+                f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. The text was added to the "
+                "comment, and the status did not change"
             )
 
 
@@ -381,6 +381,6 @@ def _restorations(
                 field=field,
                 value=now.of(id_, field),
                 is_restored=True,
-                note="withdrawn: the day was run again",
+                note="withdrawn: the day was rerun",
                 accepted=now.decision(id_).accepted,
             )

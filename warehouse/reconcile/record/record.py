@@ -224,8 +224,9 @@ class Record:
         if version > VERSION:
             connection.close()
             raise NotReconciled(
-                f"{self.database} was written by a newer version of nightbook (version {version}, "
-                f"but this one reads format {VERSION}). Nothing was changed. Use the newer version."
+                f"{self.database} was written by a newer version of nightbook (format "
+                f"{version}, but this version reads only formats up to {VERSION}). Nothing was "
+                "changed. Use the newer version."
             )
         return int(version)
 

@@ -120,7 +120,7 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
             yield (
                 f"{entered_by} cannot enter {who}'s signature as {signature.role}, because "
                 f"the result is already {signed.description}. If recon.toml has [roles], nobody "
-                f"may take part in two signatures on the same result. Let {who} sign."
+                f"may sign or enter two signatures for the same result. Ask {who} to sign."
             )
 
 
@@ -141,7 +141,7 @@ def why_not_accept(
     if prepared:
         compared |= {fold(prepared.who), fold(prepared.entered_by or prepared.who)}
     if fold(workbook.who) in compared:
-        return f"{workbook.who} compared this result, and {rule}"
+        return f"{workbook.who} ran or prepared this result, and {rule}"
     may = [role for role in ("reviewer", "approver") if role in settings.roles]
     if may and not any(settings.may_sign(role, workbook.who) for role in may):
         return f"{workbook.who} is not a {' or '.join(may)} under [roles], and {rule}"

@@ -65,8 +65,8 @@ class CloseSettings:
             return ""
         names = ", ".join(self.roles[role]) or "nobody"
         return (
-            f"{who or 'somebody unknown'} does not have the {role} role; under [roles] in "
-            f"recon.toml it belongs to {names}"
+            f"{who or 'an unknown user'} does not have the {role} role; under [roles] in "
+            f"recon.toml, this role is assigned to {names}"
         )
 
     def roles_of(self, who: str) -> list[str]:

@@ -310,7 +310,8 @@ def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
-        f"{table.place} has {word!r} of {title!r} under both {name} and {other}, expected only one"
+        f"{table.place} lists {word!r} from column {title!r} under both {name} and {other}, but "
+        "only one is allowed"
         for title, named in words.items()
         for word in set(named) & set(others.texts(title) or ())
     )
@@ -324,7 +325,9 @@ def _unit(table: TomlTable) -> Decimal | None:
     value = table.values["unit"]
     unit = UNITS[value] if isinstance(value, str) and value in UNITS else table.amount("unit")
     if not unit:
-        table.complaints.append(f"{table.place} unit may be one of {', '.join(UNITS)}")
+        table.complaints.append(
+            f"{table.place} unit must be one of {', '.join(UNITS)}, or a number above 0 in quotes"
+        )
         return None
     return unit
 

@@ -148,8 +148,8 @@ class VerifyResult:
         """The message for a workbook without differences."""
         rows = " and ".join(filter(None, (", ".join(self.compared[:-1]), self.compared[-1])))
         return (
-            f"{self.file}: {rows} are as run {self.run_id} wrote them: numbers, texts, names and "
-            "formulas. The cells that people fill in were not compared."
+            f"{self.file}: {rows} have not changed since run {self.run_id} wrote them. Numbers, "
+            "texts, names and formulas were compared, but not the cells that people fill in."
         )
 
 
@@ -224,7 +224,7 @@ def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
     result = runs.result_of(edits.run_id) if edits else None
     if edits is None or result is None:
         raise NotReconciled(
-            f"{file.name} is not the workbook of any run stored here. Nothing was verified."
+            f"{file.name} was not written by any run that is stored here. Nothing was verified."
         )
     try:
         return _compare_workbook(runs, file, content, result, edits)
@@ -431,7 +431,7 @@ def _match_columns(
     }
     return columns, [
         f"{label}: the {cell_text(titles[column])!r} column is "
-        f"{'there more than once' if key in header.titles else 'missing'}; its cells were not "
+        f"{'present more than once' if key in header.titles else 'missing'}; its cells were not "
         "compared"
         for column, key in enumerate(keys)
         if column not in columns
@@ -765,7 +765,7 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
         # the damage.
         return
     for place, text in texts[:_MOST_STRAY]:
-        message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
+        message = f"{text[:200]!r} is outside the yellow cells, so nightbook ignores it. Write it "
         message += "in a break's Status, Owner, Root cause or Comment cell instead"
         yield Notice("medium", message, f"{edits.name}!{place}", text[:1000])
     if len(texts) > _MOST_STRAY:

@@ -261,7 +261,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 2)
     assert ran.notices[0].message.startswith(
-        "tolerance would forgive too much in total: 2 positions in BTC"
+        "the differences allowed by tolerance are too large in total: 2 positions in BTC"
     )
     desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
     assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
@@ -479,5 +479,5 @@ def test_a_break_whose_level_is_gone_is_not_said_to_match(two_files: Desk) -> No
     assert len(second.breaks) == 1
     reasons = {one.closed_because for one in second.resolved}
     level = "portfolio, asset, account"
-    how = "matched, gone, or a break at another level"
+    how = "it now matches, is on neither side, or is a break at a different level"
     assert reasons == {f"no longer compared per {level}: {how}"}

@@ -235,8 +235,9 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     assert found.message == (
         f"{book}: 15 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 16 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
-        f"Notices, Mapping, Evidence, Audit trail, Help, Lists are as run {found.run_id} wrote "
-        "them: numbers, texts, names and formulas. The cells that people fill in were not compared."
+        f"Notices, Mapping, Evidence, Audit trail, Help, Lists have not changed since "
+        f"run {found.run_id} wrote them. Numbers, texts, names and formulas were compared, but not "
+        "the cells that people fill in."
     )
 
 
