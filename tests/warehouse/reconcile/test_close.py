@@ -564,7 +564,7 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
     (damage,) = damaged_packs(root)
-    assert "its pack 2026-11.zip has changed since it was written" in damage.what
+    assert "the pack 2026-11.zip has changed since it was written" in damage.what
     with pytest.raises(NotClosed, match="Restore"):
         closed(desk)
 

@@ -139,5 +139,5 @@ def test_a_file_name_that_is_not_unicode_is_named_as_unused(desk: Desk, name: st
     run = desk.run().run
     assert run
     [unused] = [item for item in run.unused_parts if "udcff" in item.location]
-    assert "Rename it" in unused.reason
+    assert "Rename the file" in unused.reason
     assert record.Record(desk.folder.root).result(run.day) == run

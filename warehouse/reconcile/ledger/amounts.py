@@ -119,7 +119,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if word and unit.upper() in {"CR", "DR"}:
         return NEEDS_WORD
     if _MAGNITUDE.fullmatch(unit.casefold()):
-        return f"{unit} may mean thousand, million or billion"
+        return f"the unit {unit} may mean thousand, million or billion"
     signed = _split_sign(match["number"].strip())
     if signed is None or (match["before"] and match["after"]):
         return NO_AMOUNT
@@ -277,7 +277,7 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
     if not read:
         return NO_AMOUNT
     if rules.decimals is not None and rules.decimals not in read:
-        return f"it is not an amount with a decimal {rules.decimals.value}"
+        return f"the cell does not contain an amount with a decimal {rules.decimals.value}"
     text, decimals = read.get(rules.decimals or Decimals.POINT) or next(iter(read.values()))
     minus = "-" if apart.minus and text != "0" else ""
     return Amount(f"{minus}{text}", decimals, apart.unit)

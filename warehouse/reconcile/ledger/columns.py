@@ -271,7 +271,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
         profile = head.profile
         is_known = profile and fold(title) in map(fold, profile.shape.unused)
         yield (
-            f"in the {profile.name} export, it does not contain holdings"
+            f"this column of the {profile.name} export does not contain holdings"
             if profile and is_known
             else "recon.toml says that it is unused"
         )

@@ -105,11 +105,11 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     if problems:
         headings = " or ".join(dict.fromkeys(problems.values()))
         raise NotReconciled(
-            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] set the part of "
-            "the book that a file covers, and only that part would be compared. To name a column "
-            f"instead, write its title under {headings}. To add a different spelling, write it "
-            "under [alias]. Correct recon.toml or the tab name. Nothing was reconciled and "
-            "nothing was changed."
+            f"{'; '.join(problems)}. The settings {', '.join(FIELDS)} under [file] name the part "
+            "of the book that a file covers, and only that part would be compared. To name a "
+            f"column instead, write the column's title under {headings}. To add a different "
+            "spelling, write it under [alias]. Correct recon.toml or the tab name. Nothing was "
+            "reconciled and nothing was changed."
         )
     return Scope(files=tuple(files))
 
@@ -250,9 +250,9 @@ def level_notices(ledger: Ledger) -> list[Notice]:
     if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
     message = "the files have different levels, and each is compared at its own level. Coarser "
-    message += "files are compared with the positions that finer files do not have. A field not in "
-    message += f"a file is shown as {WHOLE}. If one of the files is a second ledger of the same "
-    message += "book, set it to unused under [inbox]"
+    message += "files are compared with the positions that finer files do not have. If a file does "
+    message += f"not have a field, the field is shown as {WHOLE}. If one of the files is a second "
+    message += "ledger of the same book, set it to unused under [inbox]"
     return [Notice("medium", message)]
 
 

@@ -249,7 +249,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     "a hidden row": (lambda at: book(at, LEDGER, hide_row), "1 hidden or filtered rows"),
     "a tolerance of a hundredth, and nine thousandths are missing everywhere": (
         lambda at: (at.put(ledger(SHORT)), at.change('relative = "0"', 'relative = "0.01"')),
-        "too much in total",
+        "too large in total",
     ),
     "two columns of amounts": (
         lambda at: at.put(added("GL amount", lambda number: str(number * 7 + 1))),

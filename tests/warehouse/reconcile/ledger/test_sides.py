@@ -301,7 +301,7 @@ def test_a_file_cannot_cover_what_the_book_does_not_have(
     path = made.put(ledger(book))
     with pytest.raises(NotReconciled, match=re.escape(words)) as refused:
         made.run()
-    assert 'write its title under [ledger."' in str(refused.value)
+    assert "write the column's title under [ledger.\"" in str(refused.value)
     assert sorted(one.name for one in made.folder.root.iterdir()) == ["inbox", "out", "recon.toml"]
     with pytest.raises(NotReconciled, match=re.escape(words)):
         service.preview(made.layout.database, made.folder.root, path)
