@@ -81,7 +81,8 @@ SOURCES = ops_table(
         ),
         text(
             "schema_version",
-            "Digest of the definitions in the version that was read. NULL if no version was read.",
+            "Digest of the table, view and macro definitions in the version that was read. NULL if "
+            "no version was read.",
             nullable=True,
         ),
         text(

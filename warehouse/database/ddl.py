@@ -80,7 +80,7 @@ def newest_book(
         "create or replace view internal.books as "
         f"select * from ops.snapshots where is_book and {shown}"
     )
-    yield "comment on view internal.books is 'All books up to the one that the main schema shows.'"
+    yield "comment on view internal.books is 'All books up to the book that the main schema shows.'"
 
 
 def book_comments() -> Iterator[str]:

@@ -279,7 +279,7 @@ def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
     if uncertain:
         yield (
             "If several organisations share a portfolio, it is counted only once. For the "
-            "following portfolios, firm.toml does not name an organisation, or it names one that "
-            "is not in these figures: "
+            "following portfolios, firm.toml does not name an organisation, or the organisation "
+            "is not included in these figures: "
             f"{and_more(uncertain, SHOWN_DATES)}. See firm_shared_portfolios."
         )

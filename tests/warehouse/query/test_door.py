@@ -321,8 +321,8 @@ def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("select asset_id, amount from balances", "amount is NULL in .* read amount_text,"),
-        ("select total as t from holdings", "t is NULL in .* read t_text,"),
+        ("select asset_id, amount from balances", "amount is NULL in .* calculate amount_text"),
+        ("select total as t from holdings", "t is NULL in .* calculate t_text"),
         ("select free as total, total_text from holdings", "they differ"),
     ],
 )

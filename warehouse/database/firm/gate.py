@@ -76,7 +76,7 @@ def record_sources(
     removed = sorted(listed - results.keys())
     return (
         *(
-            f"{name} cannot be read, so the book keeps its existing nights from {name}: {reason}"
+            f"{name} cannot be read, so the nights from {name} in the book are unchanged: {reason}"
             for name, reason in results.items()
             if isinstance(reason, str)
         ),

@@ -74,9 +74,10 @@ def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
     model = re.search(rf'<row r="{filling.first_row}".*?</row>', sheet, re.DOTALL)
     size = _DIMENSION.search(sheet)
     if model is None or size is None:
-        raise ValueError("a table's sheet has no model row or no size, so no file was written")
-    # Update the `dimension` element, from which programs read the size of a sheet, because it does
-    # not cover the table yet.
+        raise ValueError(
+            "a table's sheet has no model row or no `dimension` element. No file was written"
+        )
+    # Programs read a sheet's size from its `dimension` element, which does not cover the table yet.
     last_row = max(filling.last_row, int(size[1] or 1))
     dimension = f'<dimension ref="A1:{filling.last_column}{last_row}"/>'
     member.write(f"{sheet[: size.start()]}{dimension}{sheet[size.end() : model.start()]}".encode())

@@ -15,8 +15,8 @@ from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
 
 HEAD = (
-    "# Written by `nightbook tables --format dbt`, for dbt 1.10 or newer. Write it again after",
-    "# upgrading nightbook. The database is attached read-only in profiles.yml, as `nightbook`.",
+    "# Written by `nightbook tables --format dbt`, for dbt 1.10 or newer. After upgrading",
+    "# nightbook, rerun the command. profiles.yml attaches the database as `nightbook`, read-only.",
 )
 _SOURCES = {
     "main": ("nightbook", "The newest book."),
