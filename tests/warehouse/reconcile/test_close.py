@@ -187,7 +187,7 @@ def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
     os.utime(copy, (saved_at, saved_at))
     summary = closed(desk, LATER + timedelta(2))
     assert (summary.is_new, summary.closing.version) == (True, 2)
-    assert summary.changes == ("1 new entry in yellow cells",)
+    assert summary.changes == ("1 new entry in workbooks",)
     assert "they called" in members_of(summary.pack)[pack.TRAIL].decode()
     assert not closed(desk, LATER + timedelta(3)).is_new
 

@@ -241,7 +241,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
     later = [item for item in record.annotations if item.at > closed_at]
     entries = sum(len(item.entries) for item in later if _is_of(item, month))
     if entries:
-        yield f"{entries:,} new {'entry' if entries == 1 else 'entries'} in yellow cells"
+        yield f"{entries:,} new {'entry' if entries == 1 else 'entries'} in workbooks"
 
 
 def _is_of(annotation: Annotation, month: Month) -> bool:

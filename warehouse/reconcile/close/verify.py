@@ -130,7 +130,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
         compared, keys = compared + 1, keys + count
         if digest != result.digest:
             check.differences.append(
-                f"{result.day}: the digest of the positions is {digest}, but the result says "
+                f"{result.day}: the digest of the positions is {digest}, but the result has "
                 f"{result.digest}"
             )
         if count != result.position_count:

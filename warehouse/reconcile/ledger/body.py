@@ -852,7 +852,7 @@ def _reason_of_error(name: str, error: str) -> str:
             "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, "
             "recalculate it in your spreadsheet program"
         )
-    return f"the {name} is an error cell: {error}"[:200]
+    return f"the cell with the {name} contains an error: {error}"[:200]
 
 
 def _total_lines(reading: SheetReading, rows: Table) -> Iterator[SumLine]:

@@ -157,7 +157,7 @@ def question_of_columns(
         f"For each column, use the setting that fits: {fields} (the "
         "column contains it), sign (it shows which amounts are negative), unit_column (it contains "
         "units), keep_rows and skip_rows (it shows which rows count), or "
-        f"{UNUSED} (it does not change anything).",
+        f"{UNUSED} (it does not affect the amounts).",
         "\n".join([head.table, *lines]),
     )
 
@@ -200,7 +200,7 @@ def _settlement_of(
         known = head.profile.shape.unused if head.profile else ()
         before = [title for title in shape.unused if title not in known]
         titles = quote_list(dict.fromkeys((*before, *unused)))
-        lines.append(f"{UNUSED} = {titles}   # if they do not change anything")
+        lines.append(f"{UNUSED} = {titles}   # if they do not affect the amounts")
     return lines, meanings
 
 

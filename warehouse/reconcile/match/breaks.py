@@ -483,7 +483,7 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",
-            f"{alias.field} under two names? {count_of(alias.rows, 'amount')} would match with "
+            f"one {alias.field} under two names? {count_of(alias.rows, 'amount')} would match with "
             f"this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}",
             "",
             alias.written[:1000],

@@ -93,7 +93,7 @@ def _refusals(
         roles = ", ".join(settings.roles_of(who)) or "no role"
         yield (
             f"{who} does not have the role {role}. Under [roles] in recon.toml, {who} has {roles}, "
-            f"and {role} is {', '.join(settings.roles[role]) or 'nobody'}."
+            f"and the role {role} is assigned to {', '.join(settings.roles[role]) or 'nobody'}."
         )
     for signed in others:
         if fold(signed.who) == fold(who):

@@ -211,4 +211,6 @@ def _rows(
     try:
         yield from rows_of(text, delimiter, is_whole=is_whole)
     except ValueError as error:
-        raise refusal(path, str(error), "Correct its quotes or save it again") from error
+        raise refusal(
+            path, str(error), "Correct the quotes in this line, or save the file again"
+        ) from error

@@ -62,7 +62,7 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     (row,) = ledger.rejected
     words = f"E2 is 0, but its formula says {value}: open the file in the program that created it"
     words += ", and save it"
-    assert row.reason == f"the amount is an error cell: {words}"
+    assert row.reason == f"the cell with the amount contains an error: {words}"
 
 
 @pytest.mark.parametrize(

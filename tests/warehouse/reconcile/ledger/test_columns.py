@@ -37,7 +37,7 @@ def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: st
     """The rows below it would be one cell of a row that looks like a note, and all would tie."""
     desk.put(ledger(BOOK) + line + "p1;SOL;v1;main;5\n" * 500)
     with pytest.raises(
-        NotReconciled, match=r"ledger\.csv line 4 is not valid CSV .* Correct its quotes"
+        NotReconciled, match=r"ledger\.csv line 4 is not valid CSV .* Correct the quotes"
     ):
         desk.run()
 

@@ -132,7 +132,7 @@ def test_merged_hidden_and_error_cells_of_spreadsheet_ml_are_seen(write: Write, 
     )
     ledger = read(write(flat(rows, hidden), "ledger.xml"))
     assert [(line.names[1], line.names[3]) for line in ledger.lines] == [("BTC", "a"), ("BTC", "b")]
-    assert ledger.rejected[0].reason == "the amount is an error cell: #DIV/0!"
+    assert ledger.rejected[0].reason == "the cell with the amount contains an error: #DIV/0!"
     told = " ".join(notice.message for notice in ledger.notices)
     assert "the sheet is hidden" in told
     assert "1 hidden or filtered rows" in told
