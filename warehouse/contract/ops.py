@@ -75,7 +75,7 @@ REASONS = ops_table(
         text("words", "Message about the problem, with that night's figures."),
         flag(
             "is_teachable",
-            "Whether this reason stops holding later nights once a person has accepted it.",
+            "Whether this reason becomes a lesson (see ops.lessons) if a person accepts the night.",
         ),
         text("share", "Share of the book that the problem affects, from 0 to 1."),
         flag(

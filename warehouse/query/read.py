@@ -114,10 +114,10 @@ def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> st
     try:
         [statement] = connection.extract_statements(sql)
     except (duckdb.Error, ValueError):
-        return " A query is one SQL statement that begins with select, with or from."
+        return " A query is one SQL statement that begins with SELECT, WITH or FROM."
     if statement.type.name in _WRITING:
         return (
-            " The book is read-only: a query begins with select, with or from. To save the "
+            " The book is read-only: a query must begin with SELECT, WITH or FROM. To save the "
             "answer, use `nightbook query -o FILE SQL`."
         )
     if isinstance(error, duckdb.CatalogException | duckdb.BinderException):

@@ -124,8 +124,8 @@ def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
     [
         ("select * from balancez", 'Did you mean "balances"(.|\n)*`nightbook tables` lists'),
         ("select asset from balances", "asset_id(.|\n)*`nightbook tables NAME` lists columns"),
-        ("delete from balances", "read-only: a query begins with select(.|\n)*-o FILE"),
-        ("selct 1", 'near "selct"(.|\n)*begins with select, with or from'),
+        ("delete from balances", "read-only: a query must begin with SELECT(.|\n)*-o FILE"),
+        ("selct 1", 'near "selct"(.|\n)*begins with SELECT, WITH or FROM'),
     ],
 )
 def test_a_mistake_is_told_in_duckdbs_words_with_what_to_type(
