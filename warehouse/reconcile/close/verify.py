@@ -107,7 +107,7 @@ def _compare_pages(
         )
     for name, content in pages.items():
         if (record.root / name).read_bytes() != content:
-            check.differences.append(f"{name} differs from the other files in the pack")
+            check.differences.append(f"{name} does not match the other files in the pack")
     if pages:
         check.compared.append(" and ".join(pages))
 

@@ -315,8 +315,8 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
     try:
         lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
     except tomllib.TOMLDecodeError as error:
-        complaints = [f"it is not TOML: {error}"]
-    except (AttributeError, TypeError):  # The file may contain only tables of lists.
+        complaints = [f"the file is not valid TOML: {error}"]
+    except (AttributeError, TypeError):  # The file contains something other than lists in tables.
         complaints = ['each line must look like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
@@ -340,7 +340,9 @@ def _words_of_two(lists: _Lists) -> Iterator[str]:
         space = "field" if group == "second" else group
         for word in words:
             others = {kinds.setdefault((space, key), kind) for key in _keys(word)} - {kind}
-            yield from (f"{word!r} is in {group}.{kind} and in {space}.{other}" for other in others)
+            yield from (
+                f"{word!r} is in both {group}.{kind} and {space}.{other}" for other in others
+            )
 
 
 def _by_key(group: str, lists: _Lists) -> dict[str, str]:

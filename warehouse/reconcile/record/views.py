@@ -107,8 +107,8 @@ def ops_rows(record: Record) -> Rows:
     except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
             f"The reconciliation record in {record.root} cannot be read "
-            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and its related tables stay "
-            "as they were, and the book is not affected. Restore that folder from the backup."
+            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and its related tables were "
+            "not changed, and the book is not affected. Restore that folder from the backup."
         ) from error
 
 

@@ -246,7 +246,7 @@ def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
     if all(word == "used" for word in names.values()):
         return frozenset(names)
     complaints.append(
-        f"late.{day} must be a table for one day, like [late.2026-11-20], with only the value "
-        '"used"'
+        f"late.{day} must be a table for one day, like [late.2026-11-20], and each value must "
+        'be "used"'
     )
     return frozenset()

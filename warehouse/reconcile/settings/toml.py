@@ -97,7 +97,9 @@ class TomlTable:
     def refuse_unknown(self, names: str) -> None:
         """Add a complaint about each setting with an unknown name."""
         unknown = sorted(self.values.keys() - set(names.split()))
-        self.complaints.extend(f"{self.place or 'the file'} has no {name}" for name in unknown)
+        self.complaints.extend(
+            f"{self.place or 'the file'} has an unknown setting: {name}" for name in unknown
+        )
 
     def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str

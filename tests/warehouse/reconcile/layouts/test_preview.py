@@ -57,7 +57,7 @@ def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
     """recon.toml stays as it is, and what is wrong is said."""
     service.settle(home.folder.root, '[settings]\nlevel = ["asset"]')
     before = home.folder.config.read_bytes()
-    with pytest.raises(NotReconciled, match="has no colour"):
+    with pytest.raises(NotReconciled, match="has an unknown setting: colour"):
         service.settle(home.folder.root, '[file."a*"]\ncolour = "red"')
     assert home.folder.config.read_bytes() == before
 

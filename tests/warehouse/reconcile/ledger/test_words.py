@@ -180,11 +180,11 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
 @pytest.mark.parametrize(
     ("own", "words"),
     [
-        ("[field\n", "it is not TOML"),
+        ("[field\n", "the file is not valid TOML"),
         ("[field.asset.en]\nx = 3\n", "each line must look like"),
         ("[field]\nasset = [3]\n", "3, which is not a word"),
         ('[field]\nowner = ["x"]\n', "field.owner does not exist, expected one of field.portfolio"),
-        ('[field]\nasset = ["X"]\nvenue = ["x"]\n', "'x' is in field.venue and in field.asset"),
+        ('[field]\nasset = ["X"]\nvenue = ["x"]\n', "'x' is in both field.venue and field.asset"),
         ("field = 3\n", "each line must look like"),
     ],
 )
