@@ -194,10 +194,10 @@ class Contents:
         ):
             raise ValueError(
                 f"two books have the same date, or the books ({sorted(book_ids)}) differ from the "
-                f"snapshots with is_book ({sorted(snapshot_ids)})"
+                f"snapshots that are books ({sorted(snapshot_ids)})"
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
-            raise ValueError(f"some of {sorted(self.nightly)} are not tables in ops.NIGHTLY")
+            raise ValueError(f"some of the tables {sorted(self.nightly)} are not in NIGHTLY")
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:

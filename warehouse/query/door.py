@@ -206,7 +206,7 @@ class ReadOnlyBook:
         """Return the rows of a table or view in schema `history`, for all dates or a date range."""
         if table not in self._histories:
             raise NotAQuestion(
-                f"There is no history of {table!r}. There is a history of "
+                f"There is no history of {table!r}. The tables and views with a history are "
                 f"{', '.join(self._histories)}."
             )
         sql = (

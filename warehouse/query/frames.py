@@ -398,8 +398,8 @@ def _exact_amount(value: Any, source: str) -> ExactAmount | None:
     except InvalidOperation:
         pass
     raise NotExact(
-        f"{source} has {value!r} of type {type(value).__name__}, which is not an exact amount; "
-        "nothing was added up. Use amounts from open_book(), or their text, "
+        f"{source} contains {value!r} of type {type(value).__name__}, which is not an exact "
+        "amount; nothing was added up. Use amounts from open_book(), or their text, "
         f"{source.removesuffix(TEXT_SUFFIX)}{TEXT_SUFFIX}."
     )
 

@@ -79,7 +79,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
     if set(columns) != set(schema.names):
         mismatched = sorted(set(columns) ^ set(schema.names))
         raise ValueError(
-            f"{table.name}: columns {mismatched} differ from those in warehouse/contract/book.py"
+            f"{table.name}: columns {mismatched} are missing or not in warehouse/contract/book.py"
         )
     arrays = []
     for field in schema:
@@ -242,7 +242,7 @@ def rows_batch(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatc
     for row in rows:
         if row.keys() != names:
             mismatched = sorted(row.keys() ^ names)
-            raise ValueError(f"{table.name}: keys {mismatched} differ from the declared columns")
+            raise ValueError(f"{table.name}: keys {mismatched} are missing or not column names")
     columns = {
         column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])
         for column in table.columns

@@ -300,7 +300,7 @@ def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
             program_version="0",
         )
     wrong = replace(contents.books[0], files=other)
-    with pytest.raises(ValueError, match="its date is 2026-11-19"):
+    with pytest.raises(ValueError, match="but the file is for 2026-11-19"):
         publish(
             layout,
             replace(contents, books=(wrong,)),
@@ -328,7 +328,7 @@ def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
 def test_books_are_those_the_snapshots_say(tmp_path: Path) -> None:
     """Contents that contradict themselves are refused before anything is done."""
     contents = written(Layout(tmp_path), [FIRST, SECOND])
-    with pytest.raises(ValueError, match="differ from the snapshots with is_book"):
+    with pytest.raises(ValueError, match="differ from the snapshots that are books"):
         replace(contents, books=contents.books[:1])
 
 
