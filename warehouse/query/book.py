@@ -224,7 +224,7 @@ def _notices(
 ) -> Iterator[str]:
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
-        yield f"{as_of} has no book. This is the book of {day}, the latest one before it."
+        yield f"{as_of} has no book. This is the book of {day}, the newest book before that date."
     yield from (
         _firm_notices(connection, day) if is_firm else _held_nights(connection, snapshot, as_of)
     )

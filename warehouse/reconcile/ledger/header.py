@@ -160,9 +160,9 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
         if not indexes:
             raise NotReconciled(
                 f"{candidate.location} has no amount column whose title is a "
-                f"{shape.columns_are}, as required by `columns_are` in recon.toml. Nothing was "
-                "reconciled. List these columns under `label_columns`, or delete the `columns_are` "
-                "line."
+                f"{shape.columns_are} name, as required by `columns_are` in recon.toml. Nothing "
+                "was reconciled. List these columns under `label_columns`, or delete the "
+                "`columns_are` line."
             )
         return tuple(
             Layer((Term(column),), {shape.columns_are: titles[column]}) for column in indexes

@@ -139,7 +139,7 @@ def _find(
 def _problem(field: str, name: str, resolution: Resolution, titles: Collection[str]) -> str:
     """Return the reason why a file cannot cover a name, or an empty string."""
     if resolution.id is None:
-        meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
+        meant = f"; perhaps you mean {resolution.suggestion!r}" if resolution.suggestion else ""
         return f"which the book does not have{meant}"
     if name in titles and name != resolution.id:
         return f"but it is a column title, and the {field} with this name is {resolution.id!r}"
@@ -306,7 +306,11 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
     for written, amount in config.per_asset.items():
         match = names.resolve(written)
         if match.id is None:
-            meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
+            meant = (
+                f'; perhaps you mean "{display_asset(match.suggestion)}"'
+                if match.suggestion
+                else ""
+            )
             message = f"the tolerance under [tolerance.asset] is not used: unknown asset{meant}"
             notices.append(Notice("low", message, "", written[:1000]))
         else:

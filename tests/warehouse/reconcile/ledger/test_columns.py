@@ -206,7 +206,7 @@ def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
     desk.put(ledger(BOOK))
     (notice,) = desk.run().notices
     assert (notice.severity, notice.raw) == ("low", "BTCC")
-    assert 'is not used: unknown asset; perhaps "BTC"' in notice.message
+    assert 'is not used: unknown asset; perhaps you mean "BTC"' in notice.message
 
 
 def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:
