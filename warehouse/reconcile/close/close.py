@@ -33,52 +33,6 @@ from warehouse.storage.layout import json_bytes, written_aside
 _NAMED = 5  # maximum number of workbooks to list in a message
 
 
-def packs(record: Record) -> Path:
-    """Return the folder that contains all packs."""
-    return record.root / "packs"
-
-
-def pack_problem(record: Record, closing: Closing) -> str:
-    """Describe the problem with a pack file, or return an empty string if it is intact."""
-    path = packs(record) / closing.pack
-    if not path.is_file():
-        return f"the pack {closing.pack} is missing"
-    is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
-    return "" if is_same else f"the pack {closing.pack} has changed since it was written"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordDamage:
-    """Damage to the record or to a pack: the file or folder, the problem and the remedy."""
-
-    file: Path
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.what}; {self.remedy}"
-
-
-def damaged_packs(folder: Path) -> list[RecordDamage]:
-    """Return all damage to the packs of closed months."""
-    record = Record(folder)
-    place = packs(record)
-    remedy = f"restore {place} from the backup"
-    return [
-        RecordDamage(place, f"{item.month}, version {item.version}: {problem}", remedy)
-        for item in record.closings
-        if (problem := pack_problem(record, item))
-    ]
-
-
-def find_damage(folder: Path) -> list[RecordDamage]:
-    """Check the record's integrity and, if it is intact, the digests of all packs."""
-    record = Record(folder)
-    if problem := record.problem():
-        return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
-    return damaged_packs(folder)
-
-
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
     """Delete archived ledgers that are in a pack and were not used in the last `keep_days` days."""
     old = {

@@ -396,9 +396,9 @@ def pack_problem(record: Record, closing: Closing) -> str:
     """Describe the problem with a pack file, or return an empty string if it is intact."""
     path = packs(record) / closing.pack
     if not path.is_file():
-        return f"its pack {closing.pack} is missing"
+        return f"the pack {closing.pack} is missing"
     is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
-    return "" if is_same else f"its pack {closing.pack} has changed since it was written"
+    return "" if is_same else f"the pack {closing.pack} has changed since it was written"
 
 
 @dataclass(frozen=True, slots=True)
