@@ -171,13 +171,23 @@ _MOST_COMPARED = 50_000
 class Resolution:
     """The result of looking up a name from a ledger: its ID, or None and possibly a suggestion.
 
-    `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the ID's display name.
+    `how` is `as written`, `folded`, `alias`, `unknown`, `ambiguous` or `wrong alias`. If the name
+    is ambiguous, `suggestion` lists the names that it may mean. For a wrong alias, it is the name
+    in recon.toml, which is not in the book. `name` is the ID's display name.
     """
 
     id: str | None
     how: str
     suggestion: str = ""
     name: str = ""
+
+    @property
+    def hint(self) -> str:
+        """A clause that helps to correct a name that is not in the book, or an empty string."""
+        name = display_asset(self.suggestion)
+        if self.how == "wrong alias":
+            return f'; recon.toml has an alias for it, but "{name}" is not a name in the book'
+        return f'; perhaps you mean "{name}"' if name else ""
 
 
 def in_name_cell(text: str) -> str:
@@ -244,7 +254,7 @@ class Names:
             id_ = ids[0]
             return Resolution(id_, "folded", name=self.display_name(id_))
         if ids:
-            return Resolution(None, "unknown", " or ".join(sorted(map(self.display_name, ids))))
+            return Resolution(None, "ambiguous", " or ".join(sorted(map(self.display_name, ids))))
         return Resolution(None, "unknown", self._suggestion(name))
 
     def _follow_alias(self, name: str) -> Resolution:
@@ -261,7 +271,7 @@ class Names:
         target = self._aliases[seen[-2]]
         ids = self._exact.get(target) or self._folded.get(seen[-1], ())
         if len(ids) != 1:
-            return Resolution(None, "unknown", f"the alias {target} is not a name in the book")
+            return Resolution(None, "wrong alias", target)
         id_ = ids[0]
         return Resolution(id_, "alias", name=self.display_name(id_))
 

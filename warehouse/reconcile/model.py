@@ -146,8 +146,8 @@ class Alias:
     """A name in a ledger that differs from the name in the book, and the ID that was found for it.
 
     `name` is the ID's display name, and `rows` is the number of ledger rows with the name. `how` is
-    the way in which the ID was found: `folded`, `alias`, `unknown`, or `suggested` if only the
-    amounts suggest it.
+    the way in which the ID was found: `folded`, `alias`, or `suggested` if only the amounts suggest
+    it. If no ID was found, it is `unknown`, `ambiguous` or `wrong alias` (see `Resolution`).
     """
 
     field: str
@@ -161,7 +161,8 @@ class Alias:
 
 def alias_line(alias: Alias) -> str:
     """Return the recon.toml line that defines an alias for an unknown name."""
-    return setting(alias.written, alias.suggestion or "...")
+    is_one = alias.how in {"unknown", "suggested"} and alias.suggestion
+    return setting(alias.written, alias.suggestion if is_one else "...")
 
 
 UNMAPPED = "?"

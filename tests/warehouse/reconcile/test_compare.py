@@ -149,6 +149,30 @@ def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
     assert any('if it is "BTC"' in one.message for one in desk.run().notices)
 
 
+def test_an_alias_to_a_name_that_is_not_in_the_book_is_reported(desk: Desk) -> None:
+    """The notice names the wrong alias, and does not offer a sentence as the correct name."""
+    desk.publish([Amount("1")])
+    desk.settle('[alias.asset]\nXBT = "BTCC"\n')
+    desk.put(HEAD + line("1", asset="XBT"))
+    assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
+    (notice,) = (one for one in desk.run().notices if one.message.startswith("unknown asset"))
+    assert notice.message == (
+        'unknown asset in 1 row: [alias.asset] in recon.toml reads it as "BTCC", which is not in '
+        "the book: correct it"
+    )
+
+
+def test_a_name_that_may_mean_two_is_never_offered_as_one(desk: Desk) -> None:
+    """The line to paste has a gap for the name, because the notice lists both possible names."""
+    desk.publish([Amount("1", venue="Alpha"), Amount("2", venue="ALPHA")])
+    desk.put(HEAD + line("1", venue="alpha"))
+    (notice,) = (one for one in desk.run().notices if one.message.startswith("unknown venue"))
+    assert "it may be Venue ALPHA or Venue Alpha: replace ... with one of" in notice.message
+    assert notice.message.endswith('alpha = "..."')
+    desk.settle('[alias.venue]\nalpha = "Venue Alpha"\n')
+    assert results(desk) == {"Matched": 1, "Not in ledger": 1}
+
+
 def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
     """Account 00123 is not 123, which is told as a suggestion."""
     desk.publish([Amount("1", account="00123")])

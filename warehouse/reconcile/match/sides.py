@@ -27,7 +27,7 @@ from warehouse.reconcile.model import (
 )
 from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.toml import heading
-from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
+from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 # Queries for names that a `Reference` does not contain: account names, and names of venues on other
@@ -139,8 +139,7 @@ def _find(
 def _problem(field: str, name: str, resolution: Resolution, titles: Collection[str]) -> str:
     """Return the reason why a file cannot cover a name, or an empty string."""
     if resolution.id is None:
-        meant = f"; perhaps you mean {resolution.suggestion!r}" if resolution.suggestion else ""
-        return f"which the book does not have{meant}"
+        return f"which the book does not have{resolution.hint}"
     if name in titles and name != resolution.id:
         return f"but it is a column title, and the {field} with this name is {resolution.id!r}"
     return ""
@@ -306,12 +305,8 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
     for written, amount in config.per_asset.items():
         match = names.resolve(written)
         if match.id is None:
-            meant = (
-                f'; perhaps you mean "{display_asset(match.suggestion)}"'
-                if match.suggestion
-                else ""
-            )
-            message = f"the tolerance under [tolerance.asset] is not used: unknown asset{meant}"
+            message = "the tolerance under [tolerance.asset] is not used: unknown asset"
+            message += match.hint
             notices.append(Notice("low", message, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
@@ -472,13 +467,8 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
         message = f"row {row.line} was rejected: {reason}"
         yield Notice("high", message, ledger.place(row), row.raw[:1000])
     for alias in aliases:
-        if alias.how == "unknown" and alias.rows:
-            rows = count_of(alias.rows, "row")
-            action = "replace ... with the name in the book, and add"
-            if alias.suggestion:
-                action = f'if it is "{alias.suggestion}", add'
-            message = f"unknown {alias.field} in {rows}: {action} this line under "
-            message += f"[alias.{alias.field}] in recon.toml: {alias_line(alias)}"
+        if alias.rows and (action := _remedy(alias)):
+            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}: {action}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
@@ -487,3 +477,16 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
                 f"{alias.field} read as {alias.name} in {rows}, although capitals or spaces differ"
             )
             yield Notice("low", message, "", alias.written[:1000])
+
+
+def _remedy(alias: Alias) -> str:
+    """Return what to do about a name that is not in the book. Return "" for all other names."""
+    table = f"[alias.{alias.field}] in recon.toml"
+    add = f"add this line under {table}: {alias_line(alias)}"
+    if alias.how == "ambiguous":
+        return f"it may be {alias.suggestion}: replace ... with one of these names, and {add}"
+    if alias.how == "wrong alias":
+        return f'{table} reads it as "{alias.suggestion}", which is not in the book: correct it'
+    if alias.how == "unknown" and alias.suggestion:
+        return f'if it is "{alias.suggestion}", {add}'
+    return f"replace ... with the name in the book, and {add}" if alias.how == "unknown" else ""

@@ -146,6 +146,8 @@ _MATCHED_BY = {
     "alias": "recon.toml",
     "unknown": "not matched",
     "suggested": "not matched",
+    "ambiguous": "not matched",
+    "wrong alias": "not matched",
 }
 
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
@@ -400,6 +402,8 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         suggestion = alias.suggestion
         if alias.how == "suggested":
             suggestion = f"recon.toml, under [alias.{alias.field}]: {alias_line(alias)}"
+        if alias.how == "wrong alias":
+            suggestion = f"the alias {suggestion} is not a name in the book"
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))

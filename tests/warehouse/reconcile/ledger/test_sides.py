@@ -284,7 +284,10 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
     ("line", "words"),
     [
         ('asset = "amount"', "covers the asset 'amount', which the book does not have"),
-        ('asset = ["BTC", "BTCC"]', "'BTCC', which the book does not have; perhaps you mean 'BTC'"),
+        (
+            'asset = ["BTC", "BTCC"]',
+            "'BTCC', which the book does not have; perhaps you mean \"BTC\"",
+        ),
         ('venue = "v3"', "covers the venue 'v3', which the book does not have"),
         ('account = "Konto"', "covers the account 'Konto', which the book does not have"),
         ('portfolio = "portfolio"', "column title, and the portfolio with this name is 'p1'"),
