@@ -20,11 +20,11 @@ pytestmark = pytest.mark.torture
 SHOWN = 6
 OPENING = f"""# Twenty questions, answered
 
-This page answers the questions of [the dictionary](README.md) for the nights that `nightbook demo`
-takes on {MORNING:%d %B %Y}. It shows the first {SHOWN} rows of each answer, the number of rows,
-and the start of the SHA-256 of all rows. Times of day and digests of responses are left out,
-because they are different in every run. A test runs all queries and compares the answers with
-this page.
+This page answers the twenty questions of [the dictionary](README.md) for the three nights that
+`nightbook demo` simulates, up to {MORNING:%d %B %Y}. For each question, the page shows the first
+{SHOWN} rows of the answer, the number of rows, and the start of the SHA-256 of all rows. The
+answers do not show times of day and digests of responses, because these are different in every
+run. A test runs all queries and compares the answers with this page.
 """
 
 
