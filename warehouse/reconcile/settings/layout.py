@@ -323,7 +323,8 @@ def _unit(table: TomlTable) -> Decimal | None:
     if "unit" not in table.values:
         return None
     value = table.values["unit"]
-    unit = UNITS[value] if isinstance(value, str) and value in UNITS else table.amount("unit")
+    is_word = isinstance(value, str) and value in UNITS
+    unit = UNITS[value] if is_word else TomlTable(table.values, []).amount("unit")
     if not unit:
         table.complaints.append(
             f"{table.place} unit must be one of {', '.join(UNITS)}, or a number above 0 in quotes"

@@ -172,6 +172,16 @@ def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, wor
         read_config(path)
 
 
+@pytest.mark.parametrize("unit", ['"bushel"', "1000", '"-1"', '"0"'])
+def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
+    """The error lists the words and the numbers that are allowed, and only once."""
+    path = tmp_path / "recon.toml"
+    path.write_text(f'[ledger."0a1b2c3d"]\nunit = {unit}\n', encoding="utf-8")
+    with pytest.raises(NotReconciled, match="unit must be one of .*, or a number above 0") as told:
+        read_config(path)
+    assert str(told.value).count("unit") == 1
+
+
 def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
     """What is no name of a field is shown, whatever it is."""
     path = tmp_path / "recon.toml"
