@@ -52,8 +52,8 @@ def export(
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown or not formats:
         raise NotExported(
-            f"Unknown format: {', '.join(unknown) or 'none given'}. Use one or more of "
-            f"{', '.join(FORMATS)}. No file was written."
+            f"{'Unknown format: ' + ', '.join(unknown) if unknown else 'No format was given'}. "
+            f"Use one or more of {', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
     with book(database, as_of) as opened:
