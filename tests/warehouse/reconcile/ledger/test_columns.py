@@ -177,7 +177,7 @@ def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
     """The error lists the words and the numbers that are allowed, and only once."""
     path = tmp_path / "recon.toml"
     path.write_text(f'[ledger."0a1b2c3d"]\nunit = {unit}\n', encoding="utf-8")
-    with pytest.raises(NotReconciled, match="unit must be one of .*, or a number above 0") as told:
+    with pytest.raises(NotReconciled, match=r"unit must be one of .*, or a number above 0") as told:
         read_config(path)
     assert str(told.value).count("unit") == 1
 
