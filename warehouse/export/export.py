@@ -56,7 +56,7 @@ def export(
             f"Use one or more of {', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
-    with book(database, as_of) as opened:
+    with book(database, as_of, texts_only=set(formats) == {"xlsx"}) as opened:
         source = _with_progress(opened, formats, say)
         notices = source.notices
         if "xlsx" in formats:

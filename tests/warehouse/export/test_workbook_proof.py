@@ -63,13 +63,14 @@ def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
 
 
 def test_zipfile_has_the_compressor_that_we_replace() -> None:
-    """If Python renames it, workbooks are packed at a quarter of the speed."""
+    """If Python renames one of the two, workbooks are packed or read back at half the speed."""
     file = io.BytesIO()
-    with (
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("x", "w") as member,
-    ):
-        assert hasattr(member, "_compressor")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("x", "w") as member:
+            assert hasattr(member, "_compressor")
+            member.write(b"content")
+        with archive.open("x") as member:
+            assert hasattr(member, "_decompressor")
 
 
 @given(st.lists(st.binary()))

@@ -70,6 +70,12 @@ def pack_faster(member: Any) -> None:
     member._compressor = _library.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
+def unpack_faster(member: Any) -> None:
+    """Make an open ZIP member decompress with ISA-L. zlib still checks the content's CRC-32."""
+    # This saves another 0.5 s of the export above.
+    member._decompressor = _library.decompressobj(-zlib.MAX_WBITS)  # noqa: SLF001 - see `pack_faster`
+
+
 def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
     model = re.search(rf'<row r="{filling.first_row}".*?</row>', sheet, re.DOTALL)
     size = _DIMENSION.search(sheet)
@@ -140,6 +146,7 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
         # A thread to unpack the sheet on a second core.
         ThreadPoolExecutor(1, "unpacking") as unpacker,
     ):
+        unpack_faster(sheet)
         rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
         while chunk := ahead.result():
             ahead = unpacker.submit(sheet.read, _CHUNK)
