@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -55,7 +54,7 @@ def name_of(user: int) -> str:
 
 def machine_name() -> str:
     """Return the host name, which is stored with each decision."""
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 def _owner(layout: Layout) -> int | None:
