@@ -111,8 +111,8 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(
-        f"Standard output could not be written ({out.error}), so the output of nightbook "
-        f"{invocation.command} is lost. The command itself has finished.",
+        f"Writing to standard output failed ({out.error}), so the output of nightbook "
+        f"{invocation.command} was lost. The command itself has finished.",
         file=sys.stderr,
     )
     return code or FAILED * _is_result_printed(invocation)

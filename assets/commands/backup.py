@@ -31,7 +31,8 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     print(f"{target}: {_size(summary)}. The backup was read back and is complete.")
     if is_firm(layout.home):
         print(
-            "The firm's book is not included, because it is built from these homes. Back them up:"
+            "The backup does not contain the firm's book, because it is built from the homes of "
+            "the organisations. Back up each home:"
         )
         for organisation in read_firm(layout.home).sources:
             home = shlex.quote(str(organisation.layout.home))
@@ -42,7 +43,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
             "be rebuilt. It does not contain the run history either."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
-    print(f"Keep the backup on another machine. To use it: {command}")
+    print(f"Keep the backup on another machine. To restore it: {command}")
     return 0
 
 

@@ -60,7 +60,7 @@ def _port(help_text: str, **attributes: Any) -> click.Option:
 
 def _why(previous: str) -> click.Option:
     """Declare the reason for a decision, which is required if it reverses a previous decision."""
-    help_text = f"Reason for the decision. Required if the snapshot was {previous} before"
+    help_text = f"Reason for the decision. Required if the snapshot is currently {previous}"
     return option("--why", default="", help=help_text)
 
 
@@ -89,8 +89,8 @@ RECONCILE = CommandGroup(
                 "Show how a ledger file would be read",
                 file_argument("Ledger to read"),
                 details=(
-                    "Also prints the open questions about the file, with the lines for recon.toml "
-                    "that answer them."
+                    "Also prints the open questions about the file, and the lines that you can add "
+                    "to recon.toml to answer them."
                 ),
                 traits=PRINTS_RESULT,
                 run=lambda: commands.reconcile.preview,
@@ -114,7 +114,7 @@ RECONCILE = CommandGroup(
                     "--restate",
                     default="",
                     metavar="WHY",
-                    help="Repeat the run of a day in a closed month, for this reason",
+                    help="Compare a day of a closed month again, and record this reason",
                 ),
                 details=(
                     "Writes a workbook with all differences. Exits with code 3 if there are open "
@@ -157,7 +157,7 @@ RECONCILE = CommandGroup(
                     help="Your role",
                 ),
                 option("--who", help="Name of the signer  [default: your user name]"),
-                option("--comment", default="", help="Comment to keep with the signature"),
+                option("--comment", default="", help="Comment to store with the signature"),
                 traits=WRITES,
                 run=lambda: commands.reconcile.sign,
             ),
@@ -169,8 +169,8 @@ RECONCILE = CommandGroup(
                 "Lock a month and write its evidence to one file",
                 argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
                 details=(
-                    "After this, the days of the month cannot be run again without a reason. You "
-                    "can verify the file, which is called a pack, on any machine that has "
+                    "Once a month is closed, its days cannot be compared again without a reason. "
+                    "The evidence file is called a pack. You can verify it on any machine that has "
                     "nightbook."
                 ),
                 traits=WRITES,
@@ -182,8 +182,8 @@ RECONCILE = CommandGroup(
                 file_argument("Workbook, or pack of a closed month"),
                 format_option(),
                 details=(
-                    "You can check a pack on any machine, because the command does not need a "
-                    "home for this."
+                    "You can check a pack on any machine, because checking a pack does not need a "
+                    "home."
                 ),
                 traits=PRINTS_RESULT | WITHOUT_HOME,
                 run=lambda: commands.reconcile.verify,
@@ -202,7 +202,7 @@ GET_STARTED = _section(
     command(
         "demo",
         "Simulate three nights in a built-in sandbox, without an API key",
-        flag("--next", "is_next", help="Simulate one more night, with its ledger"),
+        flag("--next", "is_next", help="Simulate one more night and its ledger"),
         traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.demo.run_demo,
     ),
@@ -212,7 +212,7 @@ GET_STARTED = _section(
         flag("--alert", help="Send a test message to every alert channel"),
         flag(
             "--turn-on",
-            help="Turn on the schedule and the sensors that somebody turned off in Dagster",
+            help="Turn the schedule and sensors back on if somebody turned them off in Dagster",
         ),
         format_option(),
         traits=PRINTS_RESULT | WITHOUT_HOME | OF_FIRM,
@@ -235,7 +235,7 @@ NIGHTLY_RUN = _section(
     "Nightly run",
     command(
         "run",
-        "Read the API and publish tonight's book",
+        "Download data from the API and publish tonight's book",
         option(
             "--date",
             "day",
@@ -251,8 +251,9 @@ NIGHTLY_RUN = _section(
             ),
         ),
         details="The run downloads all data, stores the responses unchanged, builds the tables, "
-        "checks them, and publishes the book. A suspicious night is held: the book stays as it "
-        "was, and the command exits with code 3. Publish such a night with `nightbook accept ID`.",
+        "checks them, and publishes the book. A suspicious night is held: the book does not "
+        "change, and the command exits with code 3. To publish a held night, type `nightbook "
+        "accept ID`.",
         traits=WITHOUT_HOME | WRITES | OF_FIRM,
         run=lambda: commands.run.run,
     ),
@@ -266,7 +267,7 @@ NIGHTLY_RUN = _section(
     command(
         "snapshots",
         "List every night with its state and the reason",
-        flag("--lessons", "are_lessons", help="List accepted reasons (lessons) instead of nights"),
+        flag("--lessons", "are_lessons", help="List all lessons instead of the nights"),
         format_option(),
         traits=PRINTS_RESULT,
         run=lambda: commands.snapshots.run,
@@ -280,9 +281,9 @@ NIGHTLY_RUN = _section(
         _why("rejected"),
         *dry_run_options(),
         details=(
-            "nightbook remembers the accepted reasons as lessons. If other nights are held only "
-            "for the same reasons, it accepts them too, now and later, unless the problem "
-            "becomes much larger. `nightbook snapshots --lessons` lists all lessons, and "
+            "If you accept a snapshot, nightbook remembers the reasons for the hold as lessons. It "
+            "then also accepts other nights that are held only for these reasons, unless the "
+            "problem becomes much larger. `nightbook snapshots --lessons` lists all lessons, and "
             "`nightbook reject LESSON` revokes a lesson."
         ),
         traits=WRITES,
@@ -298,14 +299,14 @@ NIGHTLY_RUN = _section(
             complete=SNAPSHOTS,
         ),
         _why("accepted"),
-        details="If you reject an accepted snapshot, its date gets its previous book back.",
+        details="If you reject an accepted snapshot, the previous book of its date is restored.",
         traits=WRITES,
         run=lambda: commands.nights.reject,
     ),
     command(
         "report",
         "Write the morning report (HTML)",
-        details="The report is one file in reports/ in the home.",
+        details="Writes a single file to the reports/ folder of the home.",
         traits=WRITES | IN_FIRM,
         run=lambda: commands.report.run,
     ),
@@ -352,7 +353,7 @@ QUERY_AND_EXPORT = _section(
             "--custom/--no-custom",
             "is_custom",
             default=None,
-            help="Choose between a custom and a listed asset with the same ID",
+            help="Select the custom or the listed asset if both have the same ID",
         ),
         option("--venue", help="Show only this venue (ID or name)", complete=VENUES),
         option("--account", help="Show only this account (name)", complete=ACCOUNTS),
@@ -375,7 +376,7 @@ QUERY_AND_EXPORT = _section(
             type=Choice(["xlsx", "csv", "parquet"]),
             help="File format, repeatable  [default: xlsx]",
         ),
-        details="The files are in exports/ in the home.",
+        details="Writes the files to the exports/ folder of the home.",
         traits=WRITES | IN_FIRM,
         run=lambda: commands.export.run,
     ),
@@ -388,7 +389,7 @@ INTEGRITY_AND_STORAGE = _section(
         flag(
             "--shelf",
             "is_shelf",
-            help="Check the object store instead of the home. Downloads all data",
+            help="Check the object store instead of the home (downloads all data)",
         ),
         format_option(),
         traits=PRINTS_RESULT | IN_FIRM,
@@ -396,7 +397,7 @@ INTEGRITY_AND_STORAGE = _section(
     ),
     command(
         "prove",
-        "Check that another query engine calculates the exact totals",
+        "Check that a query engine calculates the exact totals of the book",
         option(
             "--engine",
             type=Choice(ENGINES),
@@ -406,7 +407,11 @@ INTEGRITY_AND_STORAGE = _section(
         ),
         AS_OF,
         flag("--all", "are_all", help="Check all books up to --as-of, not only the newest"),
-        flag("--exact", "in_parts", help="Use the exact method for this engine"),
+        flag(
+            "--exact",
+            "in_parts",
+            help="Use a summation method that is exact for very large amounts",
+        ),
         format_option(),
         traits=PRINTS_RESULT,
         run=lambda: commands.verify.run_proof,
@@ -418,8 +423,7 @@ INTEGRITY_AND_STORAGE = _section(
         option(
             "--engine",
             type=Choice(["spark"]),
-            help="Rebuild the lake too, on the Spark cluster that is set in Spark's own "
-            "configuration",
+            help="Rebuild the lake too, on the cluster that Spark's own configuration names",
         ),
         *dry_run_options(),
         details=(
@@ -449,9 +453,9 @@ INTEGRITY_AND_STORAGE = _section(
         flag("--dry-run", help="List the nights to delete without deleting them"),
         details=(
             "Use --keep, --max-gb or both. The command never deletes the newest book, a night that "
-            "waits for a decision, or a night whose rows a later night still uses. It also keeps "
-            "the manifest and the decisions of every night. --keep does not delete month-end "
-            "books, and --max-gb deletes them last."
+            "is waiting for a decision, or a night whose rows a later night still uses. The "
+            "manifest and the decisions of every night are never deleted either. --keep does not "
+            "delete month-end books, and --max-gb deletes them last."
         ),
         notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
         traits=WRITES,
@@ -476,11 +480,11 @@ INTEGRITY_AND_STORAGE = _section(
     ),
 )
 SEVERAL_MACHINES = _section(
-    "Several machines (object store in NIGHTBOOK_LAKE)",
+    "Commands for several machines that share an object store (NIGHTBOOK_LAKE)",
     command(
         "shelve",
         "Upload finished nights to the object store",
-        details="Every night run does this too.",
+        details="Every nightly run also uploads its night.",
         traits=WRITES,
         run=lambda: commands.nights.shelve,
     ),
@@ -510,8 +514,8 @@ DEVELOPMENT = _section(
     ),
     command(
         "sandbox",
-        "Serve a simulated API, with faults to test against",
-        _port("Port to listen on  [default: a free one]", default=0),
+        "Serve a simulated API that can also simulate faults",
+        _port("Port to listen on  [default: any free port]", default=0),
         option(
             "--fault",
             "faults",
@@ -536,7 +540,7 @@ DEVELOPMENT = _section(
     command(
         "api",
         "Send one signed GET request and print the response",
-        argument("path", "PATH", "Path of the API, for example /venues"),
+        argument("path", "PATH", "API path to request, for example /venues"),
         option(
             "--query",
             type=KeyValue(),

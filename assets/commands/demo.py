@@ -51,7 +51,7 @@ NEXT = (
     ("tables", "list the warehouse's tables and their columns"),
     ("snapshots", "list the nights and their states"),
     ("export --format csv", "export the positions"),
-    ("reconcile run", "compare the book with a ledger that contains errors (exit code 3)"),
+    ("reconcile run", "compare the book with a ledger that has errors (exits with code 3)"),
     ("demo --next", "simulate one more night: breaks age, close and reopen"),
     ("dev", "show the same nights in Dagster, in a browser"),
     ("sandbox", "serve the simulated API for your own client"),
@@ -108,7 +108,7 @@ def _run_next(nightbook: Nightbook) -> int:
         night = night.replace(tzinfo=settings.timezone)
         morning = _demo_at(nightbook, night + timedelta(hours=6))
         if days[-1] not in Record(folder).days():
-            print(f"The ledger for {days[-1]} has not been compared yet, so it is compared first.")
+            print(f"The ledger for {days[-1]} has not been compared yet, so this is done first.")
             reconcile.run(_demo_at(nightbook, night), as_of=days[-1], restate="")
         code = _take_nights(nightbook, [night], night)
         if code:
@@ -121,7 +121,7 @@ def _run_next(nightbook: Nightbook) -> int:
         reconcile.run(morning, as_of=None, restate="")
     me = command_for(layout)
     print("\nNext: open the workbook, fill in its yellow cells, save it, and type")
-    print(f"  {me} demo --next            simulate the next night, which keeps your entries")
+    print(f"  {me} demo --next            simulate the next night (your entries are kept)")
     print(f"  {me} reconcile history ID   show the history of one break")
     print(f"  {me} reconcile close {night:%Y-%m}  lock the month and write it to a single file")
     return 0
@@ -150,7 +150,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(lambda: variables, clock, is_demo=True)
         nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
-        print(f"The sandbox serves the API at {served.origin}; {nights}.\n")
+        print(f"The sandbox is serving the API at {served.origin}; {nights}.\n")
         for day in days:
             night = day.replace(hour=HOUR, minute=MINUTE, second=0, microsecond=0)
             clock.set(min(night, latest).astimezone(UTC))
@@ -164,7 +164,7 @@ def _print_result(layout: Layout) -> None:
     me = command_for(layout)
     nights = len(snapshots.books(snapshots.landed_snapshots(layout)))
     print(f"\n{count_of(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
-    print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
+    print(f"  {layout.database}   (open it read-only in the DuckDB CLI, DBeaver or Python)")
     newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
     for file in [layout.reports / LATEST, *newest]:
         print(f"  {file}")
@@ -186,7 +186,10 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
     require_free(port, "dev")
     with os.fdopen(reap(nightbook)) as lock:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
-        print("It has no login and can start runs with your key: do not open this port to others.")
+        print(
+            "Dagster has no login and can start runs with your API key, so do not make this port "
+            "accessible to other people."
+        )
         sys.stdout.flush()
         log = ["--log-format", "colored" if wants_color(sys.stderr) else "json"]
         folder = ["-d", str(layout.dagster)]
@@ -246,7 +249,7 @@ def require_free(port: int, command: str) -> None:
         except OSError as error:
             raise NotStarted(
                 f"Port {port} on this machine cannot be used ({error.strerror}). Nothing was "
-                f"started. Choose another: nightbook {command} --port {port % LAST_PORT + 1}"
+                f"started. Choose another port: nightbook {command} --port {port % LAST_PORT + 1}"
             ) from None
 
 
@@ -277,7 +280,10 @@ def run_sandbox(
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, options, chosen)
     require_free(port, "sandbox")
     with serve(app, port=port, faults=chosen) as served:
-        print(f"The sandbox serves the API at {served.origin} until Ctrl-C. In another terminal:\n")
+        print(
+            f"The sandbox serves the API at {served.origin} until you press Ctrl-C. In another "
+            "terminal:\n"
+        )
         print(f"  export NIGHTBOOK_API_URL={served.origin}")
         print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
         print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
@@ -306,6 +312,6 @@ def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     else:
         for name, description in faults:
             print(f"{name:<32} {description}")
-        print(f"\nA fault may have a SCOPE, for example: --fault {catalog.EXAMPLE}")
+        print(f"\nA SCOPE limits a fault, for example: --fault {catalog.EXAMPLE}")
         for example, meaning in catalog.SCOPES.items():
             print(f"  {example:<30} {meaning}")

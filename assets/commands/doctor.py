@@ -202,7 +202,7 @@ def _disk(layout: Layout) -> Finding:
     free = shutil.disk_usage(folder).free
     message = f"{layout.home}: {free / 1e9:.1f} GB free"
     if free < MIN_FREE_BYTES:
-        message += "; a night may need more, so make room or move NIGHTBOOK_HOME"
+        message += "; a night may need more space, so free some space or move NIGHTBOOK_HOME"
     return Finding("disk", is_well=free >= MIN_FREE_BYTES, message=message)
 
 
@@ -251,8 +251,9 @@ def _clock(check: ServiceCheck) -> Finding:
     return _wrong(
         "clock",
         f"{abs(skew)} ms {side} the API's clock, and the API rejects requests older than 30 s "
-        "(5.3). Set this machine's clock (timedatectl set-ntp true). Until then, each run uses "
-        "the API's clock, and a night is held if this machine would give it a different date",
+        "(API document, 5.3). Set this machine's clock (timedatectl set-ntp true). Until then, "
+        "each run uses the API's clock, and a night is held if its date would be different by "
+        "this machine's clock",
     )
 
 
@@ -285,7 +286,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     nights = count_of(len(books), "night")
     # The number of hours is negative if the demo simulates future nights, or if this machine's
     # clock is slow.
-    taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "later than this machine's clock"
+    taken = f"pulled {hours:.0f} hours ago" if hours >= 0 else "later than this machine's clock"
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
         return _well("warehouse", f"{message}, all simulated (this is the demo)")
@@ -312,7 +313,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
         message += f", {dagster.daemon(now)}"
     else:
         command = full_command(layout, "doctor", "--turn-on")
-        message += f"; turned off in Dagster: {', '.join(dagster.off)}. To turn on: {command}"
+        message += f"; turned off in Dagster: {', '.join(dagster.off)}. To turn them on: {command}"
     is_well = not dagster.error and (not dagster.off or is_demo(layout))
     return Finding("schedule", is_well=is_well, message=message)
 
@@ -340,7 +341,7 @@ def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
     missing = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
     if missing:
         message += (
-            f"; {count_of(len(missing), 'night')} in this home not uploaded yet. To upload, type: "
+            f"; {count_of(len(missing), 'night')} in this home must still be uploaded. Type: "
             "nightbook shelve"
         )
     return Finding("shelf", is_well=not missing, message=message)

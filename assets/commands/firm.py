@@ -212,8 +212,8 @@ def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterato
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
     yield (
-        f"{count} in the books of several organisations: each counts only once, as listed below. "
-        f"Add these lines, with the organisation that each portfolio counts for, to the table "
+        f"{count} in the books of several organisations. A portfolio counts for only one "
+        f"organisation, currently the one listed below. Correct these lines, add them to the table "
         f"[{OWNERS}] in {layout.home / FIRM}, then type {command_for(layout)} rebuild:"
     )
     if not members.owners:
@@ -244,7 +244,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
             verb = "waits" if count == 1 else "wait"
             command = full_command(source.layout, "snapshots", folder=source.folder)
             yield (
-                f"{source.name}: {count_of(count, 'held night')} {verb} for a person, the newest "
+                f"{source.name}: {count_of(count, 'held night')} {verb} for a decision. The newest "
                 f"is {snapshot_id}: {command}"
             )
     missing = {firm_night.source for firm_night in state.nights if not firm_night.is_in_book}

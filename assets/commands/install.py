@@ -114,7 +114,7 @@ def _user(layout: Layout) -> str:
         return layout.home.owner()
     except KeyError:
         raise UnsuitableHost(
-            f"{layout.home} belongs to user {layout.home.stat().st_uid}, who has no name on this "
-            "machine, but a system unit needs a user name. Nothing was written. Change "
+            f"{layout.home} belongs to user ID {layout.home.stat().st_uid}, which has no user name "
+            "on this machine, but a system unit needs a user name. Nothing was written. Change "
             f"the owner first: chown -R USER {layout.home}"
         ) from None

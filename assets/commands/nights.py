@@ -119,14 +119,14 @@ def print_changes(before: Layout, after: Layout, output_format: str | None) -> N
     if output_format:
         print_records(output_format, COLUMNS, [*states, *differences])
         return
-    print("Nothing was written. The command would change:")
+    print("Nothing was written. The command would make these changes:")
     for state in states:
         print(f"  {state.date}  snapshot {state.name}: {state.before or NOTHING} -> {state.after}")
     lines = list(map(_change_line, differences))
-    for line in first_lines(lines, MAX_SHOWN, "change", "--format csv lists them all"):
+    for line in first_lines(lines, MAX_SHOWN, "change", "--format csv lists all of them"):
         print(f"  {line}")
     if not differences:
-        print("  no rows and no totals")
+        print("  no changes to rows or totals")
 
 
 def _change_line(change: Change) -> str:
@@ -225,7 +225,10 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
         publish.refresh(nightbook)
         shelf.shelve_after_deciding(nightbook, shelf_error)
         shelf.register_after_deciding(nightbook)
-    print(f"{name} was revoked. This holds nights again: {printable(revoked[-1].reason.words)}")
+    print(
+        f"{name} was revoked. Nights are held for this reason again: "
+        f"{printable(revoked[-1].reason.words)}"
+    )
     return 0
 
 
@@ -276,7 +279,7 @@ def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> No
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
         count = count_of(len(files), "file")
-        print(f"{count} made from this night, each with a note next to it (see ops.withdrawn):")
+        print(f"Wrote a note next to {count} made from this night (see ops.withdrawn):")
     for file in files:
         print(f"  {printable(str(layout.home / file))}")
 

@@ -52,7 +52,7 @@ def run(
         _write(target, content)
     if is_cut:
         rows = "row is" if limit == 1 else f"{limit} rows are"
-        print(f"Only the first {rows} shown (--limit).", file=sys.stderr)
+        print(f"Only the first {rows} shown (see --limit).", file=sys.stderr)
     return 0
 
 
@@ -72,7 +72,7 @@ def _read_query(sql: str | None, file: str | None) -> str:
     if (sql is None) == (file is None):
         problem = "both SQL and a file were given" if sql is not None else "no query was given"
         raise InvalidQueryArguments(
-            f"Give one query; {problem}. Nothing was run. Type nightbook query 'select ...', or "
+            f"Pass one query; {problem}. Nothing was run. Type nightbook query 'select ...', or "
             "query -f FILE, or query - for standard input."
         )
     if file is None and sql != STANDARD_INPUT:
@@ -85,7 +85,7 @@ def _read_query(sql: str | None, file: str | None) -> str:
         # If standard input is closed, reading it raises AttributeError.
         source = file or "standard input"
         raise InvalidQueryArguments(
-            f"The query could not be read from {source}: {error}. Nothing was run. Give one "
+            f"The query could not be read from {source}: {error}. Nothing was run. Pass one "
             "SQL statement in UTF-8."
         ) from None
 

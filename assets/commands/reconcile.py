@@ -87,10 +87,12 @@ def _ask(proposal: str) -> str:
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
     lines = len(choices_of(proposal))
-    choice = f"1 to {lines} accepts that line without its #" if lines else "Enter accepts all lines"
+    choice = (
+        f"a number from 1 to {lines} accepts that option" if lines else "Enter accepts all lines"
+    )
     try:
         reply = input(
-            f"{choice}, other input replaces all lines (separate lines with ;), q stops: "
+            f"{choice}, other input replaces all lines (separate them with ;), q stops: "
         ).strip()
     except EOFError:
         return ""
@@ -272,7 +274,7 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
         lines = {"difference": check.differences, "compared": check.compared}
         lines |= {"not compared": check.uncompared, "SHA-256": [check.sha256]}
         return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
-    result = "everything that was compared is unchanged" if check.is_whole else "has differences"
+    result = "all compared parts are unchanged" if check.is_whole else "has differences"
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}: {result}')}")
     for difference in check.differences:
         print(f"{mark(is_well=False)} {printable(difference)}")

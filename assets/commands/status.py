@@ -101,7 +101,7 @@ def _row(status: HomeStatus) -> tuple[object, ...]:
 def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     settings, dagster, alerts = status.settings, status.dagster, status.alerts
     print(f"last night  {_line(status.last) if status.last else _none(layout)}")
-    counts = f"; {count_of(len(status.books), 'night')} in all"
+    counts = f"; {count_of(len(status.books), 'night')} in total"
     if status.unpublished:
         counts += f", {count_of(status.unpublished, 'book')} not published"
     counts += f", {count_of(status.gaps, 'date')} not read (ops.gaps)" if status.gaps else ""

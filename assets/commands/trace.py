@@ -94,11 +94,11 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
     for request in trace.requests:
         yield from _request_lines(request, trace, layout)
     yield from _record_lines(trace)
-    yield "\nTotals that include it"
+    yield "\nTotals that include this position"
     for sum_ in trace.sums[: 2 * MAX_SHOWN]:
         yield from _sum_lines(sum_)
     if len(trace.sums) > 2 * MAX_SHOWN:
-        yield f"  {count_of(len(trace.sums) - 2 * MAX_SHOWN, 'more total')}, all with --format json"
+        yield f"  {count_of(len(trace.sums) - 2 * MAX_SHOWN, 'more total')} (see --format json)"
     yield from (
         f"\nNot in any table: {printable(reject['path'])}: {printable(reject['reason'])}"
         for reject in trace.rejects
@@ -125,12 +125,12 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
     yield f"  sent {text(request['sent_at'])}, answered {text(request['received_at'])}"
     yield f"  {request['byte_count']:,} bytes, SHA-256 {request['sha256']}"
     if trace.positions:
-        yield "  the landed file was just read, and has this SHA-256"
+        yield "  the landed file was just read again and still has this SHA-256"
     yield f"  {folder / str(request['file'])}"
     elements = [account.record for account in trace.accounts if account.record]
     for element in (elements or trace.positions)[:1]:
         yield (
-            f"  To see them: zstd -dc {shlex.quote(str(folder / str(request['file'])))} | "
+            f"  To see these bytes: zstd -dc {shlex.quote(str(folder / str(request['file'])))} | "
             f"tail -c +{element.first_byte + 1} | head -c {element.byte_count}"
         )
 
@@ -162,9 +162,7 @@ def _location(element: LandedElement) -> str:
 def _shorten(words: str) -> str:
     if len(words) <= MAX_CHARACTERS:
         return printable(words)
-    return (
-        f"{printable(words[:MAX_CHARACTERS])} … ({len(words):,} characters, all with --format json)"
-    )
+    return f"{printable(words[:MAX_CHARACTERS])} … ({len(words):,} characters, see --format json)"
 
 
 def describe_key(sum_: PublishedSum) -> str:
@@ -212,7 +210,7 @@ def _describe_request(layout: Layout, error: NightPruned) -> str:
     """Describe a pruned night's requests from its manifest, which pruning does not delete."""
     folder = snapshots.find(layout, error.snapshot["snapshot_id"]).folder
     return "".join(
-        f" Still known: the response to request {response.request_no}, GET "
+        f" The manifest still shows that the response to request {response.request_no}, GET "
         f"{response.path}?{response.query}, was received at {response.received_at} and had "
         f"{response.byte_count:,} bytes with SHA-256 {response.sha256}."
         for response in load_manifest(folder).responses_of("list_portfolios")
@@ -226,8 +224,8 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
         notices.append(
-            f"{count_of(len(lost), 'account')} in the book cannot be found in the landed bytes "
-            "with the published amounts. Check every file against its SHA-256: nightbook verify"
+            f"The landed bytes do not contain {count_of(len(lost), 'account')} of the book with "
+            "the published amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [
         f"{sum_.view} {describe_key(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "

@@ -83,7 +83,7 @@ def _print_firm(layout: Layout) -> None:
         print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
     else:
         count = count_of(len(versions), "version")
-        print(f"{mark(is_well=True)} {count} of the firm's file, all unchanged.")
+        print(f"{mark(is_well=True)} {count} of the firm's warehouse, all unchanged.")
         print(f"  {layout.home}")
     print("The nights are in the organisations' homes. Verify each home:")
     for source in read_firm(layout.home).sources:
@@ -124,7 +124,7 @@ def run_proof(
     mismatches = sum(not proof.is_equal for proof in proofs)
     if mismatches and not output_format:
         advice = (
-            "Use the exact views for sums in SQL (holdings and others), or read holdings_by_asset."
+            "Read exact sums from the warehouse's views, such as holdings_by_asset."
             if in_parts
             else f"Its exact method may be correct: nightbook prove --engine {engine} --exact."
         )
@@ -156,8 +156,9 @@ def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
         if proof.rows != proof.stated_rows:
             rows += f" of {proof.stated_rows:,}"
         sums = f"{proof.assets - len(proof.differences):,} of {count_of(proof.assets, 'sum')} equal"
-        texts = f"; {count_of(proof.texts, 'amount')} too large for a number, added as text" * bool(
-            proof.texts
+        texts = (
+            f"; {count_of(proof.texts, 'amount')} too large for a number, so the text was added up"
+            * bool(proof.texts)
         )
         head = f"{proof.snapshot.snapshot_date}  {proof.snapshot.snapshot_id}  {engine}"
         print(f"{mark(is_well=proof.is_equal)} {head}: {rows}, {sums}{texts}")

@@ -492,7 +492,7 @@ def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
     assert (code, said.splitlines()[0]) == (3, f"book of {FIRST}: 2 of 2 organisations")
     for name in firm.listed:
         home = firm.of(name).layout.home.resolve()
-        assert f"{name}: 1 held night waits for a person" in said
+        assert f"{name}: 1 held night waits for a decision" in said
         assert f"--home {home} snapshots" in said
     rows = json.loads(firm.command("status", "--format", "json")[1])
     assert [row["held_nights"] for row in rows] == [1, 1]
@@ -505,7 +505,7 @@ def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
     firm.publish("run")
     code, said, _ = firm.command("verify")
     assert (code, "0 nights" in said) == (0, False)
-    assert "1 version of the firm's file, all unchanged" in said
+    assert "1 version of the firm's warehouse, all unchanged" in said
     assert said.splitlines()[-1].endswith("/alpha/data verify")
     file = firm.layout.database.resolve()
     file.chmod(0o640)

@@ -351,7 +351,7 @@ def test_a_figure_that_no_byte_says_is_told(small: Keeper) -> None:
     said = small("trace", *ASKED)
     assert said.code == 1
     assert (
-        "1 account in the book cannot be found in the landed bytes with the published amounts"
+        "The landed bytes do not contain 1 account of the book with the published amounts"
         in said.out
     )
     assert "is not the sum of its parts, 10.51" in said.out

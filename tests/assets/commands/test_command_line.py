@@ -116,7 +116,7 @@ def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
     keeper, file = Keeper(home, nights.sandbox), tmp_path / "a back up.tar"
     listed = shlex.split(keeper("tables").out.rpartition("columns: ")[2])
     assert listed[-4:] == ["--home", str(home), "tables", "NAME"]
-    restore = keeper("backup", str(file)).out.rpartition("To use it: ")[2]
+    restore = keeper("backup", str(file)).out.rpartition("To restore it: ")[2]
     assert shlex.split(restore)[-4:] == ["--home", "NEW", "restore", str(file)]
     assert restore.count("--home") == 1
 
@@ -154,7 +154,7 @@ def test_query_formats_keep_every_digit(nights: Keeper) -> None:
     assert (one, two) == ({"x": "123456789012345678.000000000000000001"}, {"x": "2"})
     cut = nights("query", sql, "--limit", "1")
     assert "123456789012345678.000000000000000001" in cut.out
-    assert cut.err == "Only the first row is shown (--limit).\n"
+    assert cut.err == "Only the first row is shown (see --limit).\n"
 
 
 def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:

@@ -120,7 +120,7 @@ def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFi
     assert main(["--home", str(home), "prove", "--engine", "pyarrow"]) == 1
     said = capsys.readouterr()
     assert f"BTC: pyarrow has {WRAPPED}56, but the control total is {TRUE}" in said.out
-    assert "2 amounts too large for a number, added as text" in said.out
+    assert "2 amounts too large for a number, so the text was added up" in said.out
     assert " prove --engine pyarrow --exact" in said.err
     assert main(["--home", str(home), "prove", "--as-of", DAY_BEFORE]) == 0
     assert main(["--home", str(home), "prove", "--as-of", "2026-01-01"]) == 2
