@@ -306,7 +306,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     layout = Layout(settings.home)
     dagster = read_switches(layout)
     if dagster.error:
-        message += f"; Dagster's records for this home cannot be read: {dagster.error}"
+        message += f"; Dagster's database for this home cannot be read: {dagster.error}"
     elif is_demo(layout) and not dagster.is_on:
         message += "; a demo's schedule is off until somebody turns it on in Dagster"
     elif not dagster.off or is_demo(layout):

@@ -125,7 +125,7 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
     yield f"  sent {text(request['sent_at'])}, answered {text(request['received_at'])}"
     yield f"  {request['byte_count']:,} bytes, SHA-256 {request['sha256']}"
     if trace.positions:
-        yield "  the landed file was just read again and still has this SHA-256"
+        yield "  the landed file was just checked and still has this SHA-256"
     yield f"  {folder / str(request['file'])}"
     elements = [account.record for account in trace.accounts if account.record]
     for element in (elements or trace.positions)[:1]:

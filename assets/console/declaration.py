@@ -228,7 +228,9 @@ def file_argument(help_text: str) -> click.Argument:
     return argument("file", "FILE", help_text, type=click.Path())
 
 
-def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
+def format_option(
+    *formats: str, help_text: str = "Print rows in this format instead of text"
+) -> click.Option:
     """Declare `--format`. The default help is for commands that can print rows instead of text."""
     return option("--format", "output_format", type=Choice(formats or FORMATS), help=help_text)
 
@@ -237,7 +239,7 @@ def dry_run_options() -> tuple[click.Option, click.Option]:
     """Declare `--dry-run` and the option for its output format."""
     return (
         flag("--dry-run", help="Show the changes without making them"),
-        format_option(help_text="With --dry-run: print the changes as rows"),
+        format_option(help_text="With --dry-run, print the changes as rows in this format"),
     )
 
 

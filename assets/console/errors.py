@@ -101,8 +101,8 @@ def _disk_message(number: int, name: str) -> str:
     if number == errno.EROFS:
         return (
             f"{name} is on a read-only disk. {UNCHANGED}. The system makes a failing disk "
-            "read-only, so back up to another disk first (nightbook backup FILE, which writes "
-            "nothing here). Then read the system's messages (dmesg), and mount the disk for "
+            "read-only, so back up to another disk first (nightbook backup FILE, which does not "
+            "write to this disk). Then check the system log (dmesg), and mount the disk for "
             "writing."
         )
     if number == errno.EFBIG:
@@ -118,8 +118,8 @@ def _disk_message(number: int, name: str) -> str:
             f"{UNCHANGED}. Run the command as that user, or give {user} access."
         )
     return (
-        f"The disk with {name} failed ({os.strerror(number)}). {UNCHANGED}. Read the system's "
-        "messages (dmesg), back up to another disk (nightbook backup FILE), and run nightbook "
+        f"The disk with {name} failed ({os.strerror(number)}). {UNCHANGED}. Check the system log "
+        "(dmesg), back up to another disk (nightbook backup FILE), and run nightbook "
         "verify to list damaged files."
     )
 

@@ -73,8 +73,8 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         partitions_def=partitions,
         config_schema=SCHEMA,
         group_name="published",
-        description="The guards' or a person's decision about a night. To decide on a held "
-        f"night, start the {DECIDE} job. The same run updates everything that depends on it.",
+        description="The decision about a night, made by the guards or a person. To decide on a "
+        f"held night, start the {DECIDE} job. The same run updates everything that depends on it.",
     )
     def decision(
         context: dg.AssetExecutionContext,

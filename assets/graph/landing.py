@@ -29,11 +29,20 @@ from warehouse.contract.model import count_of
 API = dg.AssetKey("api")
 # The API operation and the description of each resource.
 RESOURCES = {
-    "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), unchanged."),
-    "venues": ("list_venues", "GET /venues?include=instruments (4.3), unchanged."),
+    "portfolios": (
+        "list_portfolios",
+        "The unchanged response to GET /portfolios?include=integrations (API document, 4.1).",
+    ),
+    "venues": (
+        "list_venues",
+        "The unchanged response to GET /venues?include=instruments (API document, 4.3).",
+    ),
     "instruments": (
         "list_instruments",
-        "GET /venues/{id}/instruments?type=spot and ?type=future for every venue (4.5), unchanged.",
+        (
+            "The unchanged responses to GET /venues/{id}/instruments for every venue, once with "
+            "?type=spot and once with ?type=future (API document, 4.5)."
+        ),
     ),
 }
 
@@ -42,7 +51,8 @@ def api_asset() -> dg.AssetSpec:
     """Return the API itself as an asset, so that lineage starts where the data comes from."""
     return dg.AssetSpec(
         API,
-        description="The signed, read-only Portfolio and Venue Read API. It keeps no history.",
+        description="The read-only Portfolio and Venue Read API. It requires signed requests and "
+        "keeps no history.",
         kinds={"api"},
         group_name="source",
         metadata={"dagster/column_schema": _fields(*RESOURCES)},
@@ -147,14 +157,14 @@ def _landed_message(manifest: Manifest) -> str:
     """Return a message that the night was landed but could not be published."""
     return (
         f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} has landed completely, but "
-        "is not a book yet. The next run, or nightbook rebuild, judges and publishes it."
+        "is not a book yet. The next run (or nightbook rebuild) will judge and publish it."
     )
 
 
 def _summary(manifest: Manifest) -> str:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
-    given_up = f", {failed} given up" if failed else ""
+    given_up = f", {failed} failed" if failed else ""
     return f"landed {count_of(len(manifest.answers), 'response')}, {size:.1f} MB{given_up}"
 
 
@@ -176,8 +186,8 @@ def _event_summary(event: Event) -> str:
     if event.kind == "pace":
         return f"{happened}, so all requests wait {event.wait:.1f} s and are then sent more slowly"
     if event.kind == "breaker":
-        probe = f", and one is tried in {event.wait:.0f} s" if event.wait else ""
-        return f"{happened}, so other requests wait until one succeeds{probe}"
+        probe = f". The next test request is sent in {event.wait:.0f} s" if event.wait else ""
+        return f"{happened}, so all requests wait until a test request succeeds{probe}"
     return event.message
 
 

@@ -84,7 +84,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
             )
         ],
         description="The book compared with the ledgers in reconcile/inbox: matches, breaks, ages "
-        "and suggested causes, in a workbook. A late ledger is a notice, not a failure.",
+        "and suggested causes, in a workbook. A late "
+        "ledger causes a notice, not a failure.",
     )
     def reconciliation(
         context: dg.AssetExecutionContext,

@@ -169,7 +169,9 @@ def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str
     return Alert(
         cause=f"trying:{day}",
         title=f"the night of {day} has not been pulled yet and will be retried",
-        words="\n".join([retry, *lines, "You get another alert only if the last attempt fails."]),
+        words="\n".join(
+            [retry, *lines, "You will get another alert only if the last attempt fails."]
+        ),
         see=str(layout.home),
         command=full_command(layout, "status"),
         happened=True,

@@ -87,7 +87,9 @@ def view_specs(warehouse: dg.AssetKey) -> list[dg.AssetSpec]:
 def _view_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSpec:
     names = _sources_of_view(view)
     columns = {name: _column(view, name, names) for name in view.entries}
-    over_nights = f" All nights: see `history.{view.name}`." if view.name in MATERIALIZED else ""
+    over_nights = (
+        f" For all nights, see `history.{view.name}`." if view.name in MATERIALIZED else ""
+    )
     return dg.AssetSpec(
         key_of_view(view.name),
         deps=[warehouse, *(_key(name) for name in names)],

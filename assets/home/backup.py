@@ -339,7 +339,7 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
     except NotWhole as error:
         raise NotRestored(
             f"{source} is not a complete backup of a home: {error}. Nothing was restored. Use "
-            "an older backup, or a new copy of this one."
+            "an older backup, or copy this backup again."
         ) from None
     except OSError as error:
         raise NotRestored(

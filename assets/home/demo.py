@@ -63,9 +63,9 @@ class NotADemo(Exception):
 
     def __init__(self, layout: Layout, names: Sequence[str]) -> None:
         super().__init__(
-            f"{layout.home} contains {', '.join(names)}, but no {MARK} of an earlier demo. A demo "
-            "starts by deleting such folders. Nothing was deleted or written. Choose an empty "
-            "folder: nightbook --home DIR demo"
+            f"{layout.home} contains {', '.join(names)}, but no {MARK} of an earlier demo. A "
+            "demo would start by deleting these folders. Nothing was deleted or written. Choose an "
+            "empty folder: nightbook --home DIR demo"
         )
 
 

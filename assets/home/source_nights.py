@@ -82,7 +82,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
         return ""
     return (
         f"{source.layout.home} has no nights, and {doubt}. Is its disk mounted? Its run was not "
-        "started. If this organisation is new, take its first night: "
+        "started. If this organisation is new, pull its first night: "
         f"{full_command(source.layout, 'run', folder=source.folder)}"
     )
 
@@ -90,9 +90,9 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
 def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
     """Return why an empty home may have lost its nights, or an empty string."""
     if known is None:
-        return "the firm's book, which would show earlier nights, cannot be read"
+        return "the firm's book, which would show its earlier nights, cannot be read"
     if left := known.left_since(source.name, names):
-        return f"{FIRM} no longer has {and_more(left, MAX_NAMED)}, which may be its earlier name"
+        return f"{FIRM} no longer lists {and_more(left, MAX_NAMED)}, possibly its earlier name"
     return ""
 
 

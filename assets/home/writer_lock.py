@@ -138,7 +138,7 @@ def misplaced_firm(layout: Layout) -> str:
     if is_firm(layout.home) or not is_firm(Path.cwd()):
         return ""
     return (
-        f"This folder has a {FIRM}, but it is not read, because the home is {layout.home}. "
+        f"The {FIRM} in this folder is not read, because the home is {layout.home}. "
         f"{FIRM} belongs in the firm's home. If this folder is that home: {program()} --home . "
         "run"
     )

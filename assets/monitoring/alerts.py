@@ -215,7 +215,7 @@ def deliver(
     for alert in alerts:
         while working:
             _, address = working[0]
-            unreached = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
+            unreached = f"\n\nThese channels failed: {', '.join(dead)}." if dead else ""
             title = f"nightbook: {plain_text(alert.title)}"
             if send(address, title, alert.body + unreached, alert.kind):
                 sent.append(alert)

@@ -154,7 +154,7 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
     lines = (
         f"Snapshot {snapshot.snapshot_id} is waiting for your decision. {book}",
         "The command below only shows the changes that accepting the snapshot would make.",
-        "Then accept or reject it. If you may have lost access to data, give a reason: --why '...'",
+        "Then accept or reject it. If access to data may have been lost, add --why 'your reason'.",
         *(snapshot.decision.reasons if snapshot.decision else ()),
     )
     return Alert(
@@ -374,7 +374,7 @@ def _drift_alerts(layout: Layout) -> Iterator[Alert]:
         ]
         yield Alert(
             cause=f"drift:{rows[0][0]}:{len(rows)}",
-            title=f"the API sent {count_of(len(rows), 'thing')} that "
+            title=f"the API sent {count_of(len(rows), 'kind')} of data that "
             f"{'is' if len(rows) == 1 else 'are'} not as documented",
             words="\n".join(
                 (
@@ -403,7 +403,8 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"check:{name}:{day}",
             title=f"check {name} failed",
-            words=f"{meaning} Violated on {day} by {count_of(wrong, 'row')}, for example {example}",
+            words=f"{meaning} On {day}, this was violated by {count_of(wrong, 'row')}, for example "
+            f"{example}",
             see=str(layout.database),
             command=_query(layout, "select * from ops.checks where not passed"),
             kind=FAILURE,
@@ -416,7 +417,7 @@ def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"round:{venue or ''}:{records}",
             title="a list has a round number of records",
-            words=f"{lists}: exactly {records} records. Check whether the list is complete or only "
+            words=f"{lists}: exactly {records} records. Check that the list is complete, not just "
             f"one page of several.{f' Venue: {venue}.' if venue else ''}",
             see=str(layout.database),
             command=_query(layout, "select * from findings where kind = 'round_count'"),
@@ -440,7 +441,7 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
             title="this machine's clock is wrong",
             words=f"It has been {abs(corrected[0][1])} ms {side} the API's clock since "
             f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the API's clock, and a night is held if "
-            "this machine would give it a different date.",
+            "its date would be different by this machine's clock.",
             see=full_command(layout, "doctor"),
             command="timedatectl set-ntp true",
         )
@@ -460,7 +461,8 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
             cause=f"nothing-compared:{result.day}",
             title="the ledger was not compared with any position",
             words=f"Book against ledger, {result.day}: {result.extent}. The book has no "
-            "positions in the scope of these files. Correct [file] in recon.toml, then run again.",
+            "positions in the scope of these files. Correct [file] in recon.toml, then reconcile "
+            "again.",
             see=str(folder / "recon.toml"),
             command=full_command(layout, "reconcile", "run"),
         )

@@ -56,7 +56,7 @@ def staleness_note(nightbook: Nightbook) -> str:
     if not waiting and not missing:
         return ""
     parts = [
-        _describe_nights(sorted(waiting), "waits for you", "wait for you"),
+        _describe_nights(sorted(waiting), "is waiting for you", "are waiting for you"),
         _describe_nights(sorted(missing), "has no book", "have no book"),
     ]
     later_nights = "; ".join(filter(None, parts))
@@ -85,9 +85,9 @@ def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
         nights = _describe_nights(sorted(late), "has no book", "have no book")
         parts += [f"The latest book is from {state.book}: since then, {nights}."] * bool(late)
     if state.lacking:
-        parts.append(f"The book of {state.book} lacks {_names(state.lacking)}.")
+        parts.append(f"The book of {state.book} does not include {_names(state.lacking)}.")
     if last_tried != state.book:
-        parts.append(f"The night of {last_tried} lacks {_names(state.nights)}.")
+        parts.append(f"The night of {last_tried} does not include {_names(state.nights)}.")
     unreadable = [
         name for name in state.problems if name not in {night.source for night in state.lacking}
     ]

@@ -44,7 +44,7 @@ class Switches:
     seen: datetime | None = None
     """The daemon's last heartbeat (UTC)."""
     error: str = ""
-    """The reason why Dagster's records could not be read."""
+    """The reason why Dagster's database could not be read."""
     is_on: bool | None = None
     """Whether the schedule is on, or None if nobody ever turned it on or off."""
     is_locked: bool | None = None
@@ -136,7 +136,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
     if switches.error:
         yield Alert(
             cause=f"switches:{today}",
-            title="Dagster's records for this home cannot be read",
+            title="Dagster's database for this home cannot be read",
             words=f"It is unknown whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
             command=full_command(layout, "doctor"),

@@ -185,7 +185,7 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
         return ""
     files = publish.files_showing(layout, night.before)
     publish.mark(layout, night.after, replace(decision, withdrawn=files))
-    return f" Added a note to {count_of(len(files), 'file')} on this machine that show this night."
+    return f" Wrote a note next to {count_of(len(files), 'file')} made from this night."
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
@@ -200,7 +200,9 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
         shelve(nightbook)
     except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, DamagedFile) as error:
         print(
-            printable_lines(f"The decision is stored here, but is not shelved yet: {error}"),
+            printable_lines(
+                f"The decision is stored in this home, but not on the shelf yet: {error}"
+            ),
             file=sys.stderr,
         )
 
@@ -276,7 +278,9 @@ def register_after_deciding(nightbook: Nightbook) -> None:
         register(nightbook)
     except (NotRegistered, StoreFailed) as error:
         print(
-            printable_lines(f"The decision is stored here, but is not registered yet: {error}"),
+            printable_lines(
+                f"The decision is stored in this home, but not in the Iceberg catalog yet: {error}"
+            ),
             file=sys.stderr,
         )
 

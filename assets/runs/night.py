@@ -93,7 +93,10 @@ def _run_without_record(
 ) -> NightRun:
     """Run the nightly job with a record in memory. A later run copies its events to Dagster."""
     if nightbook.tell is not None:
-        message = f"Dagster's record cannot be reached ({away.why}), so this night is not recorded"
+        message = (
+            f"Dagster's database cannot be reached ({away.why}), so this run is not recorded there "
+            "yet"
+        )
         nightbook.tell(message, event="unrecorded", level=WARNING)
     RunLock.release_all()
     with quiet(), dg.DagsterInstance.ephemeral() as instance:

@@ -35,11 +35,11 @@ class RecordAway(Exception):
     def __init__(self, layout: Layout, why: BaseException) -> None:
         self.why = first_line(why)
         super().__init__(
-            f"Dagster's record for {layout.home} cannot be reached ({self.why}). Until it can be "
+            f"Dagster's database for {layout.home} cannot be reached ({self.why}). Until it can be "
             f"reached, no schedule runs, and nothing can be started from Dagster's UI. Nothing was "
-            f"changed. The record's address is in {layout.dagster / 'dagster.yaml'}. "
+            f"changed. The database's address is in {layout.dagster / 'dagster.yaml'}. "
             "Meanwhile, nightbook "
-            "run pulls the night without the record and adds the run later."
+            "run can pull the night without the database, and records the run there later."
         )
 
 
@@ -75,15 +75,15 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
     """Return the alert for an unreachable record, which is sent at most once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
-    outcome = "No schedule runs until the record can be reached, so start tonight's run yourself."
+    outcome = "No schedule runs until the database responds, so start tonight's run yourself."
     if is_taken:
         outcome = (
-            "The night was pulled without the record. The run will be added when the record can be "
-            "reached."
+            "The night was pulled without the database. The run will be recorded there when the "
+            "database can be reached."
         )
     return Alert(
         cause=f"record:{day}:{is_taken}",
-        title="Dagster's record cannot be reached",
+        title="Dagster's database cannot be reached",
         words=f"{why}\n{outcome}",
         see=str(layout.dagster / "dagster.yaml"),
         command=full_command(layout, "run"),
@@ -126,7 +126,7 @@ def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> None:
 def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:
     key = dg.AssetKey(entry["asset"])
     if "check" not in entry:
-        description = "This happened while Dagster's record could not be reached."
+        description = "This happened while Dagster's database could not be reached."
         return dg.AssetMaterialization(key, description=description, partition=entry["day"])
     return dg.AssetCheckEvaluation(
         asset_key=key,

@@ -426,7 +426,9 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
         assert firm.publish(command)[0] == 1
         require_sums(firm)
     _, _, note = firm.command("query", "select * from firm_holdings_by_asset")
-    assert note.startswith(f"The book of {firm.day} lacks beta (unreadable, last book {FIRST}).")
+    assert note.startswith(
+        f"The book of {firm.day} does not include beta (unreadable, last book {FIRST})."
+    )
     assert note.count("\n") == 1
     firm.of("beta").come_back()
     firm.of("beta").take(firm.day, BETA)
@@ -449,7 +451,7 @@ def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm
         firm.day = FIRST + timedelta(days=number)
         code, said = firm.publish("run")
         assert (code, (away.layout.home / "started").exists()) == (1, False)
-        assert "data has no nights, and firm.toml no longer has" in said
+        assert "data has no nights, and firm.toml no longer lists" in said
     require_words(firm, [name])
     away.come_back()
     away.take(firm.day, BETA)

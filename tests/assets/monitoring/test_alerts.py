@@ -306,7 +306,7 @@ def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
     home = watched("json://127.0.0.1:9/canary-token", receiver.channel)
     home.third("portfolios-empty")
     [(_, words)] = receiver.alerts
-    assert "Not reached: channel 1 (json)." in words
+    assert "These channels failed: channel 1 (json)." in words
     assert home.log == ["channel 1 (json) in NIGHTBOOK_ALERTS did not accept a message"]
     assert "canary" not in words + str(home.log)
 

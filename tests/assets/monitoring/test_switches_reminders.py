@@ -92,7 +92,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
         path.write_bytes(b"no database at all" * 400)
     said = keeper("status")
     assert said.code == 1
-    assert "Dagster's records for this home cannot be read" in said.out
+    assert "Dagster's database for this home cannot be read" in said.out
 
 
 def held(here: Watched) -> str:

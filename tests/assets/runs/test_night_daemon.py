@@ -94,7 +94,7 @@ def told_once(receiver: Receiver, day: str) -> None:
     assert title == f"nightbook: the run of {day} failed"
     assert DIED in words
     assert "Dagster will retry it automatically." in words
-    assert "Not reached: channel 1 (json)." in words
+    assert "These channels failed: channel 1 (json)." in words
 
 
 @pytest.mark.torture

@@ -15,7 +15,7 @@ from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 from warehouse.storage.layout import Layout
 
-AWAY = "Dagster's record cannot be reached"
+AWAY = "Dagster's database cannot be reached"
 NEXT = THIRD + timedelta(days=1)
 Make = Callable[..., Watched]
 
