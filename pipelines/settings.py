@@ -167,8 +167,9 @@ def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
         return Path.cwd()
     if signs := sorted(set(str(home)) & set(NO_PATH)):
         complaints.append(
-            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(signs)} in a path has a special "
-            "meaning for Dagster, SQLite or DuckDB. Choose a plainer path."
+            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: the path must not contain "
+            f"{' '.join(signs)}, which Dagster, SQLite or DuckDB would misinterpret. Choose a "
+            "simpler path."
         )
     return home
 
@@ -220,7 +221,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
     if sign := misleading_sign(home_path(home)):
         complaints.append(
             f"{name} cannot be used if NIGHTBOOK_HOME contains {sign}, which has a special meaning "
-            "for DuckDB in the paths of older nights. Choose a plainer path, or use the value all."
+            "for DuckDB in the paths of older nights. Choose a simpler path, or set it to all."
         )
     return int(_number(variables, complaints, name, 100_000))
 

@@ -189,7 +189,8 @@ class ResponseTooLarge(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
-            "Nothing was kept. If the book really is that large, raise the limit."
+            "The response was discarded. If the book really is that large, a developer must "
+            "raise the limit."
         )
 
 

@@ -82,9 +82,9 @@ def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateD
         if before > datetime.fromisoformat(manifest.started_at):
             yield DateDoubt(
                 "clock moved back",
-                f"the date is uncertain: this night began at {manifest.started_at}, but the night "
-                f"before it, {earlier.snapshot_id}, started at {before.isoformat()}. The clock was "
-                "moved back, or it was ahead that night",
+                f"the date is uncertain: this night began at {manifest.started_at}, but the "
+                f"previous night, {earlier.snapshot_id}, began at {before.isoformat()}. The clock "
+                "was moved back since then, or it was ahead on the previous night",
             )
 
 
@@ -98,8 +98,8 @@ def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateDou
         if zone != manifest.timezone:
             yield DateDoubt(
                 "time zone changed",
-                f"the date is uncertain: the time zone of {day}'s book, {book.snapshot_id}, is "
-                f"{zone}, but this night's time zone is {manifest.timezone}",
+                f"the date is uncertain: the book of {day}, {book.snapshot_id}, uses the time zone "
+                f"{zone}, but this night uses {manifest.timezone}",
             )
             return
 

@@ -163,8 +163,8 @@ MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
 IN_BOTH = "in the portfolios of both books"
 FATES = {
-    REFUSED: "refused, so access was removed",
-    DELETED: "not found, so it was deleted",
+    REFUSED: "with access removed",
+    DELETED: "deleted",
     THERE: "still there, but not in the list",
     UNTOLD: "not answered",
 }
@@ -236,7 +236,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
         gone = f", or are no longer listed ({and_more(emptied, SHOWN)})"
     yield Reason(
         "venues unread",
-        f"the instruments of {count} of {asked} venues could not be read{gone} (limit a tenth)",
+        f"the instruments of {count} of {asked} venues could not be read{gone} (limit: a tenth)",
         is_teachable=True,
         share=str((Decimal(count) / asked).quantize(Decimal("0.0001"))),
     )
@@ -377,7 +377,7 @@ def _is_established(kind: str, past: Sequence[Facts]) -> bool:
 def _words(part: Slice) -> str:
     if part.change == GONE:
         return (
-            f"{part.kind} {part.identity} is now empty: it had "
+            f"{part.kind} {part.identity} is now empty, but had "
             f"{count_of(part.assets, 'asset')} before"
         )
     change = "less than an eighth of" if part.change == FELL else f"more than {SCALE:.0f} times"

@@ -25,7 +25,7 @@ class NoSuchLesson(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"There is no lesson {name!r} in force. Nothing was changed. List the lessons with: "
+            f"There is no active lesson {name!r}. Nothing was changed. List the lessons with: "
             "nightbook snapshots --lessons"
         )
 

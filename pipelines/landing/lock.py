@@ -93,8 +93,8 @@ class WriterBusy(Exception):
     def __init__(self, layout: Layout, holder: str, done: str = NOTHING) -> None:
         self.layout, self.holder = layout, holder
         super().__init__(
-            f"Another run is writing to {layout.home}: {holder}. {done} Wait until it ends, or "
-            "stop it. A run that was killed does not hold the lock."
+            f"Another run is writing to {layout.home}: {holder}. {done} Wait until the other "
+            "run ends, or stop it. Its lock is released even if it is killed."
         )
 
 

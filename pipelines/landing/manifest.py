@@ -143,4 +143,4 @@ def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
 def _check_fields(content: Iterable[str], model: type[Manifest | RequestRecord]) -> None:
     """Raise `TypeError` if there are fields that this version would silently drop."""
     if unknown_fields := set(content) - {field_.name for field_ in fields(model)}:
-        raise TypeError(f"{model.__name__} has {', '.join(sorted(unknown_fields))}")
+        raise TypeError(f"{model.__name__} has unknown fields: {', '.join(sorted(unknown_fields))}")

@@ -37,7 +37,7 @@ class InvalidLimit(ValueError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             f"{problem}. Nothing was pruned. Specify how many days to keep before the newest book, "
-            "how many gigabytes bodies and tables may use, or both: nightbook prune "
+            "how many gigabytes API responses and tables may use, or both: nightbook prune "
             "--keep 400 --max-gb 20 --dry-run"
         )
 
@@ -135,9 +135,9 @@ def prune(
     if not dry_run:
         for snapshot in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
-            reason = f"older than {days} before the newest book"
+            reason = f"more than {days} older than the newest book"
             if snapshot.snapshot_id in excess:
-                reason = f"bodies and tables used more than {most_bytes} bytes"
+                reason = f"API responses and tables used more than {most_bytes} bytes"
             _decide_to_prune(layout, snapshot, at, reason)
         _remove(layout, files)
     return result
@@ -173,11 +173,11 @@ def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: s
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
     """Raise `InvalidLimit` if no limit is given or a limit is out of range."""
     if keep_days is None and most_bytes is None:
-        raise InvalidLimit("Neither --keep nor --max-gb is given")
+        raise InvalidLimit("Neither --keep nor --max-gb was given")
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
-        raise InvalidLimit(f"{str(keep_days)[:40]} days is not a limit from 1 to {MOST_DAYS}")
+        raise InvalidLimit(f"--keep {str(keep_days)[:40]} is not between 1 and {MOST_DAYS} days")
     if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise InvalidLimit("The size limit for bodies and tables must be from 1 to 10^18 bytes")
+        raise InvalidLimit("--max-gb must be a limit between 1 and 10^18 bytes")
 
 
 def _plan(

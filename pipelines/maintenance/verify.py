@@ -133,12 +133,12 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     if bodies and (away := without_bodies(layout)):
         raise BodiesNotLocal(away, "Nothing was rebuilt")
     damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
-    broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
+    broken = [f"{damage.file} ({damage.what})" for damage in damages if damage.what != SURPLUS]
     if broken:
         broken = list(dict.fromkeys(broken))
         more = [f"and {len(broken) - _MOST_NAMED} more"] if len(broken) > _MOST_NAMED else []
         found = "; ".join([*broken[:_MOST_NAMED], *more])
-        raise DamagedFile(layout.landing, found, "every night unchanged since it landed", RESTORE)
+        raise DamagedFile(layout.landing, found, "an unchanged copy of every landed file", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:

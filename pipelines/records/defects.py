@@ -79,7 +79,7 @@ def repeated_type(times: int) -> Defect:
     """Return the defect for a venue that lists a type more than once."""
     return Defect(
         f"a type that stands once was expected, not {times} times",
-        f"expected each type once, but got this one {times} times",
+        f"expected each type once, but got this type {times} times",
     )
 
 
@@ -87,7 +87,7 @@ def repeated_integration(times: int) -> Defect:
     """Return the defect for a portfolio that lists an integration more than once."""
     return Defect(
         f"an id that stands once was expected, not {times} times: one is taken",
-        f"expected each ID once, but got this one {times} times. One of them is used",
+        f"expected each ID once, but got this ID {times} times. One of the records is used",
     )
 
 
@@ -97,14 +97,16 @@ def repeated_record(first: int, *, is_same: bool) -> Defect:
     message = "is the same" if is_same else "differs only in undocumented fields"
     return Defect(
         f"repeats the id of data[{first}] and {key}: taken once",
-        f"repeats the ID of data[{first}] and {message}. One of them is used",
+        f"repeats the ID of data[{first}] and {message}. One of the records is used",
     )
 
 
 def conflicting_record(first: int, *, is_one_used: bool) -> Defect:
     """Return the defect for a record that differs from an earlier record with the same ID."""
     outcome = "the first by content is taken" if is_one_used else "none of them is taken"
-    message = "The one that sorts first is used" if is_one_used else "None of them is used"
+    message = (
+        "The record that sorts first is used" if is_one_used else "None of the records is used"
+    )
     return Defect(
         f"repeats the id of data[{first}] and differs: {outcome}",
         f"repeats the ID of data[{first}], but differs. {message}",

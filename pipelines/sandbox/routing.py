@@ -94,7 +94,10 @@ def _unsupported_parameters(
     operation: Operation, pairs: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     return [
-        ("PARAMETER_UNSUPPORTED", f"The query parameter {shorten(name)} is unsupported here.")
+        (
+            "PARAMETER_UNSUPPORTED",
+            f"The query parameter {shorten(name)} is not supported by this operation.",
+        )
         for name in dict(pairs)
         if name not in operation.parameters
     ]

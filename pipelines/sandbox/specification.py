@@ -232,7 +232,7 @@ _ERROR = {
 _ABOUT = (
     "A sandbox version of the service that serves made-up data. Every request is signed: "
     "SVC-API-SIGNATURE is the hex HMAC-SHA-384 of method, path as sent (without query), body and "
-    "SVC-API-TIMESTAMP, joined without separators. The key is the secret."
+    "SVC-API-TIMESTAMP, joined without separators. The HMAC key is the API secret."
 )
 
 

@@ -215,7 +215,9 @@ class Arrival:
         shelved = {(file.role, file.name): file.sha256 for file in night.files}
         if shelved != ({} if night.state == PRUNED else expected):
             raise DamagedFile(
-                Path(night.key), "different files than the night's manifests", "the same files"
+                Path(night.key),
+                "a list of files that differs from the night's manifests",
+                "the same list",
             )
         is_behind = sealed.get("contract") != lake_contract()
         return cls(

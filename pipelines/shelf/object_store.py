@@ -225,7 +225,9 @@ class ObjectStore:
                         return existing.content == content
                 else:
                     return True
-        raise self._failure(f"create {key}", "it says that the object exists but returns nothing")
+        raise self._failure(
+            f"create {key}", "the store reports that the object exists, but returns nothing"
+        )
 
     def get(self, key: str) -> Content | None:
         """Read an object. Return None if it does not exist."""

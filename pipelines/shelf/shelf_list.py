@@ -56,7 +56,9 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
-        raise DamagedFile(Path(FOLDER), f"{len(keys)} manifests without {latest_key}", "it", ADVICE)
+        raise DamagedFile(
+            Path(FOLDER), f"{len(keys)} manifests without {latest_key}", "that manifest", ADVICE
+        )
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:
         snapshot_id, generation = generation_of(key)
@@ -66,7 +68,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
         raise StoreFailed(
             store.address.url,
             f"list {lost[-1]}",
-            f"{count_of(len(lost), 'night')} that this home saw there earlier "
+            f"{count_of(len(lost), 'night')} that this home found there earlier "
             f"{'is' if len(lost) == 1 else 'are'} missing. Check that the store is mounted and its "
             "address is correct. If those nights were deleted, remove shelf.json from this home to "
             "shelve all nights again",

@@ -258,7 +258,9 @@ class Shelver:
             previous = read_night(self.store, night.key)
             night = next_generation(previous)
         doing = f"create {night.key}"
-        raise StoreFailed(self.store.address.url, doing, "another machine was faster every time")
+        raise StoreFailed(
+            self.store.address.url, doing, "another machine wrote first on every attempt"
+        )
 
     def generation(
         self,
@@ -303,4 +305,6 @@ class Shelver:
                 return
             if self.store.swap(LATEST, content, existing.tag):
                 return
-        raise StoreFailed(self.store.address.url, f"swap {LATEST}", "other machines changed it")
+        raise StoreFailed(
+            self.store.address.url, f"swap {LATEST}", "other machines keep changing it"
+        )

@@ -31,11 +31,11 @@ HELD = {
     LOST: (
         "the list of portfolios is empty, but had 14 before. This is how the API responds if the "
         "key has lost its access (4.1); a second read 0 s later returned 0; requested by ID, 10 of "
-        "14: 10 refused, so access was removed"
+        "14: 10 with access removed"
     ),
     GONE: "1 portfolios that held money are missing: ",
     HALF: "accounts fell from ",
-    BUCKET: "balance kind trading no longer holds anything",
+    BUCKET: "balance kind trading is now empty",
 }
 
 
@@ -94,7 +94,7 @@ def test_the_alert_says_what_and_how_much(bad: Bad, day: date) -> None:
     snapshot_id = snapshot_of(bad.keeper, day)
     body = bad.alerts[day][f"held:{snapshot_id}"]
     assert HELD[day] in body
-    assert f"The book of {THIRD} stays." in body
+    assert f"The book of {THIRD} was not changed." in body
     assert f"accept {snapshot_id}" in body
 
 
@@ -112,7 +112,7 @@ def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
 
 def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
     """Deleted is told from revoked, and the request that told it is on record with its answer."""
-    assert "requested by ID, 1 of 1: 1 not found, so it was deleted" in bad.said[GONE].err
+    assert "requested by ID, 1 of 1: 1 deleted" in bad.said[GONE].err
     query = (
         "select purpose, operation, status, error is null from ops.requests "
         f"where snapshot_date = '{GONE}' and purpose <> 'book' order by all"

@@ -295,7 +295,7 @@ def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) ->
     assert (said.code, said.err) == (0, "")
     assert after.run(LAST + timedelta(days=1)).code == 3
     after.sandbox.show()
-    assert "There is no lesson" in after("reject", lesson).err
+    assert "There is no active lesson" in after("reject", lesson).err
 
 
 def test_deciding_on_nothing_is_refused(after: Keeper) -> None:

@@ -102,7 +102,7 @@ class NoIceberg(NotRegistered):
     def __init__(self) -> None:
         super().__init__(
             f"{SETTING} is set, but the packages that register tables are not installed. Nothing "
-            "was registered; the book and the shelf are untouched. Install them in nightbook's "
+            "was registered. The book and the shelf were not changed. Install them in nightbook's "
             "environment (pip install 'nightbook[lakehouse]'), or remove the setting."
         )
 

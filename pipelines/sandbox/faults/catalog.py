@@ -21,9 +21,9 @@ _TWISTS = {**ANSWER_FAULTS, **BODY_FAULTS}
 _SERVICE_FAULTS = {
     "slow": "a good response arrives after 2 s, or after `seconds`",
     "clock-skew": "the server's clock is ahead by 45 s or by `seconds`, which may be negative",
-    "access-lost": "the key sees no portfolio: the list is empty, and each ID gets ACCESS_DENIED",
-    "venues-fail": "requests for the instruments of every fourth venue get 500",
-    "next-day": "the server shows the next day's world (with `after`, this starts during the "
+    "access-lost": "the key has no access: no portfolio is listed, and IDs return ACCESS_DENIED",
+    "venues-fail": "requests for the instruments of every fourth venue return 500",
+    "next-day": "the server returns the next day's data (with `after`, this starts during the "
     "night)",
 }
 _CONNECTION_FAULTS = {

@@ -95,7 +95,7 @@ def test_two_machines_decide_about_one_night(
         said = first("reject", night, "--why", "b")
     assert said.code == 0
     assert ("was decided on another machine" in said.err) is is_reached
-    assert ("not shelved yet" in said.err) is not is_reached
+    assert ("not on the shelf yet" in said.err) is not is_reached
     told = ""
     for machine in (first, second, first):
         for words in (("shelve",), ("publish",), ("prune", "--keep", "400")):
@@ -208,10 +208,10 @@ def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path
     (tmp_path / "shelf").rename(tmp_path / "away")
     (tmp_path / "shelf").mkdir()
     night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
-    assert "not shelved yet" in first("reject", night, "--why", "empty").err
+    assert "not on the shelf yet" in first("reject", night, "--why", "empty").err
     for word in ("shelve", "publish"):
         said = first(word)
-        assert (said.code, "4 nights that this home saw there earlier" in said.err) == (1, True)
+        assert (said.code, "4 nights that this home found there earlier" in said.err) == (1, True)
     assert list((tmp_path / "shelf").iterdir()) == []
     (tmp_path / "shelf").rmdir()
     (tmp_path / "away").rename(tmp_path / "shelf")

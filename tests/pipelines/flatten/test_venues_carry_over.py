@@ -118,7 +118,7 @@ def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
     assert held.decision
     [reason] = held.decision.reasons
     assert reason.startswith("the instruments of 2 of 12 venues could not be read, or are no long")
-    assert reason.endswith(f"listed ({', '.join(empty)}) (limit a tenth)")
+    assert reason.endswith(f"listed ({', '.join(empty)}) (limit: a tenth)")
     snapshots.decide_by_hand(
         layout, held.snapshot_id, ACCEPTED, by="ann", at=START + DAY, why="known"
     )

@@ -137,7 +137,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
             slices={"": [Slice(kind="venue", identity="v1", change="gone", assets=3, moved=3)]},
         ),
         {},
-        "venue v1 is now empty: it had 3 assets before",
+        "venue v1 is now empty, but had 3 assets before",
     ),
     "a portfolio of another scale": (
         replace(
@@ -185,7 +185,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
     "more than a tenth of the venues": (
         GOOD,
         {"venues": 19, "failed": ["v1", "v2"]},
-        "the instruments of 2 of 19 venues could not be read (limit a tenth)",
+        "the instruments of 2 of 19 venues could not be read (limit: a tenth)",
     ),
     "paging": (
         GOOD,
@@ -338,7 +338,7 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
             ("portfolios-empty", "the list of portfolios is empty"),
             ("portfolio-vanished", "portfolios that held money are missing"),
             ("accounts-halved", "the totals of"),
-            ("bucket-gone", "is now empty: it had"),
+            ("bucket-gone", "is now empty, but had"),
             ("venues-empty", "the list of venues is empty"),
             ("venues-dropped", "venues fell"),
             ("instruments-halved", "instruments fell"),
@@ -466,15 +466,13 @@ def test_a_reason_says_what_the_second_read_found() -> None:
     )
     [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
     assert empty.endswith(
-        "(4.1); a second read 10 s later returned 1; requested by ID, 3 of 3: 1 not found, so it "
-        "was deleted (p2), 1 refused, so access was removed (p1), 1 still there, but not in the "
-        "list (p3)"
+        "(4.1); a second read 10 s later returned 1; requested by ID, 3 of 3: 1 deleted (p2), "
+        "1 still there, but not in the list (p3), 1 with access removed (p1)"
     )
     [missing] = judged(replace(GOOD, money={"p3": False}), [GOOD], window=window)
     assert missing == (
         "2 portfolios that held money are missing: p1, p2; a second read 10 s later returned "
-        "1; requested by ID, 2 of 2: 1 not found, so it was deleted (p2), 1 refused, so access was "
-        "removed (p1)"
+        "1; requested by ID, 2 of 2: 1 deleted (p2), 1 with access removed (p1)"
     )
     untold = Window(missing={"p1": UNTOLD})
     [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)

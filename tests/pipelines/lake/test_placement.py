@@ -298,7 +298,7 @@ def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout)
     assert snapshot.state == HELD
     assert snapshot.decision
     assert snapshot.decision.reasons == (
-        "the instruments of 2 of 12 venues could not be read (limit a tenth)",
+        "the instruments of 2 of 12 venues could not be read (limit: a tenth)",
     )
 
 

@@ -98,7 +98,7 @@ def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
     """Month ends are the last book of each month; of a night taken twice it is the newer."""
     done = pruned(layout, 1, month_ends=True)
     gone = snapshots.find(layout, done.snapshots[0]).decisions[-1]
-    assert gone.reasons == ("older than 1 day before the newest book",)
+    assert gone.reasons == ("more than 1 day older than the newest book",)
     assert dates(done.snapshots) == [DAYS[0], DAYS[1], DAYS[3], DAYS[4]]
     assert done.snapshots[0] == "20260930T011500Z"
     kept = [one for one, state in states(layout).items() if state == ACCEPTED]

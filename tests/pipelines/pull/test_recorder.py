@@ -270,7 +270,7 @@ def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
     again = night.finish(LakeManifests(pulled.layout), folder, nights.STARTED)
     assert first.decision == again.decision
     assert first.decision is not None
-    assert "10 refused, so access was removed" in first.decision.reasons[0]
+    assert "10 with access removed" in first.decision.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -226,8 +226,13 @@ def test_accounts_that_repeat_are_numbered_by_content(
 @pytest.mark.parametrize(
     ("change", "reason", "money", "left"),
     [
-        ({}, "repeats the ID of data[0] and is the same. One of them is used", False, 1),
-        ({"name": "m"}, "repeats the ID of data[0], but differs. None of them is used", True, 0),
+        ({}, "repeats the ID of data[0] and is the same. One of the records is used", False, 1),
+        (
+            {"name": "m"},
+            "repeats the ID of data[0], but differs. None of the records is used",
+            True,
+            0,
+        ),
     ],
 )
 def test_a_repeated_portfolio_is_told_with_its_text(
@@ -253,7 +258,7 @@ def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
     assert [row["type"] for row in rows["venue_types"]] == ["otc", "exchange"]
     [told] = nights.noted(parts, "rejects")
     assert (told["path"], told["value"], told["carries_money"]) == ("data[0].type", '"otc"', False)
-    assert told["reason"] == "expected each type once, but got this one 3 times"
+    assert told["reason"] == "expected each type once, but got this type 3 times"
 
 
 def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> None:

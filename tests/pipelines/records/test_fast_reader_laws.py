@@ -252,7 +252,7 @@ def test_no_amount_is_lost_in_silence(text: str) -> None:
 
 
 def _repeats(told: Json) -> bool:
-    return all("One of them is used" in one["reason"] for one in told)
+    return all("One of the records is used" in one["reason"] for one in told)
 
 
 def _amounts(tree: Json) -> Iterator[str]:

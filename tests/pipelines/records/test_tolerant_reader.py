@@ -109,7 +109,7 @@ TWICE = {
             nights.Book([portfolio(integrations=[integration("v"), integration("w")])]),
             (
                 "data[0].integrations",
-                "expected each ID once, but got this one 2 times. One of them is used",
+                "expected each ID once, but got this ID 2 times. One of the records is used",
                 '[{"id":"i","venueId":"w","integrationStatus":"verified"}]',
                 False,
             ),
