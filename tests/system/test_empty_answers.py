@@ -131,7 +131,7 @@ def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[...,
     said = keeper.run(LAST)
     keeper.sandbox.show()
     assert said.code == 3
-    assert "a key that may see nothing (4.1)" in said.err
+    assert "if the key has no access (4.1)" in said.err
     assert keeper.ask("select state, is_book from ops.snapshots") == [("held", False)]
 
 
