@@ -321,8 +321,8 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
         (("--max-gb", "0"), "'0' GB is not a valid limit"),
         (("--max-gb", "1e999999"), "'1e999999' GB is not a valid limit"),
         (("--max-gb", "1e30"), "'1e30' GB is not a valid limit"),
-        (("--keep", "0"), "0 days is not a limit"),
-        (("--keep", "99999999999"), "99999999999 days is not a limit"),
+        (("--keep", "0"), "0 is not between 1 and 36500 days"),
+        (("--keep", "99999999999"), "99999999999 is not between 1 and 36500 days"),
     ],
 )
 def test_a_prune_without_a_limit_is_refused(
