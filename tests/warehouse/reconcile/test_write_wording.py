@@ -124,7 +124,7 @@ def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> No
     )
     assert "Different unit: the ledger is 1,000 times the book" in causes
     (line,) = _lines(book)
-    assert line == 'recon.toml, under [alias.account]: "Vault" = "cold-1"'
+    assert line == 'add this line under [alias.account] in recon.toml: "Vault" = "cold-1"'
 
 
 def _lines(book: Any) -> list[str]:
@@ -141,8 +141,8 @@ def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
     done = made.run()
     (line,) = _lines(openpyxl.load_workbook(done.files[0]))
     assert any(line.partition(": ")[2] in notice.message for notice in done.notices)
-    table, _, setting = line.removeprefix("recon.toml, under ").partition(": ")
-    made.settle(f"{table}\n{setting}\n")
+    where, _, setting = line.partition(" in recon.toml: ")
+    made.settle(f"{where.removeprefix('add this line under ')}\n{setting}\n")
     assert (made.run().exit_code, made.breaks()) == (0, ())
 
 

@@ -483,8 +483,8 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",
-            f"one {alias.field} under two names? {count_of(alias.rows, 'amount')} would match with "
-            f"this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}",
+            f"one {alias.field} under two names? {count_of(alias.rows, 'amount')} would match if "
+            f"you add this line under [alias.{alias.field}] in recon.toml: {alias_line(alias)}",
             "",
             alias.written[:1000],
         )

@@ -23,15 +23,17 @@ from warehouse.storage.layout import written_aside
 _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
 _HELP = """
-Write your ledger's amount next to each key, as a number or as text. Add rows for positions \
-that the book does not have. You may add your own columns.
+The rows list the positions in the book, which nightbook read from the API. Write the amount from \
+your ledger in the Amount column, as a number or as text. Add a row for each position that the \
+book does not have. You may add your own columns.
 A number cell keeps 15 digits. An amount with more digits matches as "Ledger precision", which is \
 not a break. If you write it as text (with an apostrophe before it), all of its digits are compared.
-A blank amount is not a zero. Its row is rejected, unless recon.toml says blank = "skip". If the \
-amount is zero, write 0 or delete the row. A key that is not in the ledger and is 0 in the book is \
-matched.
-Save it under any name in the inbox folder next to recon.toml, as xlsx, ods or CSV. A date in the \
-name, as in ledger-2026-11-20.xlsx, is the ledger's day. Then run: nightbook reconcile run
+A blank amount does not mean zero, so nightbook rejects the row, unless your settings file \
+recon.toml contains blank = "skip". If the amount is zero, write 0 or delete the row. A position \
+that is 0 in the book and missing from the ledger is not a break.
+Save this workbook as xlsx, ods or CSV in the folder "inbox", which is next to recon.toml. You may \
+choose any file name. If the name contains a date, as in ledger-2026-11-20.xlsx, nightbook uses it \
+as the ledger's day. Then type this command in a terminal: nightbook reconcile run
 """.strip().splitlines()
 
 

@@ -153,8 +153,8 @@ _MATCHED_BY = {
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP_COLUMN = (Heading("Help", 110),)
 _HELP = """
-The book contains the positions that nightbook read from the API on a night. The ledger is your \
-file. Difference is ledger minus book. The file recon.toml contains your settings.
+The book contains the positions of one night, which nightbook read from the API. The ledger is \
+your file. Difference is ledger minus book. The file recon.toml contains your settings.
 Result is the first of these results that applies to a position: Rejected (the amount in the \
 ledger could not be read), Unmapped (the book has no portfolio, asset or venue with the name in \
 the ledger), Portfolio not delivered (the API did not send the portfolio), Not in ledger, Not in \
@@ -169,27 +169,32 @@ result from the exact amounts. The formulas in this workbook do not change a res
 A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
 same number of decimals, and the exact texts are in the columns to the right.
 "Digits equal?" is yes if both exact amounts are equal. "Digits" and "Shown amounts" say whether \
-the number cells of a row are exact or rounded. "Tolerance rule" is the rule that allows a \
-difference. If it is none, no difference is allowed.
-Tie-out compares totals. Its result is "differs" if a position of the total is a break, even if \
-the differences cancel out. "Sums agree" is yes if the difference of the total is the sum of the \
-differences in breaks and within tolerance.
-Roll-forward shows how each total, and the difference in breaks, changed since the previous run. \
-"Adds up" is yes if opening plus movement equals closing. On the first run, only the book has an \
-opening.
-Age is counted from "Occurred on", the first day of the current occurrence. A break that returns \
-is a new occurrence, and "Occurrence" is its number. "First seen" is the first day of the first \
-occurrence. On the sheet Resolved, Status is the last status of the break.
+the number cells of a row are exact or rounded. "Tolerance rule" is the rule in recon.toml that \
+allows a difference in this position. If the cell says none, no difference is allowed.
+Tie-out compares totals. Its result is "differs" if at least one position in the total is a break, \
+even if the differences cancel out. "Sums agree" is yes if the difference of the total is equal to \
+the differences in breaks plus the differences within tolerance.
+Roll-forward shows three amounts for each asset: the ledger's total, the book's total, and the \
+difference in breaks. Opening is the amount in the previous run, movement is the change since \
+then, and closing is the amount now. "Adds up" is yes if opening plus movement equals closing. \
+On the first run, only the book has an opening.
+Age is the number of days since "Occurred on", the day on which the break appeared. If a resolved \
+break returns, "Occurred on" is the day of its return, and "Occurrence" increases by 1. "First \
+seen" is the first day on which the break appeared. On the sheet Resolved, Status is the last \
+status of the break.
+The last columns contain IDs, and a text for lookups that is the same for a position in every \
+workbook of nightbook.
 Statuses: Open, In progress, Waiting, Explained - accepted. A break counts as open until its \
 status is Explained - accepted. An accepted break is reopened if \
-its difference changes, if it returns, or if the acceptance is too old (see accept_days in \
-recon.toml). "Accepted difference" is the difference that was accepted.
+its difference changes, if it returns, or if it was accepted more than accept_days days ago (a \
+setting in recon.toml). "Accepted difference" is the difference that was accepted.
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
 and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
 in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
-If two people write different texts for one break, both texts are in its comment and in Notices. \
+If two people write different texts for one break, nightbook stores both texts in its comment and \
+adds a notice.
 "Original text" in Notices is the text in the ledger, or the ID in the book, that a notice is about.
-A signature is valid for this result only. It is void as soon as an amount changes.
+A signature (sign-off) is valid for this result only. It is void as soon as an amount changes.
 "SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
 """.strip().splitlines()
 
@@ -365,8 +370,8 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     earlier = content.over_time.nights[-2:-1]
     before = f"the previous run{f' of {earlier[0].day}' if earlier else ''}"
     if is_first:
-        before = "the previous book (no previous run, so the ledger's opening is not known)"
-    sheet.title(f"From {before} to {content.run.day}, per asset")
+        before = "the previous book (this is the first run, so the ledger has no opening)"
+    sheet.title(f"Change of each asset to {content.run.day} from {before}")
     header = sheet.row
     sheet.heads()
     steps = [[text or None for text in line.steps] for line in content.rolled]
@@ -401,13 +406,14 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
     for alias in content.aliases:
         suggestion = alias.suggestion
         if alias.how == "suggested":
-            suggestion = f"recon.toml, under [alias.{alias.field}]: {alias_line(alias)}"
+            line = alias_line(alias)
+            suggestion = f"add this line under [alias.{alias.field}] in recon.toml: {line}"
         if alias.how == "wrong alias":
             suggestion = f"the alias {suggestion} is not a name in the book"
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that differ between ledger and book, and recognized export formats"
+    title = "Names that differ between ledger and book, and programs that exported the ledger"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

@@ -81,7 +81,7 @@ def _write_trend(
         return
     header = sheet.row
     blanks = [""] * (_LAST - 1 - len(titles))
-    sheet.heads(("Night", *titles, "Total", *blanks), range(1, len(_COLUMNS)))
+    sheet.heads((f"Open breaks by {group}", *titles, "Total", *blanks), range(1, len(_COLUMNS)))
     for day, counts in lines:
         sheet.add(day, *counts, sum(counts))
     chart = draft.book.add_chart({"type": "column", "subtype": "stacked"})
@@ -129,7 +129,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("Run", content.run.run_id)
     unused = totals(content.run.unused_parts)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
-    _spread(sheet, ((0, 0, "Compared per"), (1, _LAST, describe_levels(content.ledger))))
+    _spread(sheet, ((0, 0, "Compared by"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
     _write_banner(draft, sheet, content)
     _write_coverage(sheet, content)
@@ -200,13 +200,13 @@ def _across(sheet: SheetWriter, words: str, shape: Any) -> None:
 
 def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write the files with their levels, the differences within tolerance, and the unused files."""
-    sheet.heads(("File", "Level", "", "Rows", "", ""))
+    sheet.heads(("File", "Compared by", "", "Rows", "", ""))
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)
     *assets, of_all = (content.run.coverage.forgiven if content.run.coverage else None) or [None]
     for forgiven in filter(None, (of_all, *assets[:_MOST_ASSETS])):
         asset, keys, amount, share = forgiven
-        _add_wide(sheet, f"Forgiven of {asset}", keys, f"{amount} of {share}")
+        _add_wide(sheet, f"Ignored differences: {asset}", keys, f"{amount} of {share}")
     if len(assets) > _MOST_ASSETS:
         more = count_of(len(assets) - _MOST_ASSETS, "more asset")
         _add_wide(sheet, f"and of {more}", "", "see Within tolerance, exact in Tie-out")
@@ -256,7 +256,7 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write a table with formulas that count the breaks by status and by age."""
-    sheet.heads(("Status", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
+    sheet.heads(("Breaks by age", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
     for name in STATUSES:
         row, ages = sheet.row + 1, [b.age_days for b in content.run.breaks if b.status == name]

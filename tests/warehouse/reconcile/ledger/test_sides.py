@@ -248,7 +248,7 @@ def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
     ran = desk.run()
     assert (ran.exit_code, ran.counts["Within tolerance"]) == (0, 2)
     told = summary(ran.files[0])
-    assert "Forgiven of BTC" in told
+    assert "Ignored differences: BTC" in told
     assert "0.0008 of 22 (3.64e-5 of it)" in told
     assert "3.64e-5 of each of 1 asset, on average" in told
 
