@@ -184,11 +184,14 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     headers = (
         ("Kind", "The row's kind: run, rows, total or body (an API response)."),
         ("Of", "The name of a setting, table, asset or request."),
-        ("Custom", "For a total: whether the asset is custom."),
-        ("Value", "The value. For a body: the SHA-256 of the response's bytes."),
+        ("Custom", "For a total: yes if the organization defined the asset itself."),
+        (
+            "Value",
+            "The value. For a body: the SHA-256, which changes if the response changes.",
+        ),
         (_PLACES[0], "The exact count or sum over the API's responses (JSON)."),
         ("Ties", "yes if all places that show the figure agree to the last digit."),
-        (_PLACES[1], "The count or sum over the stored Parquet files (the lake)."),
+        (_PLACES[1], "The count or sum over the stored files, which are called the lake."),
         (_PLACES[2], "The count or sum over the database (the warehouse)."),
         *((exhibit.title, f"The count or sum on sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
@@ -228,8 +231,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "values kept as text only": plain_text(snapshot["inexact_count"]),
         "workbook written by": f"nightbook {program_version}",
         "database written by": f"nightbook {build['program_version']}",
-        "schema of the database": build["schema_version"],
-        "database written with DuckDB": build["duckdb_version"],
+        "version of the database schema": build["schema_version"],
+        "version of DuckDB in the database": build["duckdb_version"],
     }
     for of, value in facts.items():
         yield {"Kind": "run", "Of": of, "Value": value}

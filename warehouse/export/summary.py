@@ -46,8 +46,8 @@ exact column next to each number column contains the true amount. The Digits col
 whether the two are equal. A figure that begins with ~ has more digits than its cell shows.
 If an amount is blank, the API did not send it. A dash means zero. Different assets are \
 never added up. The JSON is the API's data, and the warehouse is the database that has the book.
-The columns to the right of the printed ones contain the portfolio ID and the exact text of \
-every part. Point at a header to see its meaning.
+Each of the other sheets has more columns to the right, which are not printed. They contain IDs \
+and the exact text of each amount. Point at the header of a column to see its meaning.
 You can use these names in formulas: as_of, snapshot_id, and one for each column, for example \
 accounts_total or holdings_asset_id. A table that continues over several sheets has no names.
 """.strip().splitlines()
