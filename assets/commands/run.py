@@ -62,7 +62,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
             "Nothing was read."
         )
         return 0
-    operation = f"starting the book of {chosen}"
+    operation = f"pulling the night of {chosen}"
     require_writable(nightbook.layout, operation)
     if chosen == today:
         # If another run is already reading this night, fail before Dagster records a run.

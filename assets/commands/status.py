@@ -113,7 +113,7 @@ def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
     titles = printable("; ".join(alert.title for alert in alerts))
-    print(f"wrong       {paint(titles, RED) if titles else paint('nothing', GREEN)}")
+    print(f"problems    {paint(titles, RED) if titles else paint('none', GREEN)}")
     for alert in alerts:
         print(f"            {printable(f'{alert.title}: {alert.command}')}")
 

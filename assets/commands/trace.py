@@ -137,7 +137,9 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
 
 def _account_lines(account: TracedAccount) -> Iterator[str]:
     venue = "" if account.venue_name is None else f" ({printable(account.venue_name)})"
-    number = f", number {account.duplicate_no} with that name" if account.duplicate_no else ""
+    number = (
+        f", account number {account.duplicate_no} with this name" if account.duplicate_no else ""
+    )
     yield f"\n{printable(account.venue_id)}{venue}, {printable(account.account_name)}{number}"
     for amount in account.amounts:
         yield f"  {printable(f'{amount.bucket}.{amount.state}')} = {amount.amount_text}"

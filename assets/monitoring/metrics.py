@@ -71,8 +71,8 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     layout, nights = nightbook.layout, snapshots.landed_snapshots(nightbook.layout)
     yield Metric("info", "The program.", 1, ("version", program_version()))
     now, due = nightbook.now().timestamp(), next_night(nightbook).timestamp()
-    yield Metric("written_timestamp_seconds", "When this file was written.", now)
-    yield Metric("next_night_timestamp_seconds", "When the next night is due.", due)
+    yield Metric("written_timestamp_seconds", "Time when this file was written.", now)
+    yield Metric("next_night_timestamp_seconds", "Time when the next night is due.", due)
     free = shutil.disk_usage(layout.home).free
     yield Metric("free_bytes", "Free space on the home's disk.", free)
     for state in (states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED):

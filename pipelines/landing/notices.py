@@ -83,4 +83,7 @@ def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[R
 def _sentence(count: int, sign: str) -> str:
     """Describe a sign, and how many responses show it."""
     look = "a response looks" if count == 1 else f"{count} responses look"
-    return f"{look} like one page of several, or incomplete, which is not documented (4.6): {sign}"
+    return (
+        f"{look} like one page of several, or incomplete, although the API document describes "
+        f"neither (4.6): {sign}"
+    )

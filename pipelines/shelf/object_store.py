@@ -338,7 +338,7 @@ def _reason(library_message: str, url: str) -> str:
     server = _SERVER.search(text)
     if server is None or not reasons:
         return text
-    return f"{server[1]} says {': '.join(reason.strip() for reason in reasons)}"
+    return f"{server[1]}: {': '.join(reason.strip() for reason in reasons)}"
 
 
 def open_store(address: StoreAddress) -> ObjectStore:

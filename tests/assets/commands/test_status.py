@@ -41,12 +41,12 @@ def test_status_of_a_good_home(watched: Make) -> None:
     keeper.sandbox.clock.night(SECOND, hour=9)
     code, said = lines(keeper)
     assert code == 0
-    assert list(said) == ["last night", "book", "next", "alerts", "wrong"]
+    assert list(said) == ["last night", "book", "next", "alerts", "problems"]
     assert said["last night"].startswith(f"{SECOND}, snapshot ")
     assert said["last night"].endswith(", accepted")
     assert said["next"].startswith(f"{THIRD} 02:15 UTC")
     assert said["alerts"] == "2 channels; and a dead-man's switch"
-    assert said["wrong"] == "nothing"
+    assert said["problems"] == "none"
 
 
 def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_status_of_a_held_night(watched: Make) -> None:
     home.third("portfolios-empty")
     code, said = lines(home.keeper)
     assert code == 3
-    assert said["wrong"] == f"the night of {THIRD} is held"
+    assert said["problems"] == f"the night of {THIRD} is held"
     assert said["book"].startswith(str(SECOND))
     assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
 
@@ -132,10 +132,10 @@ def test_status_of_a_night_that_never_began(watched: Make) -> None:
     """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD, hour=3)
-    assert lines(keeper)[1]["wrong"] == "nothing"
+    assert lines(keeper)[1]["problems"] == "none"
     keeper.sandbox.clock.night(THIRD, hour=5)
     code, said = lines(keeper)
-    assert (code, said["wrong"]) == (1, f"no book for {THIRD} yet")
+    assert (code, said["problems"]) == (1, f"no book for {THIRD} yet")
 
 
 def test_status_of_a_run_that_failed(watched: Make) -> None:
@@ -144,7 +144,7 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     assert keeper.run(THIRD).code == 1
     keeper.sandbox.clock.night(THIRD, hour=5)
-    assert lines(keeper)[1]["wrong"] == f"no book for {THIRD} yet"
+    assert lines(keeper)[1]["problems"] == f"no book for {THIRD} yet"
     told = late_alert(keeper.nightbook)
     assert told is not None
     assert "nothing has landed since: no run has started, or none has completed" in told.words

@@ -191,7 +191,7 @@ def test_a_book_that_was_never_published_is_told_once(
     assert said.code == 1
     assert f"book        {SECOND}, " in said.out
     assert "2 nights in total, 1 book not published" in said.out
-    assert f"wrong       {title}\n" in said.out
+    assert f"problems    {title}\n" in said.out
     home.look()
     assert receiver.titles == []
     home.keeper.sandbox.clock.night(THIRD, hour=4)

@@ -191,8 +191,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         GOOD,
         {"notices": ("/portfolios: cursor",)},
         (
-            "a response looks like one page of several, or incomplete, which is not documented "
-            "(4.6): /portfolios: cursor"
+            "a response looks like one page of several, or incomplete, although the API document "
+            "describes neither (4.6): /portfolios: cursor"
         ),
     ),
 }

@@ -314,7 +314,7 @@ ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/tok
                 f"{SENDING}, after 5 retries - HTTP error: error sending request\n\n"
                 'Debug source:\nGeneric {\n inner: Os { message: "Connection refused" } }'
             ),
-            "https://s3.example.com says Connection refused",
+            "https://s3.example.com: Connection refused",
         ),
         (
             "s3://b/x",
@@ -322,7 +322,7 @@ ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/tok
                 f"{SENDING}, {'after many retries, ' * 40} - HTTP error: error sending request\n\n"
                 'Debug source:\nCustom { error: "failed to lookup address information" }'
             ),
-            "https://s3.example.com says failed to lookup address information",
+            "https://s3.example.com: failed to lookup address information",
         ),
         (
             "s3://b/x",
