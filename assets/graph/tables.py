@@ -167,5 +167,5 @@ def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, Any]:
         "bytes": written.size,
         "sha256": written.sha256,
         "rejected records in this response": len(part.rejects),
-        "values stored only as text": inexact,
+        "values kept as text only": inexact,
     }
