@@ -267,7 +267,9 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
     assert (said.code, said.err) == (0, "")
     assert "3 nights are in the book." in said.out
     assert said.out.count("accepted: snapshot") == 3
-    printed = [shlex.split(line) for line in said.out.splitlines() if " --home " in line]
+    # Two spaces separate each command from its description.
+    lines = [line.strip() for line in said.out.splitlines() if " --home " in line]
+    printed = [shlex.split(line.partition("  ")[0]) for line in lines]
     commands = [words[words.index(str(keeper.home)) + 1 :] for words in printed]
     assert [words[0] for words in commands] == [
         *("query", "query", "tables", "snapshots", "export", "reconcile", "demo", "dev", "sandbox"),

@@ -97,7 +97,7 @@ def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., K
     assert (said.code, said.err) == (1, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]
     assert line.startswith("\u2717 warehouse")
-    assert "`nightbook rebuild` rebuilds the file" in line
+    assert "rebuild` rebuilds the file" in line
     assert "\u2713 schedule" in said.out
     asked = keeper("query", "select 1")
     assert asked.code == 1

@@ -13,7 +13,6 @@ import pytest
 from tests.support.operator import Watched
 from tests.support.operator_home import SECOND, THIRD, Keeper
 from warehouse.contract.book import BOOK
-from warehouse.storage.layout import Layout
 
 getcontext().prec = 1000
 Make = Callable[..., Watched]
@@ -120,13 +119,18 @@ def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
 
 @pytest.mark.torture
 def test_a_restore_is_rehearsed_to_the_digit(watched: Make, tmp_path: Path) -> None:
-    """What `restore --dry-run` names is what is then there; a place that is taken is refused."""
+    """`restore --dry-run` names what is then there, and refuses a home with other nights."""
     keeper, file = watched().keeper, str(tmp_path / "book.tar")
     assert keeper("backup", file).code == 0
     new = Keeper(tmp_path / "new", keeper.sandbox)
     named = _dry_run(new, "restore", file)
     assert not new.home.exists()
     assert _by_value(named[1]) == _by_value(_figures(keeper))
-    refused = keeper("restore", file, "--dry-run")
-    assert (refused.code, refused.out) == (keeper("restore", file).code, "")
-    assert Layout(keeper.home).database.exists()
+    same = keeper("restore", file, "--dry-run")
+    assert (same.code, same.out.splitlines()[1]) == (0, "  no changes to rows or totals")
+    shutil.copytree(keeper.layout.landing, new.layout.landing)
+    (new.layout.landing / "other").write_text("a file that is not in the backup", encoding="utf-8")
+    refused = new("restore", file, "--dry-run")
+    assert (refused.code, refused.out) == (new("restore", file).code, "")
+    assert refused.code == 1
+    assert not new.layout.database.exists()

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 
@@ -173,7 +174,15 @@ def as_of(keeper: Keeper) -> dict[str, Any]:
         for chosen in product(days, repeat=len(parameters))
     ]
     assert len(asked) >= 28
-    return {call: keeper.ask(f"from {call} order by all") for call in asked} | keeper.everything()
+    return {call: _answer(keeper, call) for call in asked} | keeper.everything()
+
+
+def _answer(keeper: Keeper, call: str) -> object:
+    """The rows, or the error of a macro that cannot compare two days with the same book."""
+    try:
+        return keeper.ask(f"from {call} order by all")
+    except duckdb.InvalidInputException as error:
+        return str(error)
 
 
 def kept(keeper: Keeper) -> dict[str, str]:

@@ -147,9 +147,9 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("", "'' is no name"),
+        ("", "'' is not a file name"),
         (".", "is a folder"),
-        ("landing/book.tar", "lies in landing/"),
+        ("landing/book.tar", "is in landing/"),
         ("alerts/told.json/book.tar", "told.json is a file"),
         ("pipe", "is not a regular file"),
     ],

@@ -116,7 +116,7 @@ def test_a_held_night_is_told_until_it_is_decided(
         days_later(keeper, days)
         here.look()
         here.look()
-        reminders = [title for title in receiver.titles if "waits" in title]
+        reminders = [title for title in receiver.titles if "waiting" in title]
         assert reminders == ["1 alert still waiting for you"]
         said = keeper("status")
         assert said.code == 3
@@ -124,7 +124,7 @@ def test_a_held_night_is_told_until_it_is_decided(
     assert keeper("reject", snapshot_id).code == 0
     days_later(keeper, 31)
     here.look()
-    assert not [title for title in receiver.titles if "waits" in title]
+    assert not [title for title in receiver.titles if "waiting" in title]
 
 
 def test_a_reminder_says_what_to_type_and_is_quiet(

@@ -90,7 +90,8 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
     assert copied.ask("from ops.gaps") == []
     with dg.DagsterInstance.from_config(str(copied.layout.dagster)) as instance:
         states = [run.status.value for run in instance.get_runs()]
-    assert states == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS", "SUCCESS"]
+    # The first two nights of this home were taken without Dagster.
+    assert states == ["SUCCESS", "FAILURE", "SUCCESS"]
 
 
 @pytest.mark.torture
