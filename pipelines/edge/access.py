@@ -22,7 +22,7 @@ INVISIBLE = "contains a line break or an invisible character. Copy it again."
 MAX_SECRET_SIZE = 64 * 1024  # bytes
 
 # Control and format characters, surrogates, line and paragraph separators. They are invisible, so
-# nobody notices if they are pasted together with a secret (5.2.6).
+# nobody notices them when pasting a secret (5.2.6).
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -77,7 +77,7 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
 
 
 def _read_secret_file(path: Path, errors: list[str]) -> str:
-    """Read the secret from a file. Never quote the path, because it might be the secret itself."""
+    """Read the secret from a file. Errors omit the path, because it might be the secret itself."""
     name = "The file in NIGHTBOOK_API_SECRET_FILE"
     try:
         status = path.expanduser().stat()
@@ -133,5 +133,8 @@ def has_invisible(text: str) -> bool:
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Return whether a string can be sent in a header unchanged: visible ASCII without spaces."""
+    """Return whether a string contains only visible ASCII characters, and no spaces.
+
+    Such a string can be sent in an HTTP header unchanged.
+    """
     return text.isascii() and text.isprintable() and " " not in text

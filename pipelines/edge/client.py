@@ -41,8 +41,8 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
-# While a call waits for its next attempt, another call may start. This is the maximum number of
-# extra calls. It is large enough to find out whether one venue or the whole service is failing.
+# While a call waits for its next attempt, another call may start, but at most this many. That is
+# enough to find out whether one venue or the whole service is failing.
 MAX_REPLACEMENTS = BREAKER_THRESHOLD
 _Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
@@ -144,16 +144,16 @@ class EdgeClient:
         self._http.close()
 
     def fetch(self, call: Call) -> ApiResponse:
-        """Return the checked response to a call. The caller must close its body.
+        """Send a request and return the checked response. The caller must close its body.
 
-        Raises `EdgeError` if the call fails after all its retries.
+        Raises `EdgeError` if the request still fails after all retries.
         """
         return self._retries.fetch(call)
 
     def fetch_all(
         self, calls: Iterable[Call], mode: RetryMode = RetryMode.OPTIONAL
     ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
-        """Yield every call with its response or error, in the order in which they finish.
+        """Run API calls in parallel. Yield each call with its response or error as it finishes.
 
         If the key is rejected, nothing more is sent, and the remaining calls get the same error. If
         the caller stops reading early, the client is closed. At most `concurrency` calls are
@@ -174,13 +174,13 @@ class EdgeClient:
                 while (started - waiting.replaceable) < self._concurrency and (
                     call := next(remaining, None)
                 ) is not None:
-                    started += (
-                        1  # Count the call before `submit`, so that Ctrl-C still closes the client.
-                    )
+                    # Count the call before `submit`, so that Ctrl-C still closes the client.
+                    started += 1
                     pool.submit(run, call)
                 if not started:
                     return
-                if (item := finished.get()) is None:  # None means that a call has started to wait.
+                # None means that a call is now waiting for a retry.
+                if (item := finished.get()) is None:
                     continue
                 call, result = item
                 started -= 1
@@ -267,18 +267,18 @@ class EdgeClient:
 
 
 class _WaitingCalls:
-    """A counter of calls that wait for their next attempt. Calls `on_more` when the count rises."""
+    """A counter of calls that are waiting for a retry. Runs `on_more` when the count rises."""
 
     def __init__(self, on_more: Callable[[], None]) -> None:
         self._on_more, self._lock, self._count = on_more, threading.Lock(), 0
 
     @property
     def replaceable(self) -> int:
-        """The number of calls that may start while other calls wait for their next attempt."""
+        """The number of extra calls that may start because others are waiting for a retry."""
         return min(self._count, MAX_REPLACEMENTS)
 
     def count(self, is_waiting: bool) -> None:  # noqa: FBT001 - the callback of `RetryingSender.fetch`
-        """Update the count when a call starts or stops waiting."""
+        """Add one to the count when a call starts waiting, and subtract one when it stops."""
         with self._lock:
             self._count += 1 if is_waiting else -1
         if is_waiting:
@@ -286,7 +286,7 @@ class _WaitingCalls:
 
 
 def _close_bodies(finished: "queue.SimpleQueue[_Finished | None]") -> None:
-    """Close the bodies of unread responses."""
+    """Close the bodies of responses that the caller never received."""
     while not finished.empty():
         item = finished.get()
         if item is not None and isinstance(item[1], ApiResponse):

@@ -9,7 +9,7 @@
     │   ├── InvalidRequest        fix our request                      (PARAMETER_*,
     │   │                                                               METHOD_UNSUPPORTED)
     │   ├── ResourceNotFound      check the ID of the resource         (RESOURCE_NOT_FOUND)
-    │   ├── ServerError           wait, because the service fails      (INTERNAL_SERVER_ERROR, 5xx)
+    │   ├── ServerError           wait, because the service is failing (INTERNAL_SERVER_ERROR, 5xx)
     │   └── UndocumentedError     ask the owner of the API
     ├── MalformedResponse         ask the owner of the API
     ├── ResponseTooLarge          raise the limit if the response is genuine
@@ -157,14 +157,14 @@ class ServerError(ApiResponseError):
 
 
 class UndocumentedError(ApiResponseError):
-    """An error response that the API document does not describe."""
+    """The API answered with an error that the API document does not describe."""
 
     advice = "The API document does not list this error. Nothing was read. Ask the API's owner."
 
 
 @dataclass(eq=False, repr=False)
 class MalformedResponse(EdgeError):
-    """A response that is not strict JSON in the documented envelope, or contains a wrong type."""
+    """The response is not strict JSON in the documented envelope, or a value has the wrong type."""
 
     defect: str
     request_line: str = "the body"
@@ -212,7 +212,7 @@ class UnexpectedRedirect(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class DeadlineExceeded(EdgeError):
-    """No time is left for this call, because its next attempt would start after the deadline.
+    """The deadline has passed, or will pass before the next attempt could be sent.
 
     `cause` is the reason as a sentence without a full stop, for example an outage and its start
     time.
@@ -233,7 +233,7 @@ class DeadlineExceeded(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class CircuitBreakerOpen(EdgeError):
-    """No more requests are sent, because too many failed in a row."""
+    """The client has stopped sending requests, because too many failed in a row."""
 
     request_line: str
     failures: int
@@ -273,7 +273,7 @@ class SpoolFailed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class InvalidId(EdgeError, ValueError):
-    """An ID that cannot be sent unchanged in a request. Nothing was sent."""
+    """The ID cannot be sent unchanged in a request, so nothing was sent."""
 
     exit_code = 2
 
@@ -289,7 +289,7 @@ class InvalidId(EdgeError, ValueError):
 
 @dataclass(eq=False, repr=False)
 class InvalidCredential(EdgeError, ValueError):
-    """A key or secret that cannot be used. The error does not contain its value."""
+    """The API key or secret cannot be used. The error never contains its value."""
 
     name: str
     reason: str
@@ -304,7 +304,7 @@ class InvalidCredential(EdgeError, ValueError):
 
 @dataclass(eq=False, repr=False)
 class InvalidOrigin(EdgeError, ValueError):
-    """A service address that is invalid or could leak the key."""
+    """The API's address is invalid, or using it could leak the key."""
 
     reason: str
 

@@ -11,8 +11,8 @@ from pipelines.edge.errors import InvalidId
 PREFIX = "/edge/v1beta"
 
 _MAX_ID_LENGTH = 256
-# Characters that are not percent-encoded in a path. The percent sign itself is one of them, because
-# a path may already be encoded.
+# Characters that are sent in a path without percent-encoding. The percent sign is included, because
+# the path may already be encoded.
 _SAFE = "/%:@!$&'()*+,;=~-._"
 _OPERATIONS = {
     ("portfolios",): "list_portfolios",
@@ -34,7 +34,7 @@ def is_same_id(requested: str, received: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `path` includes the prefix and is percent-encoded, exactly as it is sent.
+    """A GET request to the API. `path` includes the prefix and is percent-encoded as sent.
 
     `single` is True if the response contains one record, and False if it contains a list.
     """
@@ -54,39 +54,39 @@ class Call:
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:
-    """Build the call `GET /portfolios` (§4.1). Without `ids`, it lists all portfolios."""
+    """Build the request `GET /portfolios` (§4.1). Without `ids`, it lists all portfolios."""
     query = (*_id_query(ids), *_include("integrations", is_included=integrations))
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
 def get_portfolio(portfolio_id: str, *, integrations: bool = False) -> Call:
-    """Build the call `GET /portfolios/{id}` (§4.2)."""
+    """Build the request `GET /portfolios/{id}` (§4.2)."""
     query = _include("integrations", is_included=integrations)
     path = f"{PREFIX}/portfolios/{_encode_segment(portfolio_id)}"
     return Call("get_portfolio", path, query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
-    """Build the call `GET /venues` (§4.3). Without `ids`, it lists all venues."""
+    """Build the request `GET /venues` (§4.3). Without `ids`, it lists all venues."""
     query = (*_id_query(ids), *_include("instruments", is_included=instruments))
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
 def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
-    """Build the call `GET /venues/{id}` (§4.4)."""
+    """Build the request `GET /venues/{id}` (§4.4)."""
     query = _include("instruments", is_included=instruments)
     return Call("get_venue", f"{PREFIX}/venues/{_encode_segment(venue_id)}", query, single=True)
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Build the call `GET /venues/{id}/instruments` (§4.5). If `kind` is None, list all."""
+    """Build the request `GET /venues/{id}/instruments` (§4.5), optionally of only one `kind`."""
     query = () if kind is None else _check_query((("type", kind),))
     path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
 
 
 def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
-    """Build the call for a path that a person typed, with or without the prefix.
+    """Build the request for a path that a person typed, with or without the API's prefix.
 
     IDs in the path may be percent-encoded. The operation is `other` if the path does not match any
     of the five operations. Raises `InvalidId` if the path cannot be sent unchanged.
@@ -121,7 +121,7 @@ def _include(name: str, *, is_included: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Check the pairs in a query, which may contain any valid string, even an empty string."""
+    """Return the query as a tuple. Raise `InvalidId` if it contains half of a surrogate pair."""
     for text in itertools.chain.from_iterable(query):
         _require_no_surrogate(text)
     return tuple(query)

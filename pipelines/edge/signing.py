@@ -15,9 +15,10 @@ from pipelines.edge.errors import InvalidCredential
 _HIDDEN = "•••"
 # A complete signature, or the beginning of one at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-# A prefix of this many characters of a key or secret does not occur in a string by chance.
+# The first 16 characters of a key or secret do not occur in a string by chance.
 _MIN_PREFIX = 16
-# Shorter values may occur by chance, so they are not removed. Real keys are longer.
+# A key or secret shorter than this may occur in a string by chance, so it is not removed. Real keys
+# are longer.
 _MIN_LENGTH = 6
 
 
@@ -83,8 +84,8 @@ class Credentials:
 
 def _remove(value: str, text: str) -> str:
     text = text.replace(value, _HIDDEN)
-    # A truncated name contains only the beginning of the secret, so also remove the longest
-    # matching prefix.
+    # A truncated string may end in the middle of the secret, so also remove the longest matching
+    # prefix.
     while (start := text.find(value[:_MIN_PREFIX])) >= 0:
         length = len(list(takewhile(bool, map(eq, value, text[start:]))))
         text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"

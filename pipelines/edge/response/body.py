@@ -16,13 +16,14 @@ from typing import IO
 
 from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_text
 
-# In bytes. A larger body is stored in a file.
+# A body larger than this (in bytes) is stored in a file.
 MAX_IN_MEMORY = 1 << 20
 
-# In bytes. A decompression step returns at most this much, so the size limit stops a zip bomb
-# before it fills the memory.
+# The maximum output of one decompression step, in bytes. Between two steps, the size is checked, so
+# a zip bomb cannot fill the memory.
 _MAX_STEP = 1 << 16
-_GZIP_WINDOW = 31  # 15 bits for the window, plus 16 for a gzip header and a checked trailer
+# 15 is the window size in bits, and adding 16 makes zlib expect gzip and check its trailer.
+_GZIP_WINDOW = 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Body:
-    """A response's decoded bytes, which are written once and then read through `buffer`."""
+    """The decoded bytes of a response body. They are written once, then read through `buffer`."""
 
     # A large body is stored in an unnamed file, so nothing remains after a crash.
 
@@ -161,11 +162,11 @@ class Body:
         return self._map
 
     def release_pages(self) -> None:
-        """Release the memory pages that were read. They can be reread from the file."""
+        """Release the memory of a large body. Its bytes can be read from the file again."""
         release_pages(self._map)
 
     def close(self) -> None:
-        """Free the memory and the file, except for parts that an envelope still uses."""
+        """Free the body's memory and file, except for parts that an envelope still uses."""
         self._is_closed = True
         self._memory = bytearray()
         if self._map is not None:

@@ -4,9 +4,9 @@ A body is valid only if it is a single UTF-8 JSON document in the documented env
 envelope key occurs twice. Records are only checked to be JSON. Their fields are checked by `models`
 and during flattening.
 
-Small bodies are decoded in one pass, which is faster. Large bodies are walked step by step, so that
-their memory pages can be released along the way. A step costs 2 microseconds, which is negligible
-for a portfolio, but too much for each of a thousand small records.
+Small bodies are decoded in one pass, which is faster. Large bodies are scanned step by step, so
+that their memory pages can be released along the way. A step costs 2 microseconds, which is
+negligible for a portfolio, but too much for each of a thousand small records.
 """
 
 import codecs
@@ -27,25 +27,28 @@ from pipelines.edge.response.body import release_pages
 # These limits prevent a hostile body from using up all memory.
 MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
-MAX_RECORD_SIZE = 1 << 27  # maximum bytes per record, because each record is decoded in memory
-MAX_MEMBER_SIZE = 1 << 21  # maximum bytes per member of a walked body, except for `data`
-_MAX_DECODED_MEMBER = 1 << 20  # maximum bytes per decoded member, which is any member except `data`
+# Maximum size of a record in bytes, because each record is decoded in memory.
+MAX_RECORD_SIZE = 1 << 27
+MAX_MEMBER_SIZE = 1 << 21  # maximum size of a large body's members in bytes, except for `data`
+# Maximum size in bytes of members that are decoded (all except `data`).
+_MAX_DECODED_MEMBER = 1 << 20
 
 _CHUNK = 1 << 20
-_MIN_WALKED = 1 << 24  # Bodies larger than this are walked step by step.
-_RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
-_MIN_SLICED = 4096  # if the average record is larger, slice the records instead of scanning
+_MIN_WALKED = 1 << 24  # bodies with more bytes than this are scanned step by step
+_RELEASE_INTERVAL = 1 << 25  # number of bytes to scan before releasing memory pages
+# If records are larger than this on average, slice them instead of scanning them again.
+_MIN_SLICED = 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The members of a success body (§2.9) as undecoded views, which keep the body's buffer open.
+    """The undecoded members of a success body (§2.9). They refer to the body's buffer.
 
-    `other_members` are the members that the document does not define. If the body was walked,
-    `spans` contains the start and end offset of each record in turn, relative to the start of
-    `data`.
+    `other_members` are the members that the document does not define. If the body was scanned step
+    by step, `spans` contains the start and end offset of each record in turn, relative to the start
+    of `data`.
     """
 
     data: msgspec.Raw
@@ -96,11 +99,11 @@ def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return the undecoded record or records as a list. May raise RecursionError."""
+    """Return a list of all undecoded records, or of the single record. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
-    # If the walk has located the records and they are large, slice them instead of scanning them
-    # again.
+    # If the positions of the records are known and the records are large, slice the body instead of
+    # scanning it again.
     view, spans = memoryview(envelope.data), envelope.spans
     if spans is not None and len(spans) // 2 * _MIN_SLICED < len(view):
         return [
@@ -133,7 +136,7 @@ def require_strict(records: Iterable[msgspec.Raw]) -> None:
 
 
 def find_record_defect(record: bytes | msgspec.Raw) -> str | None:
-    """Return why a record is ambiguous (duplicate key, number out of range), or None."""
+    """Describe why a record is ambiguous (duplicate key, number out of range), or return None."""
     # Decoding is exact but slow, because it builds objects. Use it only for small values, or for
     # values that are decoded anyway.
     try:
@@ -197,15 +200,16 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
 
 
 def _check_encoding(body: bytes | mmap | memoryview) -> int:
-    """Raise `MalformedResponse` if a body is not UTF-8 or contains a megabyte of white space.
+    """Check that a body is UTF-8 and has no megabyte of white space. Return its comma count.
 
-    msgspec does not check the encoding of strings that it skips. Returns the number of commas.
+    This is necessary because msgspec does not check the encoding of strings that it skips. Raises
+    `MalformedResponse`.
     """
     commas = 0
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(body), _CHUNK):
-            # This does not copy the body if it is a single chunk.
+            # Slicing and converting do not copy the body if it is a single chunk.
             chunk = bytes(body[start : start + _CHUNK])
             commas += chunk.count(b",")
             # ASCII needs no decoding, unless the previous chunk ended in the middle of a character.
@@ -253,7 +257,7 @@ def _string_or_empty(value: Any) -> str:
 
 
 class _Walk:
-    """A large body's members, and the positions of the records in `data`.
+    """A step-by-step scan of a large body, which finds its members and the records in `data`.
 
     Raises `MalformedResponse`. After each step, `_position` is the end of the last token.
     """
@@ -307,7 +311,7 @@ class _Walk:
         return start, self._position
 
     def _skip_value(self, limit: int) -> tuple[int, int]:
-        """Skip the next value, of at most `limit` bytes, and return its start and end."""
+        """Skip the next JSON value, of at most `limit` bytes. Return its start and end offsets."""
         self._peek()
         start = self._position
         self._position += _value_length(self._view[start : start + limit], limit)
@@ -335,7 +339,7 @@ class _Walk:
 
 
 def _value_length(view: memoryview, limit: int) -> int:
-    """Return the first value's length in bytes, including the white space after it."""
+    """Return the length of the first JSON value in bytes, including the white space after it."""
     # If data follows the first value, msgspec's error contains the position of that data. The error
     # also proves that the value itself is valid.
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """A hint's conclusion about whether the response is complete.
+    """Whether a hint shows that the response is complete, incomplete, or neither.
 
     `PAGE` is a page position, which proves nothing by itself. It counts only if no hint is
     `COMPLETE`. An `INCOMPLETE` hint always counts.
@@ -25,11 +25,10 @@ class Evidence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """The result of judging a member or header.
+    """A conclusion about whether a response is complete, drawn from one member or header.
 
     `code` never changes, even if its wording is poor, because it is stored in the nights'
-    manifests, and lessons refer to it. `describe` returns the wording for
-    people.
+    manifests, and lessons refer to it. `describe` returns a message for people.
     """
 
     evidence: Evidence
@@ -38,7 +37,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member or header to judge.
+    """A JSON member or an HTTP header that may show whether a response is complete.
 
     `words` are the lower-case words in its name. `count_records` returns the number of records in
     the response, or None if the response is not a list. `resource` is the kind of record, for
@@ -143,7 +142,7 @@ def split_name(name: str) -> frozenset[str]:
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a member's name rules out pagination data in it and in everything inside."""
+    """Return whether a name shows that a member and its contents are not about pages."""
     return bool(words & _UNRELATED)
 
 
@@ -159,7 +158,7 @@ def is_negative(value: Any) -> bool:
 
 
 def judge_completeness(member: Member) -> Hint | None:
-    """Judge members such as `partial`, `warnings` and `complete`. Return None for all others."""
+    """Return the hint in a member such as `partial`, `warnings` or `complete`, or None."""
     words, value = member.words, member.value
     if words & _INCOMPLETE and not words & _NOT_INCOMPLETE:
         if not is_negative(value):
@@ -174,7 +173,7 @@ def judge_completeness(member: Member) -> Hint | None:
 
 
 def judge_position(member: Member) -> Hint | None:
-    """Judge a JSON member that contains a page number or a count. Return None for all others."""
+    """Return the hint in a member that contains a page position, a link or a count, or None."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
         return COMPLETE if is_negative(value) else MORE
@@ -190,7 +189,7 @@ def judge_position(member: Member) -> Hint | None:
 
 
 def _judge_flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
-    """Judge the flags `first` and `last` in a page object."""
+    """Return the hint in a flag named `first` or `last` (true or false), or None."""
     if words - {"is", "page"} == {"last"}:
         return COMPLETE if is_true else MORE
     if words - {"is", "page"} == {"first"}:
@@ -231,8 +230,8 @@ def _judge_count(member: Member, number: int | None) -> Hint | None:
     if number is None:
         return IN_PAGE
     # A count that differs from the number of records is the strongest hint. An equal count proves
-    # that the response is complete if its name refers to all records (`total`). It proves nothing
-    # if the name refers to the returned records (`rows`).
+    # that the response is complete if it counts all records (`total`), but not if it counts the
+    # returned records (`rows`).
     if number != count:
         return OTHER_COUNT
     return COMPLETE if words & _TOTAL else None

@@ -1,8 +1,8 @@
 """Hints that a response is one of several pages, or incomplete for another reason.
 
-The API document describes neither (§4.6), so hints may be in `meta`, in other envelope members or
-in the headers. Some hints prove that the response is complete, for example `hasMore: false`. This
-module does not send or receive anything.
+The API document describes neither pages nor incomplete responses (§4.6), so hints may be in `meta`,
+in other envelope members or in the headers. Some hints prove that the response is complete, for
+example `hasMore: false`. This module does not send or receive anything.
 """
 
 import re
@@ -40,8 +40,8 @@ MAX_DEPTH = 64
 # the manifest.
 MAX_HINTS = 40
 
-_MAX_EXAMPLE = 120  # a hint quotes at most this many characters of a value
-_MAX_UNKNOWN_EXAMPLE = 200  # maximum bytes quoted from an unknown member
+_MAX_EXAMPLE = 120  # maximum number of characters that a hint quotes from a value
+_MAX_UNKNOWN_EXAMPLE = 200  # maximum number of bytes quoted from an undocumented member
 # Keys that occur only in records with money (§2.1, §2.3, §2.4). If they appear outside of `data`,
 # there is money outside of `data`.
 _RECORD_KEYS = {"positions", "accounts", "balance", "balances"}
@@ -115,7 +115,7 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
 
 
 class _Reader:
-    """A reader for the hints in one response. It counts records only if a hint needs the count."""
+    """A reader that finds the hints in a response. It counts records only if a rule needs it."""
 
     def __init__(self, envelope: Envelope, resource: str) -> None:
         self._envelope, self._resource = envelope, resource
@@ -203,7 +203,7 @@ class _Reader:
         return self._record_count
 
     def _judge_content_range(self, text: str) -> Hint | None:
-        """Judge a `Content-Range` header. A complete range extends from 0 to the last record."""
+        """Return the hint in a `Content-Range` header. Only a range of all records is complete."""
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT
@@ -234,14 +234,14 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _has_records(value: Any) -> bool:
-    """Return whether a value next to `data` looks like a list of records (objects, not links)."""
+    """Return whether a value outside of `data` looks like a list of records, not of links."""
     return isinstance(value, list) and any(
         isinstance(element, dict) and "href" not in element for element in value
     )
 
 
 def _judge_link_header(text: str) -> Iterator[Hint]:
-    """Judge a `Link` header (RFC 8288), which may name a next or previous page."""
+    """Yield the hints in a `Link` header (RFC 8288), which may name a next or previous page."""
     targets: dict[str, str] = {}
     for target, parameters in _LINK.findall(text):
         for relations in _REL.findall(parameters):
@@ -254,7 +254,7 @@ def _judge_link_header(text: str) -> Iterator[Hint]:
 
 
 def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_LocatedHint]:
-    """Judge an object with links by its first and last page, and a single link by its relation."""
+    """Yield the hints from an object's links to the first and last page, or from its `rel`."""
     if hint := _judge_ends(value.get("first", value.get("self")), value.get("last")):
         yield _LocatedHint(f"{location}.last", hint, shorten(value.get("last")))
     relation = value.get("rel")
@@ -265,7 +265,7 @@ def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_Loc
 
 
 def _judge_ends(first: Any, last: Any) -> Hint | None:
-    """Judge the links to the first and last page, which are equal if there is only one page."""
+    """Return the hint from the links to the first and last page. Equal links mean one page."""
     if not last or isinstance(last, bool | int | float):
         return None
     if first is None:
@@ -290,5 +290,5 @@ def _quote_key(key: str) -> str:
 
 
 def _first_bytes(raw: msgspec.Raw) -> str:
-    """Return the beginning of a value as received, without a partial character at the end."""
+    """Return the beginning of a raw JSON value, without a partial character at the end."""
     return bytes(memoryview(raw)[:_MAX_UNKNOWN_EXAMPLE]).decode(errors="ignore")

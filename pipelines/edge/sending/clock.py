@@ -1,4 +1,4 @@
-"""Time: the clock for signing requests (§5.3), and the dates and waits in response headers."""
+"""The clock for signing requests (§5.3), and parsers for dates and waits in response headers."""
 
 import re
 import threading
@@ -11,18 +11,19 @@ from typing import NamedTuple
 
 from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
 
-# In milliseconds. If the difference is larger, the date is wrong, so the clock is not corrected.
+# If the clocks differ by more milliseconds than this, the server's date is wrong, so our clock is
+# not corrected.
 MAX_CORRECTION = 24 * 3_600_000
-# In milliseconds. After a correction, we sign with timestamps at least this far behind the server's
-# clock, because a server may refuse timestamps from the future. (In one of 12 runs without this
-# margin, 5 requests were refused.)
+# After a correction, timestamps in signatures are at least this many milliseconds behind the
+# server's clock, because a server may refuse timestamps from the future. (In one of 12 runs without
+# this margin, 5 requests were refused.)
 SAFETY_MARGIN = 2_000
-# In milliseconds. If the skew differs from the last correction by more than this, the clock has
+# If the skew differs from the last correction by this many milliseconds or more, the clock has
 # jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
-# In milliseconds. If this machine's clock is wrong by more than this, the server's clock determines
-# the night's date.
+# If this machine's clock is wrong by more milliseconds than this, the server's clock determines the
+# night's date.
 TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
@@ -42,15 +43,15 @@ class Skew:
 
     @property
     def is_beyond_tolerance(self) -> bool:
-        """True if this machine's clock is wrong by more than 10 seconds, even in the best case."""
+        """True if this machine's clock is certainly wrong by more than 10 seconds."""
         return abs(self.ahead) > TOLERANCE + self.uncertainty
 
 
 class Correction(NamedTuple):
-    """The result of a clock correction."""
+    """The result of trying to correct the clock."""
 
     can_retry: bool
-    is_new: bool  # False if another thread had already corrected the clock
+    is_new: bool  # True if this call changed the clock
 
 
 class Clock:
@@ -70,11 +71,11 @@ class Clock:
         return self._clock()
 
     def corrected_time(self) -> int:
-        """Return the server's time in Unix milliseconds (this machine's time until corrected)."""
+        """Return the current Unix time in milliseconds, by the server's clock if it is known."""
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
-        """Return the current correction and the offset for signing, both in milliseconds."""
+        """Return the clock correction, and the offset for signing, both in milliseconds."""
         with self._lock:
             return self.offset, self._signing_offset
 
@@ -87,9 +88,8 @@ class Clock:
         than 24 hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
-            if (
-                self.offset != signed_with
-            ):  # Another thread has corrected the clock since this request was signed.
+            # Another thread has corrected the clock since this request was signed.
+            if self.offset != signed_with:
                 return Correction(can_retry=True, is_new=False)
             if skew is None or abs(skew.ahead) > MAX_CORRECTION:
                 return Correction(can_retry=False, is_new=False)
@@ -100,7 +100,7 @@ class Clock:
                 return Correction(can_retry=False, is_new=False)
             self._corrections += 1
             self.offset = skew.ahead
-            # The earliest time that the server's clock may show, minus the safety margin.
+            # Assume the slowest server clock that fits the measurement, minus the safety margin.
             self._signing_offset = skew.ahead - skew.uncertainty - SAFETY_MARGIN
             return Correction(can_retry=True, is_new=True)
 

@@ -51,7 +51,7 @@ _LOST_CONNECTIONS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """A response with any status. `headers` are the response headers.
+    """An HTTP response with any status, whose content has not been checked.
 
     `sent` and `received` are this machine's time in Unix milliseconds. `signed_with` is the clock
     correction used to sign the request, in milliseconds, or None.
@@ -151,14 +151,14 @@ class Sender:
         return failure
 
     def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
-        """Return a successful response's envelope (§2.9), or the error to raise (§7)."""
+        """Check a response. Return its envelope if it succeeded (§2.9), else the error (§7)."""
         scrub = self.credentials.scrub
         return check_response(call, request_line, response.status, response.body, scrub)
 
     def success(
         self, call: Call, response: HttpResponse, envelope: Envelope, attempts: int
     ) -> ApiResponse:
-        """Build a call's result from its response and the envelope returned by `check`."""
+        """Build the result of a successful request from the response and its checked envelope."""
         offset, scrub = response.signed_with or 0, self.credentials.scrub
         resource = call.operation.partition("_")[2]
         return ApiResponse(
@@ -215,7 +215,7 @@ class Sender:
         require_framing(response.headers, response.http_version)
         for piece in decode_body(*_raw_body(response), self.limits, self.credentials.scrub):
             _spool(body.write, piece)
-            # An error in the progress display must not make the request fail.
+            # An error in the callback (the progress display) must not make the request fail.
             with contextlib.suppress(Exception):
                 self.on_bytes(len(piece))
         _spool(body.flush)
@@ -238,7 +238,7 @@ class Sender:
 
 
 def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """Return the undecoded body and its headers. In-memory transports have decoded it already."""
+    """Return the undecoded body with its headers, or without headers if it is already decoded."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers
@@ -253,7 +253,7 @@ def _spool(write: Callable[..., None], *piece: bytes) -> None:
 
 
 def _is_tls_refusal(error: BaseException) -> bool:
-    """Return whether the TLS handshake failed for good, for example because of the certificate."""
+    """Return whether TLS failed in a way that a retry cannot fix, like a rejected certificate."""
     cause: BaseException | None = error
     for _ in range(10):
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _LOST_CONNECTIONS):

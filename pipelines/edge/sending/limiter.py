@@ -23,15 +23,15 @@ from pipelines.edge.errors import (
 
 # The circuit breaker opens after this many failures in a row.
 BREAKER_THRESHOLD = 8
-# The number of probes before the client gives up. With a deadline, it probes until the deadline
-# instead.
+# The client gives up after this many probes. If it has a deadline, it sends probes until the
+# deadline instead.
 MAX_PROBES = 2
 # Seconds before the first probe. Each further probe waits three times as long, up to a minute.
 FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
 
 # The retry budget: 50 retries for the whole client, plus one for every 10 successes. In a test with
 # 500 failing calls, 5 attempts per call sent 2,500 requests. A shared budget of 50 retries reduced
-# them to 550, and a circuit breaker checked inside the slot to 8.
+# this to 550, and a circuit breaker that is checked while holding a slot reduced it to 8.
 RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
 
 # When the server throttles us, multiply the rate (requests per second) by this factor.
@@ -40,9 +40,9 @@ SLOWDOWN = 0.7
 # throttled us (within 10 %). If the server allows 4 requests per second, it then throttles about 1
 # request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
-# In requests per second. The rate never falls below two requests per minute.
+# The lowest rate, in requests per second (two requests per minute).
 MIN_RATE = 1 / 30
-# In requests per second. At this rate and above, requests are sent without a delay.
+# At this many requests per second or more, requests are sent without any delay.
 UNLIMITED_RATE = 500.0
 # Seconds to wait if a throttled response does not say how long. The wait doubles each time until a
 # request succeeds.
@@ -93,18 +93,18 @@ class Limiter:
         self._waiting_paths: list[str] = []
         self._slots_in_use = self._slots_taken = 0
         self._retries_left = RETRY_BUDGET
-        # Fields of the circuit breaker. Slot numbers show whether a request was sent before or
-        # after an event.
+        # Fields of the circuit breaker. Slots are numbered, so that we can tell whether a request
+        # was sent before or after a failure.
         self._failures = self._probes = 0
         self.failed_probes = 0  # number of failed probes since the start
-        self._failing_paths: set[str] = set()  # paths that have failed since the last success
+        # Request paths that have failed since the last success.
+        self._failing_paths: set[str] = set()
         self._last_failure: EdgeError | None = None
-        self._failing_since: datetime | None = (
-            None  # time (UTC) of the first failure since the last success
-        )
+        # Time (UTC) of the first failure since the last success.
+        self._failing_since: datetime | None = None
         self._slots_at_failure = self._latest_good_slot = 0
         # Fields for the pace. Requests are numbered as they are sent, so that we can ignore
-        # responses to requests sent before the last slowdown. They say nothing about the new pace.
+        # responses to requests sent before the last slowdown, which say nothing about the new pace.
         self._rate: float | None = None
         self._throttled_rate = 0.0
         self._paused_until = self._next_send_time = float("-inf")
@@ -158,7 +158,7 @@ class Limiter:
     def deadline_error(
         self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
     ) -> DeadlineExceeded:
-        """Build the error for a call that ran out of time, including the cause.
+        """Build the error for a call that cannot finish before the deadline, including the cause.
 
         `requested` is the wait that the API asked for, in seconds.
         """
@@ -203,7 +203,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # Wake the threads that are waiting for this path.
+                self._changed.notify_all()  # Wake the requests that let this request go first.
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():
@@ -213,7 +213,10 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a request for a failing path must let one for a healthy path go first."""
+        """Return whether a request must wait because a request for a healthy path is waiting.
+
+        This applies only to paths that have failed. Requests for other paths need not wait.
+        """
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -228,7 +231,7 @@ class Limiter:
         return self._failures >= BREAKER_THRESHOLD
 
     def _next_probe_wait(self) -> float:
-        """Count a probe and return its wait in seconds, or return 0 if the breaker is closed."""
+        """Count a new probe and return the seconds to wait before it, or 0 if none is needed."""
         if not self._is_breaker_open():
             return 0.0
         self._probes += 1
@@ -276,12 +279,12 @@ class Limiter:
             return self._failures == BREAKER_THRESHOLD
 
     def record_failed_probe(self) -> None:
-        """Record that a probe failed, so the service is down."""
+        """Count a failed probe, which means that the service is down."""
         with self._changed:
             self.failed_probes += 1
 
     def is_up_since(self, slot_number: int) -> bool:
-        """Return whether a request in a later slot showed that the service is up."""
+        """Return whether a request with a higher slot number has shown that the service is up."""
         with self._changed:
             return self._latest_good_slot > slot_number
 
@@ -296,7 +299,7 @@ class Limiter:
             return True
 
     def wait_to_send(self, request_line: str) -> int:
-        """Wait until the pace allows another request. Return the request's number.
+        """Wait until the rate limit allows another request. Return the new request's number.
 
         Raises the errors of `pause` and `require_open`.
         """
@@ -315,14 +318,14 @@ class Limiter:
                 self.pause(request_line, wait, None, requested=wait)
                 self.require_open(request_line)
             with self._changed:
-                # If the server has throttled another request in the meantime, the reservation is
-                # void.
+                # If the server has throttled another request in the meantime, reserve a new send
+                # time.
                 if throttles == self._throttles:
                     self._sent += 1
                     return self._sent
 
     def record_success(self, slot_number: int, path: str, request_number: int) -> None:
-        """Record a success. The service is up, the retry budget grows and the rate rises."""
+        """Record a successful request. This increases the retry budget and the request rate."""
         with self._changed:
             self.record_service_up(slot_number, path)
             self._retries_left += RETRIES_PER_SUCCESS

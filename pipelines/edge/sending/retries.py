@@ -25,24 +25,24 @@ from pipelines.edge.sending.exchange import ApiResponse, Sender
 from pipelines.edge.sending.limiter import Limiter
 
 MAX_ATTEMPTS = 5
-# The second attempt shows whether a malformed response was truncated on the way or is always
-# malformed.
+# Two attempts show whether a malformed response was damaged on the way or is always malformed.
 MAX_MALFORMED = 2
-# How often an optional call may be throttled while other calls succeed.
+# The number of times that an optional call may be throttled while other calls succeed.
 MAX_THROTTLES = 30
-# In seconds. Without a deadline, a call fails if the server asks for a longer wait.
+# Without a deadline, a call fails if the server asks to wait for more seconds than this.
 MAX_REQUESTED_WAIT = 60.0
 # Shortest and longest backoff in seconds. Each backoff is twice as long as the one before.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# In seconds. If a probe must wait longer, report it, because nothing else happens meanwhile.
+# If the wait before a probe is longer than this many seconds, report it, because nothing else
+# happens in the meantime.
 REPORTED_WAIT = 15.0
 # The cheapest request that every night sends anyway (§4.3).
 PROBE = list_venues()
-MAX_TARGET = 160  # messages show at most this many characters of a path and query
+MAX_TARGET = 160  # maximum number of characters of a path and query that are shown in messages
 
 
 class RetryMode(enum.Enum):
-    """A limit on a call's retries. Without a deadline, every call is `BRIEF`."""
+    """How often a call may be retried. Without a deadline, every call is `BRIEF`."""
 
     BRIEF = "brief"  # only a few attempts, because a person is waiting
     OPTIONAL = "optional"  # a few attempts while the service is up, but any number while it is down
@@ -101,7 +101,7 @@ class FailedAttempt:
 
 @dataclass(slots=True)
 class _CallState:
-    """The state of a call's attempts. Used by a single thread.
+    """A call's progress: its attempts, failures and last error. Used by a single thread.
 
     `failures` and `malformed` count failures in a row while the service is up. They restart from 0
     if any call's probe has failed in the meantime (`failed_probes` has changed), because failures
@@ -116,7 +116,7 @@ class _CallState:
     malformed: int = 0
     throttles: int = 0
     last_slot: int = 0
-    # The call will end with this error, unless a probe shows that the service is down.
+    # The call fails with this error, unless a probe shows that the whole service is down.
     final_error: EdgeError | None = None
 
     @property
@@ -127,7 +127,7 @@ class _CallState:
 
     @property
     def is_exhausted(self) -> bool:
-        """True if the call has used all the attempts allowed while the service is up."""
+        """True if the call has failed too often to be retried while the service is up."""
         return self.failures >= MAX_ATTEMPTS or self.malformed >= MAX_MALFORMED
 
     def count(self, error: EdgeError, failed_probes: int) -> None:
@@ -162,7 +162,7 @@ class RetryingSender:
         on_waiting: Callable[[bool], None] = lambda _: None,
         mode: RetryMode = RetryMode.BRIEF,
     ) -> ApiResponse:
-        """Return the checked response to a call, making as many attempts as `mode` allows.
+        """Send a request, retrying as often as `mode` allows, and return the checked response.
 
         Raises the `EdgeError` of the last attempt, or the error that ended the retries
         (`AuthenticationFailed`, `DeadlineExceeded`, `CircuitBreakerOpen` or `ClientClosed`).
@@ -176,7 +176,7 @@ class RetryingSender:
             result = self._attempt_or_probe(state)
             if isinstance(result, ApiResponse):
                 return result
-            if result is None:  # None means that only a probe was sent, not the call itself.
+            if result is None:  # None means that only a probe was sent, not the request itself.
                 continue
             wait = self._wait_before_retry(state, result)
             on_waiting(True)
@@ -185,7 +185,7 @@ class RetryingSender:
             finally:
                 on_waiting(False)
 
-    # Steps that hold a slot
+    # Methods that hold a slot
 
     def _attempt_or_probe(self, state: _CallState) -> ApiResponse | FailedAttempt | None:
         """Attempt the call. If the circuit breaker is open, send a probe and return None."""
@@ -221,7 +221,7 @@ class RetryingSender:
         return result if result.is_service_failure or result.is_throttled else None
 
     def _attempt(self, state: _CallState, slot_number: int) -> ApiResponse | FailedAttempt:
-        """Make an attempt, and record the result in the limiter before the slot is released."""
+        """Send the request once, and report the result to the limiter while the slot is held."""
         call, request_line, limiter = state.call, state.request_line, self._limiter
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
@@ -256,7 +256,7 @@ class RetryingSender:
     # Decisions after a failed attempt
 
     def _wait_before_retry(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Return how long the call waits before its next attempt, or raise the call's error."""
+        """Return how many seconds to wait before the next attempt, or raise the call's error."""
         if isinstance(failed.error, TimestampRefused):
             return self._correct_clock(state, failed)
         if failed.is_throttled:
@@ -289,7 +289,7 @@ class RetryingSender:
         state.final_error = final
 
     def _throttle(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Slow down the whole client and return 0, because the limiter makes all calls wait.
+        """Make the limiter delay all calls. Return 0, because this call needs no extra wait.
 
         Raises the call's error if the wait is too long, or if the call was throttled too often
         while other calls succeeded.
@@ -320,7 +320,10 @@ class RetryingSender:
         return 0.0
 
     def _correct_clock(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Correct the clock and return 0, or raise the error if a correction cannot help (§5.3)."""
+        """Correct the clock, and return 0 so that the request is retried at once (§5.3).
+
+        Raises the call's error if correcting the clock cannot help.
+        """
         clock = self._sender.clock
         correction = clock.correct(failed.skew, failed.signed_with)
         skew = clock.offset
