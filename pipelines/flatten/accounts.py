@@ -26,7 +26,7 @@ Raw = msgspec.Raw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedElement:
-    """One JSON element as received: its request, path, position in the body, and text."""
+    """One JSON element of a landed response: its request, JSON path, byte position and text."""
 
     request_no: int
     json_path: str
@@ -36,7 +36,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """An amount's key within its account: bucket and state, as in the `balances` table."""
+    """The key of an amount within an account: its bucket and state, as in table `balances`."""
 
     bucket: str
     state: str
@@ -44,7 +44,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """An account as received: its amounts as strings (`texts`) and as JSON elements (`amounts`)."""
+    """An account in a landed response, with its amounts as strings and as JSON elements."""
 
     venue_id: str
     name: str
@@ -55,7 +55,7 @@ class LandedAccount:
 
 @dataclass(frozen=True, slots=True)
 class LandedPosition:
-    """One position as received. The API can send several positions for an asset."""
+    """A position in a landed response. The API can send several positions for the same asset."""
 
     element: LandedElement
     accounts: tuple[LandedAccount, ...]
@@ -90,8 +90,8 @@ def landed_positions(
 ) -> list[LandedPosition]:
     """Return all positions for an asset in a portfolio's record.
 
-    `asset` is the asset's ID, and whether it is a custom asset. Raises `landing.DamagedFile` if the
-    landed bytes differ from the received bytes.
+    `asset` is a pair: the asset's ID, and True if it is a custom asset. Raises
+    `landing.DamagedFile` if the landed bytes differ from the received bytes.
     """
     answers = manifest.responses_of("list_portfolios")
     progress = Tally(say, len(answers), "landed answers", BYTES)
@@ -117,7 +117,7 @@ def landed_positions(
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """One record and its body, with methods that find the record's elements."""
+    """A record and the body that contains it, used to locate JSON elements in the body."""
 
     body: Any
     record: Element
@@ -127,7 +127,7 @@ class _Cut:
         return JsonPath(f"data[{self.record.number}]", "data[]")
 
     def element(self, raw: Raw, place: JsonPath) -> LandedElement:
-        """Return an element with its position. `raw` must be a view of the body's bytes."""
+        """Return a JSON element and its position in the body. `raw` must be a view of the body."""
         view = memoryview(raw)
         return LandedElement(
             request_no=self.record.request_no,
@@ -157,8 +157,8 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
-    """Return whether a position contains a duplicate key and was therefore rejected."""
-    # A position can have many accounts, so only the bytes around them are parsed.
+    """Return whether a position was rejected because it contains a duplicate key."""
+    # A position can have many accounts, so parse only the rest of the position.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
     around = [whole[:first], b"null" if inner else b"", whole[first + len(inner) :]]
@@ -223,7 +223,7 @@ PARTS = tuple(
 
 
 class Amounts(NamedTuple):
-    """Amounts in long form: account index, bucket, state and amount string."""
+    """Columns with one row per amount: account index, bucket, state and amount as a string."""
 
     accounts: Any
     buckets: pa.Array
@@ -243,7 +243,8 @@ def read_amounts(accounts: Level) -> Amounts:
         account,
         pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
         pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
-        # The columns are concatenated, so field `part` starts after `part` columns.
+        # The columns are concatenated, so the values of each field start at the field's number
+        # times the number of rows.
         pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
     )
     undocumented = accounts.columns.get("Account.other")
@@ -278,7 +279,7 @@ def count_per_account(accounts: Level) -> pa.Array:
 
 
 def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
-    """Return an unfit amount with the row of its account, and its path within the account."""
+    """Return a copy of an amount's `UnfitValue` with its account's row and its JSON path."""
     bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
     account = int(amounts.accounts[value.row])
     return value._replace(row=account, tail=f".balance.{bucket}.{state}")

@@ -29,10 +29,10 @@ from warehouse.storage.parquet import WrittenFile, conform
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The records of one model in a batch, with one column per field, for example `Portfolio.id`.
+    """All records of one model in a batch, as columns named after its fields (`Portfolio.id`).
 
-    A level of list records also has the name of the list, the level above it, and the index of each
-    record's parent.
+    If the records are in a list field of other records, the level also has the name of the list,
+    the level of the parent records, and the index of each record's parent.
     """
 
     rows: int
@@ -43,9 +43,9 @@ class Level:
     parents: Any = None
 
     def locate(self, row: int, numbers: list[int]) -> tuple[int, str]:
-        """Return the index of the outermost record that contains a record, and its JSON path.
+        """Return the index of the outermost record that contains row `row`, and the row's path.
 
-        `numbers` has the positions of the outermost records in their response.
+        `numbers` contains the index of each outermost record in its response.
         """
         if self.parent is None:
             return row, f"data[{numbers[row]}]"
@@ -61,7 +61,8 @@ class UnfitValue(NamedTuple):
     """A value that does not fit in its column.
 
     The value belongs to the record `row` of `level`, and `tail` is the end of its JSON path. If the
-    value is `legal`, it is noted as inexact. Otherwise the tolerant reader reads the batch.
+    value is `legal`, it is recorded in `ops.inexact`. Otherwise the tolerant reader reads the
+    batch.
     """
 
     table: str
@@ -74,12 +75,12 @@ class UnfitValue(NamedTuple):
 
 
 def top_level(records: pa.StructArray, shape: RecordShape) -> Level:
-    """Return the outermost records in a batch."""
+    """Return the level that contains the outermost records of a batch."""
     return Level(rows=len(records), columns=_columns(records, shape), shape=shape)
 
 
 def inner_level(above: Level, name: str) -> Level:
-    """Flatten a list field into its records, and keep the index of each record's parent."""
+    """Return the level that contains the records in a list field, with their parents' indexes."""
     field = above.shape.fields[name]
     if field.shape is None:
         raise TypeError(f"{field.source} is not a list of records")
@@ -112,7 +113,7 @@ def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
 
 
 def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return columns from a level and the levels above it, with one value per record."""
+    """Return columns of a level and its parent levels, with one value per record of the level."""
     inherited = {source: level.columns[source] for source in sources if source in level.columns}
     missing = tuple(source for source in sources if source not in inherited)
     if missing and level.parent is not None:
@@ -123,7 +124,7 @@ def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def list_lengths(level: Level, source: str) -> pa.Array:
-    """Return the length of each list, including elements that could not be read."""
+    """Return the length of each list in a column, including elements that could not be read."""
     listed = level.columns.get(f"{source}#")
     if listed is not None:
         return listed
@@ -170,13 +171,13 @@ _CONVERTERS = {Kind.AMOUNT: amounts.column, Kind.MOMENT: timestamps.column}
 
 
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
-    """Return a column that repeats one value."""
+    """Return a column that contains the same value in every row."""
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """One batch's rows by table, the values that do not fit in their columns, and the keys.
+    """One batch as table rows, with the values that do not fit in their columns, and the keys.
 
     Each entry in `keys` has columns that together must be unique. If they are not, the tolerant
     reader reads the batch.
@@ -192,7 +193,7 @@ Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_read
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The shape of a landed resource, and the functions that turn its records into rows.
+    """The schema of a landed resource, and the functions that turn its records into rows.
 
     `fill` turns nested records into rows. `settle` merges the repeated parts of a record that the
     tolerant reader has read. The dropped parts become rejects of that reader.
@@ -214,12 +215,12 @@ def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
     return tails
 
 
-# The end of each field's JSON path, from its record to the field.
+# The JSON path of each field, relative to its record.
 TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
-    """Return the rows of a batch by table, and add rejects and other findings to `notes`."""
+    """Return a batch's rows for each table, and add rejects and other findings to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
     except fast_reader.UndocumentedRecord:
@@ -304,28 +305,28 @@ class Parts:
     venues: VenuesPart
 
     def __iter__(self) -> Iterator[Part]:
-        """Yield the parts, portfolios first."""
+        """Yield the portfolios part, then the venues part."""
         yield self.portfolios
         yield self.venues
 
     @property
     def tables(self) -> dict[str, WrittenFile]:
-        """The files for all eight tables."""
+        """The staged files of all eight tables, by table name."""
         return {**self.portfolios.tables, **self.venues.tables}
 
     @property
     def rejects(self) -> list[Reject]:
-        """The rejects of both parts."""
+        """The rejected values from the portfolios and the venues."""
         return [*self.portfolios.rejects, *self.venues.rejects]
 
 
 def write_part(path: Path, part: Part) -> None:
-    """Write a part's metadata next to its tables."""
+    """Write the metadata of one part of a staged snapshot next to its tables."""
     write_json(path, msgspec.to_builtins(part))
 
 
 def read_parts(layout: Layout, snapshot_id: str) -> Parts:
-    """Read the metadata of a staged snapshot."""
+    """Read the metadata of both parts of a staged snapshot."""
     portfolios = read_json(layout.part(PORTFOLIOS, snapshot_id))
     venues = read_json(layout.part(VENUES, snapshot_id))
     return Parts(msgspec.convert(portfolios, Part), msgspec.convert(venues, VenuesPart))

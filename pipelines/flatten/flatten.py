@@ -1,4 +1,4 @@
-"""Flattening of a landed snapshot into staged Parquet, as a pure function of its landed bytes.
+"""Flattening of a landed snapshot into staged Parquet files, which depends only on its bytes.
 
 A snapshot has two parts: portfolios (five tables) and venues (three tables). Each part stages its
 tables and then `<part>.json`, which contains the part's counts, sums and findings. The guards read
@@ -113,7 +113,7 @@ def flatten_venues(
 
 
 class _Instruments:
-    """The instruments of all venues in a snapshot, from typed and untyped lists.
+    """The instruments of all venues in a snapshot, from lists requested with and without a type.
 
     `empty` contains the venues whose lists were read but are empty.
     """
@@ -133,7 +133,7 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write all listed instruments. Return the lists' differences (see `unequal`)."""
+        """Write the instruments in all lists. Return how the lists differ (see `unequal`)."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
@@ -185,7 +185,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue with its typed instruments, and those found only in the untyped list."""
+        """Yield each venue with the instruments in typed lists, and those only in untyped lists."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)
@@ -204,12 +204,12 @@ class _Instruments:
 
 
 def whole_venues(manifest: Manifest) -> set[str]:
-    """Return the venues whose instrument lists were all read."""
+    """Return the IDs of the venues whose instrument lists could all be read."""
     return _venues(manifest, failed=False) - failed_venues(manifest)
 
 
 def failed_venues(manifest: Manifest) -> set[str]:
-    """Return the venues with an instrument list that could not be read."""
+    """Return the IDs of the venues with an instrument list that could not be read."""
     return _venues(manifest, failed=True)
 
 
@@ -249,7 +249,7 @@ def _staging_writers(
 def _fill_tables(
     elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
-    """Write the rows of all records. After each batch, yield its record and row counts."""
+    """Write all records as table rows. After each batch, yield its record and row counts."""
     for batch in batches(elements):
         batches_by_table = columns.rows(batch, read, notes)
         for name, rows in batches_by_table.items():
@@ -267,7 +267,7 @@ def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
 
 
 def _close_writers(tables: dict[str, Writer]) -> dict[str, WrittenFile]:
-    """Finish all files, and return them by table."""
+    """Close all writers, and return the written files by table."""
     return {name: written for name, writer in tables.items() if (written := writer.close())}
 
 
@@ -287,6 +287,7 @@ def _control_totals(
     if any(total.differs for total in compared):
         compared = totals.compare(count(precise=True), in_lake)
     progress.add(1)
-    # Release Arrow's memory, because the rest of the night needs it (70 MB for 300,000 accounts).
+    # Return Arrow's unused memory to the system, because the next steps need it (70 MB for 300,000
+    # accounts).
     pa.default_memory_pool().release_unused()
     return compared

@@ -27,7 +27,7 @@ _KEYS = (
 
 
 def portfolio_resource(snapshot_date: date) -> Resource:
-    """Return the rules for turning a business date's portfolios into rows."""
+    """Return the rules for turning portfolio records into the table rows of a business date."""
     fill = partial(_fill, snapshot_date)
     return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
 
@@ -91,12 +91,12 @@ def _balances(
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return the key columns that distinguish records with the same parent."""
+    """Return the columns whose combined values must be unique: the parent and the key columns."""
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
 def _settle(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Merge positions of an asset, number duplicate accounts, and drop repeated integrations."""
+    """Merge positions of one asset, number duplicate accounts, and drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
     if record["integrations"] is not None:
@@ -138,7 +138,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return a record as canonical JSON, so that its key order does not matter."""
+    """Return a record as canonical JSON, so that equal records become equal strings."""
     return text_of(_members(value), canonical=True)
 
 
@@ -151,7 +151,7 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: JsonPath
 ) -> list[dict[str, Any]]:
-    """Keep one copy of each integration. If copies differ, keep the one that sorts first."""
+    """Remove repeated integrations. If copies differ, keep the copy whose JSON sorts first."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
         by_id.setdefault(integration["id"], []).append(integration)

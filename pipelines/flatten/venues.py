@@ -32,8 +32,8 @@ from warehouse.storage.parquet import arrow_schema, rows_batch
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
 # The fields, besides the ID, that both embedded and listed instruments contain (2.7).
 TYPE, NAME = "type", "displayName"
-# Embedded instruments by venue, with these two fields. A venue without an embedded list has no
-# entry.
+# Maps each venue to its embedded instruments (ID, type and name). A venue without an embedded list
+# has no entry.
 Embedded = dict[str, pa.StructArray]
 
 
@@ -67,7 +67,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield each instrument that differs between venue and list, with the differing field."""
+    """Yield each instrument whose type or name differs between venue and list, and the field."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):
@@ -82,9 +82,9 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
 def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
-    """Return rows with type and name for the embedded instruments that are not in any list."""
+    """Return rows with only type and name for embedded instruments that are not in any list."""
     # The order of a list has no meaning. If a venue embeds an instrument twice with different
-    # fields, use the alphabetically first type and then the first name, with null last.
+    # fields, choose the copy whose type (then name) is alphabetically first. Null sorts last.
     stated: dict[str, tuple[str | None, str | None]] = {}
     for name, instrument in zip(ids(embedded), embedded.to_pylist(), strict=True):
         if name is not None and name not in known:
@@ -107,7 +107,7 @@ def _stated_first(texts: tuple[str | None, str | None]) -> list[tuple[bool, str]
 
 
 class LandedResponse(NamedTuple):
-    """One landed response: its body, and its records."""
+    """A landed response: its body and its undecoded records."""
 
     body: bytes | mmap.mmap
     elements: list[Element]
@@ -116,7 +116,7 @@ class LandedResponse(NamedTuple):
 def landed_elements(
     layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
-    """Split responses into records. Unknown envelope fields are added to `notes`."""
+    """Read landed responses and return their records. Add unknown envelope fields to `notes`."""
     landed = landed_responses(layout, manifest, answers, notes)
     return [element for answer in landed for element in answer.elements]
 
@@ -128,7 +128,7 @@ def landed_responses(
     notes: Notes,
     on_bytes: Callable[[int], object] = int,
 ) -> Iterator[LandedResponse]:
-    """Yield responses with their records. Unknown envelope fields are added to `notes`."""
+    """Yield landed responses with their records. Add unknown envelope fields to `notes`."""
     # The call stack limits how deeply JSON can be nested. A new thread starts with an empty stack,
     # so a body that could be read during the pull can be read here as well.
     with ThreadPoolExecutor(1, "elements") as bottom:
@@ -154,7 +154,7 @@ BELIEVED_AFTER = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class CarriedInstruments:
-    """The rows carried over from the last book, by venue, and the venues with newly empty lists."""
+    """Instrument rows carried over from the last book, and the venues whose lists became empty."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
     emptied: tuple[str, ...] = ()
@@ -162,20 +162,20 @@ class CarriedInstruments:
 
 _CARRIED = Path(__file__).with_name("carried_instruments.sql").read_text(encoding="utf-8")
 
-# A function that takes the failed venues and the venues with empty lists, and returns their last
-# known instruments.
+# A function with two arguments, the failed venues and the venues with empty lists. It returns the
+# last known instruments of these venues.
 Carry = Callable[[set[str], set[str]], CarriedInstruments]
 
 
 def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
-    """Do not carry over any instruments."""
+    """Return no instruments, for callers that do not carry over any."""
     return CarriedInstruments()
 
 
 def carry_from_last(
     layout: Layout, manifest: Manifest, failed: set[str], empty: set[str]
 ) -> CarriedInstruments:
-    """Return the instruments of failed and empty venues from the last book before a snapshot."""
+    """Return the last book's instruments for venues whose lists failed or are empty now."""
     path = _last_file(layout, manifest) if failed or empty else None
     if path is None:
         return CarriedInstruments()
@@ -213,7 +213,7 @@ VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
 def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
-    """Return the rules for reading venues. Reading adds each venue's instruments to `embedded`."""
+    """Return the rules for turning venues into rows, which also add instruments to `embedded`."""
     fill = partial(_fill_venues, snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
@@ -221,7 +221,7 @@ def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
 def instrument_resource(
     snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
 ) -> Resource:
-    """Return the rules for reading a venue's instruments, which do not name the venue (2.8).
+    """Return the rules for turning instruments, which do not name their venue (2.8), into rows.
 
     The records are also appended to `listed`, to compare them with the venue's embedded
     instruments.
@@ -266,7 +266,7 @@ def _fill_instruments(
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Remove repeated types from a venue, and report them."""
+    """Remove repeated types from a venue's record, and record them as rejects."""
     counts = Counter(record["type"] or ())
     for type_name, times in counts.items():
         if times > 1:

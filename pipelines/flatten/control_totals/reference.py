@@ -1,8 +1,8 @@
-"""An independent count, record by record, of the landed records that become rows.
+"""An independent count of the rows and amounts that landed records must become.
 
-The module decodes plain JSON, and shares no code with the readers except the depth limit. Numbers
-are ignored, because no field is a number. Objects with a repeated key are ignored too. In a
-balance, every string that is an amount counts, documented or not.
+This module decodes each record as plain JSON, and shares no code with the readers except the depth
+limit. Numbers are ignored, because no field is a number. Objects with a repeated key are ignored
+too. In a balance, every string that is an amount counts, documented or not.
 """
 
 import json
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PortfolioCount:
-    """One portfolio's row counts, and its amounts for each asset and bucket."""
+    """A portfolio's row counts, and its amounts as strings for each asset and bucket."""
 
     identity: str
     integrations: int
@@ -118,7 +118,7 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the strings in each part of a balance, at any depth. Each amount becomes a row."""
+    """Yield the strings in each part of a balance, at any depth. Some of them may be amounts."""
     balance = account.get("balance")
     for bucket, part in balance.items() if isinstance(balance, dict) else ():
         if texts := list(_texts(part)):
@@ -126,7 +126,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield a string, or all strings in an object. Skip lists: they contain no amounts (2.5)."""
+    """Yield all strings in a string or object. Skip lists, which contain no amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()

@@ -44,8 +44,8 @@ group by all
 
 
 # The balance kinds and their amounts, from the models. Structs are decoded four times as fast as
-# dicts of dicts (0.15 s of CPU time instead of 0.58 s for 300,000 accounts). Undocumented records
-# fail to decode, so `reference` counts them.
+# dicts of dicts (0.15 s of CPU time instead of 0.58 s for 300,000 accounts). Records that do not
+# match the API document fail to decode, so `reference` counts them.
 _PARTS = {
     kind: tuple(field.shape.fields)
     for kind, field in shape_of(models.Balance).fields.items()
@@ -98,7 +98,7 @@ _DECODER = msgspec.json.Decoder(_PortfolioAmounts)
 
 
 class _Sums:
-    """Exact sums of amounts that are added in batches."""
+    """A calculator of exact sums, which collects amounts and adds them up in batches."""
 
     def __init__(self) -> None:
         self.amounts = 0
@@ -108,12 +108,12 @@ class _Sums:
         self._waiting = 0
 
     def add(self, key: Sum, texts: list[str]) -> None:
-        """Add the strings that are amounts, and ignore all others."""
+        """Collect strings for a sum. Strings that are not amounts are ignored later."""
         self._texts[key] += texts
         self._wait(len(texts))
 
     def add_accounts(self, position: _PositionAmounts) -> None:
-        """Add the amounts of a documented position."""
+        """Collect the accounts of a position that fits the API document."""
         # Collect several accounts for each asset, because one account has only a few amounts of
         # each kind.
         self._accounts[position.asset_id, position.is_custom_asset] += position.accounts
@@ -125,7 +125,7 @@ class _Sums:
             self.settle()
 
     def settle(self) -> None:
-        """Add the collected amounts to the sums."""
+        """Add the amounts collected so far to the sums."""
         for (asset_id, is_custom), accounts in self._accounts.items():
             for bucket, texts in _amount_texts(accounts).items():
                 self._texts[Sum(asset_id, is_custom, bucket)] += texts
@@ -143,7 +143,7 @@ class _Sums:
 
 
 def _values(texts: list[str]) -> list[Decimal]:
-    """Return the values of the strings that are amounts."""
+    """Convert the strings that are amounts to decimal numbers. Skip all other strings."""
     # Nearly all strings consist of plain digits, so check all their characters at once. Decimal
     # then rejects a sign or a decimal point in the wrong place.
     letters = "".join(texts).encode(errors="surrogatepass")
@@ -178,7 +178,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
 
 
 def _decode(raw: Raw) -> _PortfolioAmounts | None:
-    """Decode a portfolio. Return None if it does not match the documentation."""
+    """Decode a portfolio. Return None if it does not match the API document."""
     try:
         return _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -186,7 +186,7 @@ def _decode(raw: Raw) -> _PortfolioAmounts | None:
 
 
 def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
-    """Count a documented portfolio's rows, but not its amounts."""
+    """Count the rows of a portfolio that fits the API document, but not its amounts."""
     return PortfolioCount(
         identity=portfolio.id,
         integrations=len({integration.id for integration in portfolio.integrations or ()}),
@@ -209,7 +209,7 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
 
 
 def of_lake(files: Mapping[str, Path]) -> Totals:
-    """Return the totals from Parquet files. `files` maps each table to its file."""
+    """Compute the totals from the lake's Parquet files. `files` maps each table to its file."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
     if BALANCES.name not in files:
         return Totals(rows, {})
@@ -232,12 +232,12 @@ class ControlTotal:
 
     @property
     def differs(self) -> bool:
-        """True if the two totals differ."""
+        """True if the totals from the JSON and from the lake differ."""
         return self.in_json != self.in_lake
 
 
 def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
-    """Return both totals for each measure, in a fixed order."""
+    """Return each row count and sum from the JSON and from the lake, in a fixed order."""
     rows = [
         ControlTotal(
             table_name=table,
