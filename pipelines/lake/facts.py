@@ -1,4 +1,4 @@
-"""Facts about accepted nights, and slices of a book in which nearly all assets moved."""
+"""Facts about nights: the guards' figures, doubts about dates, and slices that moved."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,8 @@ from warehouse.sql.files import open_files
 
 GONE, FELL, ROSE = "gone", "fell", "rose"
 VENUE, PORTFOLIO, KIND = "venue", "portfolio", "balance kind"
-# Trades do not change all assets by more than this factor at once, but a scaling error does.
+# If all assets change by more than this factor at once, the cause is not trading, but probably a
+# scaling error.
 SCALE = 8
 
 _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
@@ -29,7 +30,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A venue, portfolio or balance kind in which nearly all assets moved in the same direction.
+    """A venue, portfolio or balance kind whose amounts nearly all rose, fell or disappeared.
 
     `change` is `GONE`, `FELL` or `ROSE`, `assets` is the number of assets in the slice, and `moved`
     is the number of assets that moved.
@@ -43,7 +44,7 @@ class Slice:
 
 
 def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
-    """Return the slices that moved between two balance files, ordered by kind and identity.
+    """Compare two balance files. Return the slices that moved, ordered by kind and identity.
 
     `without` contains the portfolios to leave out.
     """
@@ -74,7 +75,7 @@ def _by_clock(manifest: Manifest) -> Iterator[DateDoubt]:
 
 
 def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateDoubt]:
-    """Yield a doubt if a night started before the previous one because a clock was moved back."""
+    """Yield a doubt if a night seems to have started before the previous night."""
     for earlier in landed:
         if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
             continue
@@ -108,7 +109,7 @@ Row = dict[str, Any]
 
 
 def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
-    """Return the rows for the tables of decisions, reasons, lessons and withdrawn files."""
+    """Return the rows of `decisions`, `reasons`, `lessons` and `withdrawn` for these nights."""
     return {
         DECISIONS.name: [row for night in nights for row in _decisions(night)],
         REASONS.name: [row for night in nights for row in _reasons(night)],
@@ -135,7 +136,7 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """Yield a night's reasons, taken from its latest decision that has any."""
+    """Yield the reasons from a night's latest decision that has reasons."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
@@ -163,7 +164,7 @@ def _lesson(lesson: lessons.Lesson) -> Row:
 
 
 def _withdrawn(night: Snapshot) -> Iterator[Row]:
-    # A night that was rejected twice can withdraw the same file twice. Keep only the last
+    # If a night was rejected twice, the same file can be withdrawn twice. Keep only the last
     # withdrawal.
     latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
     for file, decision in latest.items():
@@ -180,10 +181,11 @@ _REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAccounts:
-    """A venue's accounts that are listed more than once with the same amounts.
+    """The accounts at one venue that are listed more than once with the same amounts.
 
-    `share` is their share of the venue's list, as a decimal string from 0 to 1. `totals` contains
-    the amounts that are counted more than once, by asset. `first` names one of the accounts.
+    `share` is the fraction of the venue's accounts that are repeated, as a decimal string from 0 to
+    1. `totals` contains the amounts that are counted more than once, by asset. `first` names one of
+    the accounts.
     """
 
     venue_id: str
@@ -194,7 +196,7 @@ class RepeatedAccounts:
 
 
 def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
-    """Return each venue's repeated accounts, from one night's Parquet files."""
+    """Find the accounts that are listed more than once, in one night's Parquet files."""
     with open_files({"accounts": accounts, "balances": balances}) as connection:
         rows = connection.execute(_REPEATED).fetchall()
     return [
@@ -211,7 +213,7 @@ def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccou
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of a book that some portfolios hold: exact totals and account counts."""
+    """The exact totals and account counts, by asset, that some portfolios contribute to a book."""
 
     totals: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, int] = field(default_factory=dict)
@@ -219,7 +221,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios in only one of two books, and the slices that moved among all others.
+    """The portfolios that are in only one of two books, and the slices that moved without them.
 
     `missing` contains the portfolios that held money in the earlier book and are not in the later
     one. `new` contains the portfolios that are not in the earlier book.
@@ -234,7 +236,7 @@ class PortfolioChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The figures that the guards compare.
+    """A night's figures, which the guards compare with the figures of earlier nights.
 
     `counts` contains row counts by table, `totals` exact totals by asset, and `money` shows whether
     each portfolio holds money. `drops` contains each measure's move since the earlier book, as a
@@ -265,7 +267,7 @@ class Facts:
     def of(
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
-        """Return the facts that are stored in a manifest."""
+        """Return the facts that are stored in a night's lake manifest."""
         # Older manifests lack some facts. Convert only small facts, because we read years of
         # manifests.
         known = {name: content[name] for name in cls.__slots__ if name in content}
@@ -275,7 +277,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return a copy with a share of the book subtracted."""
+        """Return a copy from which some portfolios' totals and account counts are subtracted."""
         totals = {
             asset: subtract(text, share.totals[asset]) if asset in share.totals else text
             for asset, text in self.totals.items()
@@ -291,11 +293,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """A group of rejected values with the same path and defect, which may contain amounts.
+    """Rejected values with the same path and defect. They may have contained amounts of money.
 
     `reason` is the defect's key, and `message` describes the first reject. It is empty in older
-    manifests. `count` is the number of rejects, `share` is their share of the list, and `first` is
-    the first path.
+    manifests. `count` is the number of rejects, `share` is their fraction of the list, and `first`
+    is the path of the first reject.
     """
 
     path: str

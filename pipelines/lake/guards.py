@@ -32,25 +32,23 @@ from warehouse.exact import exact, plain
 COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
 YOUNG = 10
-MOST = Decimal("0.75")  # A night with a larger loss is always held.
-YOUNG_FLOOR = Decimal(
-    "0.4"
-)  # low enough to hold even the second night if half of its book is missing
+MOST = Decimal("0.75")  # a night that lost a larger fraction is always held
+YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night if half of its book is missing
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen if its total dropped by more than this share. It has risen if its earlier
-# total is lower than the new total by more than this share of the new total.
+# An asset has fallen if its total dropped by more than this fraction. It has risen if its old total
+# is smaller than the new total by more than this fraction of the new total.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change in a single asset is a finding, not a reason to hold a night
-FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes in a count are ignored.
-FEW = 4  # If at most this many items are counted, a night is held only if all of them moved.
+FEWEST_GONE, FEWEST_NEW = 2, 5  # smaller changes in a count are ignored
+FEW = 4  # If a measure counts at most this many items, a night is held only if all of them moved.
 SHOWN_ASSETS = 3
 LONG = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A change in a measure: the share that changed, a description, and the total count."""
+    """How far one measure moved: the fraction (`share`), a description, and the items counted."""
 
     measure: str
     share: Decimal
@@ -77,8 +75,8 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     """Return how far a measure may move before a night is held, based on past nights.
 
     The limit is at most `MOST`, because a night that a person accepted after a collapse must not
-    switch the guard off. It is larger if a measure counts only a few things. For example, if there
-    are four, three may move.
+    switch the guard off. It is larger if a measure counts only a few items. For example, three of
+    four assets may move.
     """
     seen = [
         Decimal(facts.drops[measure])
@@ -88,14 +86,14 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     # The floor is higher while few nights are known, because the largest move so far may not be
     # typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # If only a few things are counted, each of them is a large share.
+    if things:  # If only a few items are counted, each item is a large fraction.
         single = Decimal(1) / things
         floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
 
 
 def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """Yield each measure's move since an earlier book."""
+    """Yield how far each measure has moved since an earlier book."""
     for table in COUNTS:
         yield from _counts(table, facts, before)
     yield from _assets(facts, before)
@@ -117,7 +115,7 @@ def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
 def _but_one_asset(
     was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[int, int]:
-    """Return both account counts, leaving out the asset whose account count changed most."""
+    """Return both account counts without the asset whose account count changed most."""
     every = sorted(before.keys() | after.keys())
     if not before or len(every) < FEWEST_ASSETS:
         return was, now
@@ -144,7 +142,7 @@ def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """Return the share of `before` that was lost. It is 1 if the sign has changed."""
+    """Return the fraction of `before` that was lost, or 1 if the sign has changed."""
     if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
         return Decimal(0)
     if (now > 0) is not (before > 0):
@@ -292,7 +290,7 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
 
 
 def _confirmation(window: Window, gone: set[str]) -> str:
-    """Describe the results of a second read and of requests by ID for missing portfolios."""
+    """Describe the second read of the list, and the responses for each missing portfolio."""
     words = ""
     if window.second_count is not None:
         words += f"; a second read {window.second_after} s later returned {window.second_count}"
@@ -314,7 +312,7 @@ def _confirmation(window: Window, gone: set[str]) -> str:
 def _compare(
     facts: Facts, before: Facts, past: Sequence[Facts], missing: list[Reason]
 ) -> list[Reason]:
-    """Return the reasons why a night looks wrong compared with one book, or an empty list.
+    """Compare a night with one earlier book. Return the reasons why the night looks wrong.
 
     A portfolio that is in only one of the books moves all measures, and each measure would report
     it. So the rest of the book is compared without that portfolio. This changes only the reasons,
@@ -337,7 +335,7 @@ def _compare(
 
 
 def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Reason]:
-    """Yield a single reason for all moves caused by new portfolios."""
+    """Yield one reason that summarizes all moves caused by new portfolios."""
     if change.new and moved:
         verb = "is" if len(change.new) == 1 else "are"
         yield Reason(
@@ -354,7 +352,7 @@ def _slices_of(facts: Facts, before: Facts) -> Sequence[Slice]:
 def _moves(
     facts: Facts, before: Facts, past: Sequence[Facts], slices: Sequence[Slice]
 ) -> Iterator[Reason]:
-    """Yield a reason for each slice and each measure that moved too far."""
+    """Yield a reason for each slice that moved, and for each measure that moved too far."""
     for part in slices:
         if part.kind == PORTFOLIO and part.identity not in facts.money:
             continue  # This slice is already reported as a missing portfolio.
@@ -397,13 +395,13 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Parts of a path that name a list, innermost list first, each with the table for the list's
-# records.
+# Maps the part of a path that names a list to the table with the list's records. Innermost lists
+# come first.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
 def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
-    """Group the rejects that carry money by path and defect, ignoring indexes and numbers."""
+    """Group the rejects that may contain money by path and defect, ignoring indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {name: table.rows for name, table in parts.tables.items()}
     groups: dict[tuple[str, str], list[Reject]] = defaultdict(list)
@@ -425,14 +423,14 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return the number of rejects divided by the list's row count, but at most 1."""
+    """Return the fraction of a list that was rejected: rejects divided by rows, but at most 1."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
 def everywhere(manifest: Manifest, parts: Parts) -> dict[str, str]:
-    """Return the messages of defects that all records in a list share, by defect key.
+    """Find defects that every record in a list has. Return their messages by defect key.
 
     A key is for example `list_venues createdAt: text was expected`.
     """
@@ -460,7 +458,7 @@ def _count(
     operation: str,
     records_by_defect: Mapping[tuple[str, str, Defect], set[tuple[int, str]]],
 ) -> int:
-    """Return how many records an operation returned, including records without a row."""
+    """Count the records that an API operation returned, including records without a row."""
     without = set[tuple[int, str]]()
     for (other, field, _), records in records_by_defect.items():
         if other == operation and not field:

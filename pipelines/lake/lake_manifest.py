@@ -1,4 +1,4 @@
-"""Functions that seal a flattened snapshot and read the lake's manifests.
+"""Functions that seal a flattened snapshot (write its manifest), and read lake manifests.
 
 `lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
 and the counts. It is written last and contains its own digest.
@@ -65,8 +65,8 @@ BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 class LakeManifests:
     """A cache of landed nights and lake manifests, used during one command.
 
-    Manifests do not change, so each is read only once, although a command needs them to judge a
-    night and again to publish it. The command reports its decisions through `note`.
+    Manifests do not change, so each is read only once, although a command uses it twice, to judge a
+    night and to publish it. After a decision, the command must call `note`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -75,7 +75,7 @@ class LakeManifests:
 
     @cached_property
     def briefs(self) -> Briefs:
-        """The briefs of all nights."""
+        """The cached data of all nights (see `Briefs`)."""
         return Briefs(self.layout, self.of)
 
     @cached_property
@@ -88,18 +88,18 @@ class LakeManifests:
         return list(self._nights_by_id.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Update a cached night after a decision."""
+        """Replace a cached night with the given version, which contains a new decision."""
         self._nights_by_id[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
-        """Return a snapshot's manifest. Raises `landing.DamagedFile`."""
+        """Return a snapshot's lake manifest. Raises `landing.DamagedFile` if it was changed."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
 def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
-    """Write a flattened snapshot's nightly tables, holdings and manifest."""
+    """Write the nightly tables, holdings tables and lake manifest of a flattened snapshot."""
     layout = known.layout
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
@@ -153,14 +153,14 @@ def sealed_ids(layout: Layout) -> set[str]:
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """Read a snapshot's lake manifest. Raises `landing.DamagedFile`."""
+    """Read a snapshot's lake manifest. Raises `landing.DamagedFile` if it was changed."""
     return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
     """Return facts about the nights accepted before a snapshot was taken, oldest first.
 
-    If `last` is given, stop after that many nights that are not suspect. Nights that are compared
+    If `last` is given, stop as soon as that many nights are not suspect. Nights that are compared
     with the snapshot include all facts. Other nights include only their moves, because the limits
     depend on them.
     """
@@ -195,7 +195,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return how far each measure has moved since the most similar earlier book."""
+    """Return how far each measure has moved since the earlier book that is most similar."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
@@ -203,10 +203,10 @@ def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
 def _changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
 ) -> Row:
-    """Return the slices that moved, and the missing and new portfolios, since each earlier book.
+    """Compare a night with each earlier book: moved slices, and missing and new portfolios.
 
-    Both are by the snapshot ID of the book. Empty portfolios that are missing are not listed,
-    because they do not contribute to any sum.
+    The results are stored by the snapshot ID of the earlier book. A missing portfolio is listed
+    only if it held money, because empty portfolios do not contribute to any sum.
     """
     moved: dict[str, list[Row]] = {}
     changes: dict[str, Row] = {}
@@ -234,7 +234,7 @@ def _changes(
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
-    """Return the given portfolios' share of a book: their total and account count per asset."""
+    """Return the total and the account count per asset of the given portfolios."""
     with open_files({"holdings": holdings}) as connection:
         totals = connection.execute(_TOTALS_OF, [portfolios]).fetchall()
         accounts = connection.execute(_ACCOUNTS_OF, [portfolios]).fetchall()
@@ -242,7 +242,7 @@ def _share(holdings: Path, portfolios: list[str]) -> Share:
 
 
 def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
-    """Return an accepted night's file for a table, or None if it was pruned."""
+    """Return the path of an accepted night's file for a table, or None if it was pruned."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (layout.parquet(table, day, snapshot_id), layout.staged_file(table, snapshot_id))
     return next((path for path in places if path.is_file()), None)

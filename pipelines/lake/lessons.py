@@ -19,7 +19,7 @@ BY = "guards, by a lesson"
 
 
 class NoSuchLesson(Exception):
-    """No lesson in force has that name."""
+    """There is no lesson with this name, or it has been revoked."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Return, by reason key, the largest share of a book that lessons accept as harmless."""
+    """Map each reason key to the largest share that a lesson, if not revoked, accepts."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
@@ -77,7 +77,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
-    """Mark the reasons that were accepted before, unless their share has grown too much since."""
+    """Mark the reasons that lessons cover. A reason whose share grew too much is not covered."""
     largest_shares = in_force(nights)
     nothing = Decimal(-1)
     return tuple(
@@ -91,9 +91,9 @@ def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tupl
 
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
-    """Accept held nights if lessons taught in the meantime now cover all of their reasons."""
-    # If the data changes on Saturday, a person can then decide once on Monday instead of once for
-    # each night.
+    """Accept each held night if lessons taught since then cover all of its reasons."""
+    # If the API's data changes on Saturday, a person can decide once on Monday, instead of once for
+    # each night since.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:

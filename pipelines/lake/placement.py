@@ -35,7 +35,7 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """A warehouse's content: books (date, snapshot ID, files), nightly files and rows.
+    """The lake's content to be published: books (date, snapshot ID, files), nightly files and rows.
 
     `nightly` maps each table to its file for each snapshot. `digests` contains the SHA-256 of all
     files, and `decided` contains the rows of `ops.DECIDED`.
@@ -91,7 +91,7 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[facts.DateDou
 
 
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Move files so that the lake's folders contain exactly the books.
+    """Move files so that the lake's folders contain the files of all books, and no others.
 
     The book of a date is its newest accepted snapshot. `landed` contains all nights, if the caller
     has already read them.
@@ -125,7 +125,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def lake_contents(manifests: LakeManifests) -> LakeContents:
-    """Collect the content of the warehouse, using only manifests and decisions."""
+    """Collect the content to publish in the warehouse, using only manifests and decisions."""
     layout = manifests.layout
     landed = manifests.nights
     books = snapshots.books(landed)
@@ -169,7 +169,7 @@ def _nightly_file(
 
 
 class _Files(Mapping[str, Path]):
-    """Files by table or snapshot. A path is created only when it is requested."""
+    """A mapping from table or snapshot names to file paths. Paths are built on demand."""
 
     def __init__(self, names: Collection[str], path_of: Callable[[str], Path]) -> None:
         self._names, self._path_of = names, path_of
@@ -187,7 +187,7 @@ class _Files(Mapping[str, Path]):
 
 
 class _PlacedDigests(Mapping[Path, str]):
-    """The SHA-256 of each night's files. A manifest is read only if its files are needed."""
+    """A mapping from each night's files to their SHA-256. Manifests are read on demand."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
         self._manifests, self._nights = manifests, nights

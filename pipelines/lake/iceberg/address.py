@@ -47,14 +47,14 @@ class CatalogAddress:
 
 
 def is_catalog_option(name: str) -> bool:
-    """Return whether an environment variable configures the catalog."""
+    """Return whether an environment variable is an option of the Iceberg catalog."""
     return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
 def read_catalog(
     variables: Mapping[str, str], shelf: StoreAddress | None, complaints: list[str]
 ) -> CatalogAddress | None:
-    """Return the catalog's address, or None if it is not set. Add problems to `complaints`."""
+    """Read the catalog's address, or return None if it is not set. Add problems to `complaints`."""
     url = variables.get(SETTING, "").strip()
     namespace = variables[NAMESPACE].strip()
     if not _PLAIN.fullmatch(namespace):
@@ -89,13 +89,13 @@ def read_catalog(
 
 
 class NotRegistered(Exception):
-    """Some nights were not registered."""
+    """Some nights could not be registered in the Iceberg catalog."""
 
     exit_code = 1
 
 
 class NoIceberg(NotRegistered):
-    """A catalog is set, but the packages that write its tables are not installed."""
+    """An Iceberg catalog is configured, but the packages to write its tables are not installed."""
 
     exit_code = 2
 
@@ -108,7 +108,7 @@ class NoIceberg(NotRegistered):
 
 
 class NoCatalog(NotRegistered):
-    """The catalog cannot be reached, or denies access."""
+    """The Iceberg catalog cannot be reached, or denies access."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ class NoCatalog(NotRegistered):
 
 
 class Conflict(NotRegistered):
-    """Another writer changed a table in the meantime, so nothing was committed."""
+    """Another writer changed an Iceberg table in the meantime, so nothing was committed."""
 
     def __init__(self, table: str) -> None:
         super().__init__(
@@ -131,7 +131,7 @@ class Conflict(NotRegistered):
 
 
 class ForeignTable(NotRegistered):
-    """A table in the catalog has columns that differ from ours."""
+    """A table in the Iceberg catalog has columns that differ from those in the lake."""
 
     exit_code = 2
 

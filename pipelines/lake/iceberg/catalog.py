@@ -38,8 +38,8 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # the HTTP status from a REST catalog if a table has changed in the meantime
-# HTTP statuses of a REST catalog that cannot commit several tables at once.
+REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
+# HTTP statuses from REST catalogs that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
 # Environment variables that configure a store, each with its pyiceberg option.
 STORE = {
@@ -74,7 +74,7 @@ def open_catalog(
 
 
 def _property(name: str) -> str:
-    """Convert a variable's name to a pyiceberg property. Return "" if it has none."""
+    """Convert a variable's name to a pyiceberg property. For other variables, return ""."""
     is_its_own = name.startswith(OF_PYICEBERG)
     key = name.removeprefix(OF_PYICEBERG).lower()
     return key.replace("__", ".").replace("_", "-") if is_its_own else ""
@@ -98,7 +98,7 @@ def _database_url(uri: str, options: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
-    """Raise `NoCatalog` with a clear reason if the catalog fails.
+    """Convert the catalog's errors to `NoCatalog`, with a clear reason.
 
     Passwords and keys from the address, the options and the environment are removed from the
     driver's message.
@@ -145,7 +145,7 @@ def _name(transaction: Any) -> str:
 
 
 def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
-    """Write new metadata for all tables, then make the catalog use it in one transaction."""
+    """Write new metadata for all tables, then switch all tables to it in one SQL transaction."""
     staged = []
     for transaction in transactions:
         table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only
@@ -185,7 +185,7 @@ def _swap(catalog: SqlCatalog, table: Any, location: str) -> Any:
 
 
 def _commit_at_once(catalog: RestCatalog, transactions: Sequence[Any]) -> bool:
-    """Let a REST catalog commit all tables at once. Return whether it supports that."""
+    """Commit all tables in one request to a REST catalog. Return whether it supports that."""
     changes = []
     for transaction in transactions:
         *namespace, name = transaction._table.name()  # noqa: SLF001 - as above

@@ -27,7 +27,8 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
-BOOKS = (ACCEPTED, SUPERSEDED)  # only nights that are or were a book have registered files
+# States of nights that are or were a book, because only their files are registered.
+BOOKS = (ACCEPTED, SUPERSEDED)
 PROPERTY = "nightbook.snapshot_id"
 TAG = "night_"
 
@@ -55,9 +56,9 @@ class NightChange:
 def register(
     catalog: Any, namespace: str, store: ObjectStore, say: ProgressCallback = silent
 ) -> tuple[str, ...]:
-    """Register the shelved nights that the catalog lacks, and return their snapshot ids.
+    """Register the shelved nights that the catalog lacks, and return their snapshot IDs.
 
-    There is one commit for each date, and the function can be interrupted and repeated. Raises
+    There is one commit for each date, so the function can be interrupted and run again. Raises
     `Conflict` if another writer changed a table. In that case, nothing is registered for the date
     being processed.
     """
@@ -81,12 +82,15 @@ def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
 
 
 def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
-    """Return the latest row for each snapshot."""
+    """Return each snapshot's latest row in the gate table."""
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return each date with a night missing or outdated in the gate table, with all its nights."""
+    """Map each date with new or changed nights to all of the date's nights.
+
+    A night is new or changed if the gate table has no row for it, or an older generation.
+    """
     # Read only new manifests, because there are thousands of manifests after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
@@ -133,7 +137,7 @@ def _changes(
 
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
-    """Return the address of a night's file for each table that has rows."""
+    """Map each table in which a night has rows to the address of the night's file."""
     lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
@@ -166,14 +170,14 @@ def _commit(
 def table_transaction(
     catalog: Any, name: tuple[str, str], files: Mapping[str, Mapping[str, str]]
 ) -> Any:
-    """Prepare the change to one table: add a file and a tag for each night in `files`."""
+    """Prepare a transaction that adds a file and a tag to one table for each night in `files`."""
     table = catalog.load_table(name)
     transaction = table.transaction()
     for snapshot_id, paths in files.items():
         tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
         if tag in table.metadata.refs:  # The lake was rebuilt, so replace the night's files.
             drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
-        # Set the tag even if there is no file, so that the table can be read as of any night.
+        # Set the tag even if the night has no rows, so that the table can be read as of any night.
         mine = [paths[name[-1]]] if name[-1] in paths else []
         transaction.add_files(mine, about, check_duplicate_files=False)
         set_tags(transaction, [tag])
@@ -183,7 +187,7 @@ def table_transaction(
 def gate_transaction(
     catalog: Any, namespace: str, rows: Iterable[NightRow], tags: Iterable[str]
 ) -> Any:
-    """Prepare the change to the gate table: write a new file with all rows, and set tags."""
+    """Prepare a transaction that replaces the gate table's file with a new one, and sets tags."""
     # Write all rows to one file. With one file per night, readers would have to open thousands of
     # files after ten years.
     kinds = {column.name: TYPES[column.kind] for column in NIGHTS.columns}
@@ -197,19 +201,18 @@ def gate_transaction(
 
 def drop_rows(transaction: Any, condition: Any) -> None:
     """Remove matching files from a table's metadata, without deleting the files themselves."""
-    with (
-        warnings.catch_warnings()
-    ):  # Ignore this warning, because many tables have no rows for a night.
+    # Ignore the warning that nothing was deleted, because many tables have no rows for a night.
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
         transaction.delete(condition)
 
 
 def set_tags(transaction: Any, tags: Iterable[str]) -> None:
-    """Tag a table's state after the changes made so far in the transaction."""
+    """Tag the state of a table after the changes made so far in the transaction."""
     manage = ManageSnapshots(transaction)
     for tag in tags:
         manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
-    # Use a private method, because the public `commit` would commit this table without the others.
+    # Call a private method, because the public `commit` would commit this table without the others.
     manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
 
 
@@ -240,7 +243,7 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
 
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
-    """Remove these tags, move all other tags to the current state, and drop all older snapshots."""
+    """Remove the given tags, move the others to the table's current state, and expire the rest."""
     there = [name for name in transaction.table_metadata.refs if name != "main"]
     manage = ManageSnapshots(transaction)
     for name in tags & set(there):

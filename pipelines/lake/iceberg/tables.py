@@ -1,7 +1,7 @@
 """The Iceberg tables: one for each lake table, and a gate table that lists complete nights.
 
 The tables refer to the lake's files, but do not own them. With `gc.enabled=false`, engines do not
-delete a file when they expire a snapshot. Without this property, Spark deleted files.
+delete files when they expire a snapshot. Without this property, Spark deleted them.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ PROPERTIES = {
 
 
 def prepare(catalog: Any, namespace: str) -> None:
-    """Create the namespace and its tables, and add new columns. Can be interrupted and repeated.
+    """Create the namespace and all tables, and add new columns. Safe to interrupt and run again.
 
     Raises `ForeignTable` if a table exists with different columns.
     """
@@ -85,15 +85,16 @@ def prepare(catalog: Any, namespace: str) -> None:
 
 
 def ids(table: Table) -> dict[str, int]:
-    """Return the field ids of a table's columns."""
+    """Return the Iceberg field ID of each of a table's columns."""
     if table is NIGHTS:
         return {name: number for number, name in enumerate(NIGHTS.names, start=1)}
     return {name: number for name, number in field_ids(table.name).items() if name in table.names}
 
 
 def schema(table: Table) -> Schema:
-    """Return a table's schema, with the columns ordered by id."""
-    # The order matters, because a catalog numbers a new table's columns itself, starting at 1.
+    """Return a table's Iceberg schema, with the columns ordered by field ID."""
+    # The order matters, because a catalog assigns its own IDs to a new table's columns, starting at
+    # 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])
 
@@ -110,9 +111,8 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
         transform=IdentityTransform(),
         name=SNAPSHOT_DATE.name,
     )
-    with contextlib.suppress(
-        TableAlreadyExistsError
-    ):  # another machine may have created the table already
+    # Another machine may have created the table in the meantime.
+    with contextlib.suppress(TableAlreadyExistsError):
         catalog.create_table(
             (namespace, table.name),
             schema=schema(table),
@@ -122,7 +122,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
 
 
 def _check(existing: Any, table: Table) -> None:
-    """Add a table's missing columns, and compare all others with the contract."""
+    """Add missing columns to an existing table, and compare its other columns with the contract."""
     wanted = {field.name: field for field in schema(table).fields}
     lacking = [name for name in wanted if name not in existing.schema().column_names]
     if lacking:
