@@ -34,10 +34,10 @@ IN_LAKE = {
 Row = dict[str, Any]
 
 
-# Exclude briefs from garbage collection, because they have no reference cycles. With years of
-# nights, collecting them took as long as reading them.
+# The garbage collector skips briefs, because they have no reference cycles. With years of nights,
+# scanning them took as long as reading them.
 class Brief(msgspec.Struct, frozen=True, gc=False):
-    """A night's cached data: contract, drops, `ops.snapshots` row, and versions of both manifests.
+    """A night's cached data: contract, drops, `ops.snapshots` row, and both manifests' versions.
 
     `contract` is None if the night is not in the lake.
     """
@@ -49,14 +49,14 @@ class Brief(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
-    """The decisions on one night, and the version of the file that contains them."""
+    """The cached decisions on a night, and the version of the file from which they were read."""
 
     file: tuple[int, ...]
     decisions: tuple[Decision, ...]
 
 
 class _Cache(msgspec.Struct):
-    """A home's cache: briefs and decisions by snapshot ID."""
+    """The content of a home's cache file: briefs and decisions by snapshot ID."""
 
     briefs: dict[str, Brief] = {}
     decided: dict[str, Decided] = {}
@@ -72,7 +72,7 @@ class Briefs:
         self._is_changed = False
 
     def of(self, snapshot: Snapshot) -> Brief:
-        """Return a landed night's brief. Raises `DamagedFile` if a manifest was changed."""
+        """Return a landed night's cached data. Raises `DamagedFile` if a manifest was changed."""
         name = snapshot.snapshot_id
         brief = self._cache.briefs.get(name)
         if brief is None or name not in self._seen:
@@ -81,8 +81,8 @@ class Briefs:
             if brief is None or brief.files != files:
                 brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
                 self._is_changed = True
-            # Check a night's files only once per command. If the night is not sealed yet, check
-            # them every time, because it may be sealed in the meantime.
+            # Check once per command whether a night's files have changed. If the night is not
+            # sealed yet, check every time, because it may be sealed in the meantime.
             if brief.contract is not None:
                 self._seen.add(name)
         return brief
@@ -92,7 +92,7 @@ class Briefs:
         return [self._snapshot(folder) for folder in night_folders.folders(self._layout)]
 
     def _snapshot(self, folder: Path) -> Snapshot:
-        """Return a snapshot with its decisions, rereading them only if their file has changed."""
+        """Return a snapshot with its decisions. Read the decision file only if it has changed."""
         file = edition(f"{folder}/{DECISION}")
         decided = self._cache.decided.get(folder.name)
         if decided is None or decided.file != file:
@@ -103,7 +103,7 @@ class Briefs:
         return Snapshot(folder.name, day, folder, decided.decisions)
 
     def _build(self, folder: Path, files: tuple[int, ...]) -> Brief:
-        """Build a night's brief from its manifests."""
+        """Read a night's manifests, and build its cached data from them."""
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None
         return Brief(
             files=files,

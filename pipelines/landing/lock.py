@@ -1,4 +1,4 @@
-"""The landing zone's locks, the home's owner, and cleanup after killed runs."""
+"""The locks of a home, checks of the home's owner, and cleanup after killed runs."""
 
 import contextlib
 import fcntl
@@ -17,13 +17,14 @@ from pathlib import Path
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
 WAIT_STEP = 1.0  # seconds between two attempts to acquire a lock
-PROBE_TIMEOUT = 1.0  # seconds; `acquire_if_free` holds the pull lock for milliseconds
+# Seconds to wait for the pull lock, which `acquire_if_free` holds for milliseconds.
+PROBE_TIMEOUT = 1.0
 REPORT_INTERVAL = 60.0  # seconds between two messages about the same holder
 NOTHING = "This run wrote nothing."
 
 
 class WrongOwner(Exception):
-    """The home belongs to a different user."""
+    """The nightbook home belongs to a different user."""
 
     exit_code = 2
 
@@ -85,7 +86,7 @@ def _owner_of_new(folder: Path) -> int | None:
 
 
 class WriterBusy(Exception):
-    """Another run is writing in this home.
+    """Another run is writing to this home.
 
     `done` describes what this run wrote before it gave up.
     """
@@ -103,7 +104,7 @@ class PullRunning(WriterBusy):
 
 
 class HomeReadOnly(Exception):
-    """The home cannot be written to."""
+    """The nightbook home cannot be written to."""
 
     exit_code = 2
 
@@ -117,7 +118,7 @@ class HomeReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LockTimeout:
-    """The time limit for acquiring a lock, and functions that sleep and report the wait."""
+    """A time limit for acquiring a lock, with functions that sleep and that report the wait."""
 
     seconds: float = 0.0
     pause: Callable[[float], None] = lambda _: None
@@ -135,7 +136,7 @@ class HomeLock:
     since: datetime
 
     def note(self, doing: str) -> None:
-        """Write the current operation to the lock file. A full disk must not stop the operation."""
+        """Write the current operation to the lock file. Ignore errors, for example a full disk."""
         since = self.since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = json.dumps({"doing": doing, "pid": os.getpid(), "since": since})
         with contextlib.suppress(OSError):
@@ -155,7 +156,7 @@ def hold_pull_lock(
 ) -> AbstractContextManager[HomeLock]:
     """Hold a home's pull lock during the `with` block. Raises the same errors as `hold_lock`.
 
-    If the lock is taken, retry for a second, because `status` or a check may be looking at it.
+    If the lock is taken, retry for a second, because `status` may be holding it for a moment.
     """
     return hold_lock(layout, layout.pull_lock, doing, now, LockTimeout(PROBE_TIMEOUT, pause))
 
@@ -190,16 +191,16 @@ def hold_lock(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise `WrongOwner` or `HomeReadOnly` if the home is not writable, even if it is locked."""
+    """Raise `WrongOwner` or `HomeReadOnly` if the home is not writable. Ignore existing locks."""
     os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
 def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
-    """Keep writers out of a home while it is being read.
+    """Prevent other runs from writing to a home during the `with` block.
 
-    This also works for users who may only read the home, and on a disk that has become read-only,
-    because nobody can write there. Raises `WriterBusy` if a writer is active.
+    This also works for users who may only read the home, and on a read-only disk, because nobody
+    can write there. Raises `WriterBusy` if a writer is active.
     """
     try:
         require_writable(layout, doing)
@@ -228,7 +229,7 @@ def acquire_if_free(lock: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        # A shared lock keeps writers out, and it needs only read permission, also on NFS.
+        # A shared lock keeps writers out and needs only read permission, even on NFS.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         yield False
@@ -249,7 +250,7 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
 
 
 def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
-    """Acquire the lock, or raise `WriterBusy` after the timeout."""
+    """Wait until the lock is acquired, or raise `WriterBusy` after the timeout."""
     waited, next_report, reported_holder = 0.0, 0.0, ""
     while True:
         try:
@@ -269,7 +270,7 @@ def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Describe the run that holds the lock, from the note in the lock file."""
+    """Describe the run that holds the lock, using the note that it wrote to the lock file."""
     try:
         note = json.loads(os.pread(descriptor, 4096, 0))
         return f"{note['doing']}, process {note['pid']}, since {note['since']}"
@@ -278,7 +279,7 @@ def _holder(descriptor: int) -> str:
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Delete unfinished files and scratch files left by dead runs, and return their paths."""
+    """Delete unfinished files and scratch files left by killed runs, and return their paths."""
     # The caller holds the writer lock, so only the files of a running pull may still be in use.
     with acquire_if_free(layout.pull_lock) as no_pull_runs:
         leftovers = sweep_pulls(layout) if no_pull_runs else []
@@ -289,9 +290,9 @@ def sweep(layout: Layout) -> list[Path]:
 
 
 def _unfinished_files(folder: str) -> Iterator[Path]:
-    """Yield the incompletely written files below a folder."""
-    # Avoid `rglob`, which takes twice as long (1.2 CPU s) for the 50,000 folders of ten years of
-    # nights, because it creates a Path object for each folder.
+    """Yield the temporary files below a folder that were left by interrupted writes."""
+    # Do not use `rglob`. For the 50,000 folders of ten years of nights, it takes twice as long (1.2
+    # s of CPU time), because it creates a Path object for each folder.
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -301,7 +302,7 @@ def _unfinished_files(folder: str) -> Iterator[Path]:
 
 
 def sweep_pulls(layout: Layout) -> list[Path]:
-    """Delete files left by dead pulls. The caller must hold the pull lock."""
+    """Delete the folders of pulls that were killed. The caller must hold the pull lock."""
     return _remove(list(layout.landing.glob("*/.*.pulling")))
 
 

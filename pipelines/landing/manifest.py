@@ -13,8 +13,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.notices import ResponseNotice
 
-# The results of the recheck at the end of a pull, and the results of requesting a portfolio that
-# has disappeared from the list.
+# The results of the recheck at the end of a pull, and the API's answers about a portfolio that has
+# disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 # The purposes of a request.
@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One of a snapshot's requests and its result, as a row in `ops.requests`. Times are in UTC.
+    """A request of a pull and its result, as a row in `ops.requests`. Times are in UTC.
 
     `purpose` has four values. `book`: the tables are built from the response. `replaced`: the list
     was reread, because it had changed. `closing`: the response was only compared, not stored.
@@ -73,7 +73,8 @@ class Manifest:
     manifests have only `notices`). `stored` maps each compressed file to its SHA-256, because some
     bits of a compressed file can change without changing the content. `started_at` is the start
     time by the corrected clock. `machine_started_at` is the start time by this machine's clock, or
-    None in older manifests. `follows` is the newest earlier night that is or may become a book.
+    None in older manifests. `follows` is the newest earlier night that was accepted, pruned or not
+    yet judged.
     """
 
     snapshot_id: str
@@ -114,7 +115,7 @@ class Manifest:
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def responses_of(self, operation: str) -> list[RequestRecord]:
-        """Return the book's answered requests for an operation."""
+        """Return the requests for an operation whose responses are used to build the tables."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
@@ -124,7 +125,7 @@ def load_manifest(folder: Path) -> Manifest:
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Convert a manifest's verified content. Raises `DamagedFile` if a field or folder is wrong."""
+    """Convert verified JSON to a manifest. Raises `DamagedFile` if fields or folder are wrong."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)
@@ -141,6 +142,6 @@ def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
 
 
 def _check_fields(content: Iterable[str], model: type[Manifest | RequestRecord]) -> None:
-    """Raise `TypeError` if there are fields that this version would silently drop."""
+    """Raise `TypeError` if there are fields that this version of nightbook does not know."""
     if unknown_fields := set(content) - {field_.name for field_ in fields(model)}:
         raise TypeError(f"{model.__name__} has unknown fields: {', '.join(sorted(unknown_fields))}")

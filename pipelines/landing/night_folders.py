@@ -1,4 +1,4 @@
-"""Night folders, and the JSON files with checksums inside them."""
+"""The landing folders of nights, and the JSON files with checksums in these folders."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ import msgspec
 from warehouse.storage.layout import Layout, write_json
 
 ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-ID_FORM = "%Y%m%dT%H%M%SZ"  # the start time in UTC, so IDs sort by time
+ID_FORM = "%Y%m%dT%H%M%SZ"  # IDs contain the start time in UTC, so they sort by time
 MANIFEST = "manifest.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SEAL = "sha256"
@@ -38,7 +38,7 @@ def nights(layout: Layout) -> Iterator[Path]:
 
 
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Yield each snapshot ID and the name of its date folder, as strings because that is faster."""
+    """Yield each snapshot ID and the name of its date folder. Strings are faster than paths."""
     landing = layout.landing
     for day in map(date.isoformat, dates(layout)):
         for name in _names(f"{landing}/{day}"):
@@ -63,7 +63,7 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
 
 
 def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
-    """Find a landed snapshot's folder with a quick search. Return None if it is not found."""
+    """Find a landed snapshot's folder near the date in its ID. Return None if it is not there."""
     # The business date is the start date in some time zone, so it is at most one day away from the
     # date in the ID. This avoids listing years of folders.
     if (started := _time_of(snapshot_id, ID)) is not None:
@@ -80,7 +80,7 @@ def snapshot_time(snapshot_id: str) -> datetime:
 
 
 def _names(folder: Path | str) -> list[str]:
-    """Return the names in a folder.
+    """Return the names of the entries in a folder.
 
     To stay fast with years of nights, it does not call stat for each name.
     """
@@ -133,7 +133,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     """Read a file written by `write`. Raises `DamagedFile` if the file is missing or changed."""
     try:
         text = path.read_bytes()
-    except PermissionError:  # without permission we cannot tell whether the file is damaged
+    except PermissionError:  # a file that may not be read is not necessarily damaged
         raise
     except OSError as error:
         problem = f"nothing readable ({type(error).__name__})"
@@ -158,8 +158,9 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
-    """Parse with msgspec. Return None if the content cannot be verified this way."""
-    # Use a fast parser, because commands that read many manifests mostly parse JSON.
+    """Parse a sealed JSON object with msgspec. Return None if its SHA-256 cannot be verified."""
+    # Use a fast parser, because commands that read many manifests spend most of their time parsing
+    # JSON.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)

@@ -1,4 +1,4 @@
-"""Notices about a night's responses, one for each sign that they are incomplete.
+"""Notices about signs that a night's responses are incomplete.
 
 A notice's `text` starts with the location of the sign and contains no values. It is the same every
 night, so a lesson about it also applies to later nights. The number of responses and an example are
@@ -29,7 +29,7 @@ class ResponseNotice:
 
     @property
     def text(self) -> str:
-        """The notice as text, without its count and example."""
+        """The location, message and operation as text, without the count and the example."""
         return f"{self.place}: {self.words} ({self.operation})"
 
 
@@ -59,7 +59,7 @@ class NoticeCounter:
 
 
 def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[Reason]:
-    """Yield the reasons to hold a night that has these notices, one reason per sign.
+    """Yield the reasons to hold a night because of these notices, one reason for each sign.
 
     `signs` contains the number of responses for each notice. A text without a sign comes from an
     older manifest, and is used unchanged.
@@ -81,7 +81,7 @@ def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[R
 
 
 def _sentence(count: int, sign: str) -> str:
-    """Describe a sign, and how many responses show it."""
+    """Describe a sign of incomplete responses, and the number of responses that show it."""
     look = "a response looks" if count == 1 else f"{count} responses look"
     return (
         f"{look} like one page of several, or incomplete, although the API document describes "

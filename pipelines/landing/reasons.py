@@ -35,7 +35,7 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """The reason's message, with a prefix if a lesson covers it."""
+        """The message for this reason, with a prefix if a lesson already covers the reason."""
         return f"known to be harmless: {self.words}" if self.is_known else self.words
 
 
@@ -50,7 +50,7 @@ def lesson_id(key: str) -> str:
 
 
 def max_share(share: str) -> Decimal:
-    """Return the largest share that a lesson taught at `share` covers."""
+    """Return the largest share that is covered by a lesson that was taught at `share`."""
     # A lesson taught for 3 of 100 accounts must not accept a night that affects all accounts.
     seen = Decimal(share)
     return min(Decimal(1), max(seen * MARGIN, seen + MORE))

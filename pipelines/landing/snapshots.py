@@ -46,7 +46,7 @@ class NoSuchSnapshot(Exception):
 
 
 class DecisionNotAllowed(Exception):
-    """The snapshot's state does not allow this decision."""
+    """The snapshot is in a state that does not allow this decision."""
 
     exit_code = 2
 
@@ -59,7 +59,7 @@ class DecisionNotAllowed(Exception):
 
 
 class ReasonRequired(Exception):
-    """Changing a decision that people may have relied on requires a reason."""
+    """A decision that people may have relied on cannot be changed without a reason."""
 
     exit_code = 2
 
@@ -82,17 +82,17 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     by: str
     at: str
     reasons: tuple[str, ...]
-    causes: tuple[Reason, ...] = ()  # the guards' reasons, as data
+    causes: tuple[Reason, ...] = ()  # the guards' reasons (`Reason` objects)
     teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
     takes_back: tuple[str, ...] = ()  # keys of revoked lessons
-    # files that were built from the night, if this decision withdraws its acceptance
+    # Published files with data from the night, if this decision rejects a night that was accepted.
     withdrawn: tuple[str, ...] = ()
     machine: str = ""
     original: str = ""
 
     @property
     def token(self) -> str:
-        """This decision's fingerprint, which is the same on all machines."""
+        """The decision's fingerprint, which is the same on all machines."""
         encoded = msgspec.json.encode(self)
         return self.original or hashlib.sha256(encoded).hexdigest()[:TOKEN_DIGITS]
 
@@ -108,17 +108,17 @@ class Snapshot:
 
     @property
     def state(self) -> str:
-        """The current state."""
+        """The snapshot's current state."""
         return self.decisions[-1].state if self.decisions else COMPLETE
 
     @property
     def shared_state(self) -> str:
-        """The current state on machines that have not pruned the snapshot."""
+        """The snapshot's current state, ignoring pruning, which applies to only one machine."""
         states = [decision.state for decision in self.decisions if decision.state != PRUNED]
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state at the time of a later pull, so that a rebuild uses the same state."""
+        """Return the state at a given time, which ignores people's later decisions."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
@@ -132,9 +132,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether the guards held the night for a reason that cannot become a lesson."""
-        # A person may have accepted such a night by mistake. So the guards derive no limits from
-        # it, and also compare later nights with an older night.
+        """Return whether the guards held the night for a reason that no lesson can cover."""
+        # A person may have accepted such a night by mistake. So the guards do not use it to compute
+        # limits, and they also compare later nights with an older night.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -143,7 +143,7 @@ class Snapshot:
 
     @property
     def held_for(self) -> tuple[Reason, ...]:
-        """The guards' reasons when they last held the night, as data."""
+        """The guards' reasons when they last held the night (`Reason` objects)."""
         held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
 
@@ -184,7 +184,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 
 def newest(layout: Layout) -> str | None:
-    """Return the ID of the newest snapshot that is or may become a book."""
+    """Return the ID of the newest snapshot that was accepted, pruned or not yet judged."""
     for folder in reversed(list(night_folders.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
@@ -203,7 +203,7 @@ def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
 def accepted_before(
     snapshots: Iterable[Snapshot], snapshot_id: str, moment: datetime
 ) -> Iterator[Snapshot]:
-    """Yield the snapshots before `snapshot_id` that were accepted as of `moment`, newest first."""
+    """Yield the snapshots before `snapshot_id` that had been accepted by `moment`, newest first."""
     # Yield the snapshots one by one, because most callers only need the newest of thousands of
     # nights.
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
@@ -223,7 +223,7 @@ def decide(
     takes_back: tuple[str, ...] = (),
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
-    """Add a decision. Earlier decisions remain on record."""
+    """Add a decision to a snapshot. All earlier decisions are kept."""
     # Clocks on different machines disagree. Give each new decision a later time than all earlier
     # ones, so that sorting by time shows the order in which people decided.
     times = (datetime.fromisoformat(decision.at) + _TICK for decision in snapshot.decisions)
@@ -242,7 +242,7 @@ def decide(
 
 
 def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
-    """Store a snapshot's new list of decisions, which must include all existing decisions."""
+    """Store the new list of a snapshot's decisions, which must include all existing decisions."""
     # A pruned night cannot be rebuilt, so the decision to prune stays last in the list, even if
     # other decisions were made later.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
@@ -251,7 +251,7 @@ def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapsh
 
 
 def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Merge the decisions of two machines on the same night.
+    """Merge the decisions that two machines have recorded for the same night.
 
     If one list contains the other, it is returned unchanged. Otherwise the result is the union,
     sorted by time and then by token, so every machine gets the same list.
@@ -279,7 +279,7 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
 
 
 def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
-    """Yield each decision's token and time, adjusted so that times always increase."""
+    """Yield each decision's token and time. Adjust times that are not later than the one before."""
     # Older versions stored the clock time even after the clock had been set back.
     moments = (datetime.fromisoformat(decision.at) for decision in decisions)
     ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
@@ -287,7 +287,7 @@ def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
-    """Return True if the decision changes the snapshot's state, or False if it already has `state`.
+    """Check a person's decision. Return False if the snapshot already has this state, else True.
 
     Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """
@@ -312,7 +312,7 @@ def decide_by_hand(
     why: str,
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
-    """Accept or reject a snapshot. Once it is accepted, its teachable reasons become lessons.
+    """Record a person's decision. If the night is accepted, its teachable reasons become lessons.
 
     Raises `NoSuchSnapshot`, `DecisionNotAllowed` and `ReasonRequired`.
     """

@@ -31,7 +31,7 @@ FRAME = 4 * CHUNK
 
 
 class PendingSnapshot:
-    """A snapshot that is being landed. It is invisible until `finish`."""
+    """A snapshot that is being pulled. Readers cannot see it until `finish` has run."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
         self._layout, self._zone = layout, timezone
@@ -46,19 +46,19 @@ class PendingSnapshot:
         make_directory(self._aside)
 
     def _date(self, moment: datetime) -> None:
-        """Set the snapshot's start, date, ID and folder."""
+        """Set the snapshot's start time, date, ID and folder."""
         self.started_at = moment.astimezone(UTC).replace(microsecond=0)
         self.snapshot_date = moment.astimezone(self._zone).date()
         self.snapshot_id = night_folders.free_id(self._layout, self.started_at, self.snapshot_date)
         self.folder = self._layout.snapshot(self.snapshot_date, self.snapshot_id)
 
     def correct(self, ahead_ms: int) -> None:
-        """Date the night by the server's clock, which is `ahead_ms` ahead of the local clock."""
+        """Set the night's date by the server's clock, which is `ahead_ms` ahead of ours."""
         self.skew = timedelta(milliseconds=ahead_ms)
         self._date(self._started_at + self.skew)
 
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
-        """Store a body, and return its file name in the snapshot folder."""
+        """Compress and store a response body. Return the file's name in the snapshot folder."""
         file_name = f"{name}.json.zst"
         digest = hashlib.sha256()
         codec = pa.Codec("zstd", compression_level=1)
@@ -83,7 +83,7 @@ class PendingSnapshot:
         signs: tuple[ResponseNotice, ...] = (),
         window: Window | None = None,
     ) -> Manifest:
-        """Write the manifest last, then rename the folder so that the snapshot appears."""
+        """Write the manifest, then rename the folder, which makes the snapshot visible."""
         manifest = Manifest(
             snapshot_id=self.snapshot_id,
             snapshot_date=self.snapshot_date,
@@ -110,7 +110,7 @@ class PendingSnapshot:
         return manifest
 
     def abandon(self) -> None:
-        """Discard the night, which leaves a gap. Does nothing if `finish` has already run."""
+        """Delete the unfinished snapshot. Does nothing if `finish` has already run."""
         shutil.rmtree(self._aside, ignore_errors=True)
         with contextlib.suppress(OSError):  # The date folder stays if it contains other snapshots.
             self._aside.parent.rmdir()
@@ -166,7 +166,7 @@ def _check(path: Path, digest: str, expected: str) -> None:
 
 
 def _chunks(path: Path, expected: str) -> Iterator[bytes]:
-    """Yield a file's decompressed content in chunks."""
+    """Decompress a landed body, and yield it in chunks."""
     with (
         _reading(path, expected),
         path.open("rb") as file,
@@ -178,7 +178,7 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Convert read errors to `DamagedFile`, except permission errors."""
+    """Convert errors while reading a body to `DamagedFile`, except permission errors."""
     try:
         yield
     except PermissionError:
