@@ -25,12 +25,12 @@ from warehouse.contract.book import BOOK
 from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.layout import Layout, digest_of
 
-# The current run's snapshot is among the newest, so read only the newest manifests.
+# Read only this many manifests, because the current run's snapshot is among the newest.
 NEWEST = 8
 
 
 class NeverLanded(Exception):
-    """This date was not pulled in time, and the API has no history."""
+    """This date has no landed night, and the API returns only current data."""
 
     exit_code = 2
 
@@ -54,7 +54,7 @@ def business_date(settings: Settings, now: datetime) -> date:
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the manifest of a date's newest landed snapshot that was not rejected or pruned."""
+    """Return the manifest of the date's newest snapshot that was neither rejected nor pruned."""
     candidates = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
@@ -64,15 +64,14 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the manifest of the newest snapshot taken on a date by this machine's clock."""
-    # If this machine's clock was wrong, the snapshot is stored under the date of the server's
+    """Return the manifest of a date's newest snapshot, by this machine's or the server's clock."""
+    # If this machine's clock was wrong, the snapshot is stored under the date by the server's
     # clock.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
-        with contextlib.suppress(
-            DamagedFile
-        ):  # Ignore damage to other nights, because it must not block this night.
+        # Ignore damage to other nights, because it must not block this night.
+        with contextlib.suppress(DamagedFile):
             manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
@@ -102,7 +101,7 @@ def stage_venues(layout: Layout, manifest: Manifest, say: ProgressCallback = sil
 
 
 def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
-    """Seal a staged snapshot, accept or hold it, and update the lake's folders."""
+    """Seal a staged snapshot, let the guards judge it, and update the lake's folders."""
     # If an earlier run has judged the snapshot, only move its files into place. Dagster retries
     # this step, and a retry must not flatten again. If some tables were not staged, because only
     # others were requested, stage them now.
@@ -118,7 +117,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether an earlier run began to move a judged snapshot's files out of staging."""
+    """Return whether an earlier run has begun to move a judged snapshot's files out of staging."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -127,7 +126,8 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     staged = [name for name in _tables() if layout.staged_file(name, snapshot_id).is_file()]
     if len(staged) == len(BOOK):
         return False
-    # Read the manifest file, because the manifests in memory may be older than the staged night.
+    # Read the manifest from its file, because a manifest in memory may be older than the staged
+    # files.
     written = lake_manifest.read_manifest(layout, snapshot_id)["tables"]
     return all(
         digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"]
@@ -136,7 +136,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
 
 
 def _tables(part: str | None = None) -> Iterator[str]:
-    """Yield the names of the tables in one part or both parts."""
+    """Yield the names of the tables in a part (portfolios or venues), or in both parts."""
     for table in BOOK:
         if part is None or (table.resource == "portfolios") == (part == "portfolios"):
             yield table.name
@@ -150,7 +150,7 @@ def _stage_missing(layout: Layout, manifest: Manifest) -> None:
 
 
 def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
-    """Run all steps after landing for one snapshot."""
+    """Run all steps after landing (stage, seal and judge) for one snapshot."""
     manifest = load_manifest(folder)
     stage_portfolios(manifests.layout, manifest)
     stage_venues(manifests.layout, manifest)

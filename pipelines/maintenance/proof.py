@@ -1,4 +1,4 @@
-"""Proof that a query engine's sums of each night's balances agree with the control totals."""
+"""A check that a query engine computes the same sums of balances as the control totals."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ Asset = tuple[str, bool]
 
 
 class NoBookToProve(ValueError):
-    """The book to check does not exist, or its files are missing."""
+    """There is no book to check, or the book's files are missing."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An asset whose sums differ. `engine` is None if the engine returned no sum for it."""
+    """An asset whose sum from the engine (None if missing) differs from the control total."""
 
     asset_id: str
     is_custom_asset: bool
@@ -42,7 +42,7 @@ class Difference:
 class Proof:
     """An engine's totals for a night, compared with the control totals.
 
-    `texts` counts the amounts that are stored only as strings, which we add up ourselves.
+    `texts` is the number of amounts that are stored only as strings, which we add up ourselves.
     """
 
     snapshot: Snapshot
@@ -54,14 +54,14 @@ class Proof:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the row count and all sums equal the control totals."""
+        """True if the engine's row count and all its sums equal the control totals."""
         return not self.differences and self.rows == self.stated_rows
 
 
 def prove(
     layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
 ) -> Iterator[Proof]:
-    """Yield the proof for the newest book (on or before a date), or for all books by date.
+    """Check the newest book, optionally as of a date, or check all books. Yield the results.
 
     Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
@@ -89,7 +89,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        # An engine returns no sum if there are no numbers to add up. Use 0 in that case.
+        # If there are no numbers to add up, the engine returns NULL, so use 0.
         (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
         for group in groups
     }
@@ -124,7 +124,7 @@ def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
 
 
 def _texts(path: Path) -> tuple[dict[Asset, Decimal], int]:
-    """Add up and count the amounts stored only as strings, which engines ignore."""
+    """Add up and count the amounts that are stored only as strings, because engines skip them."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     names = ["asset_id", "is_custom_asset", "amount", "amount_text"]
     rows = pq.read_table(path, columns=names, partitioning=None)

@@ -24,7 +24,7 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
 BY = "prune"
-MOST_DAYS = 36500  # a hundred years, to reject typing errors and out-of-range dates
+MOST_DAYS = 36500  # a hundred years, to reject typos and dates that are out of range
 MOST_BYTES = 10**18
 FOLDERS = ("landing/", "lake/")
 
@@ -58,7 +58,10 @@ class KeptNightDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MissingDates:
-    """The dates that have no night: `without_night`, and all dates up to `last` except `kept`."""
+    """A set of dates that have no night.
+
+    These are the dates in `without_night`, and all dates up to `last` except those in `kept`.
+    """
 
     without_night: frozenset[date] = frozenset()
     kept: frozenset[date] = frozenset()
@@ -70,7 +73,7 @@ class MissingDates:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The deleted snapshots and files, and their size. After a dry run, they still exist.
+    """The snapshots and files that pruning deleted (or would delete, in a dry run), and their size.
 
     `left` is the size of the remaining nights' bodies and tables, in bytes.
     """
@@ -84,7 +87,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A home's nights: which to keep, which never to delete, and which are month ends."""
+    """A plan for pruning: nights to keep for their age, nights to keep always, and month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -103,12 +106,13 @@ def prune(
 ) -> PruneResult:
     """Delete old nights by age, by size, or by both.
 
-    The caller holds the writer lock, and publishes afterwards. Days are counted back from the
-    newest book, not from today, so nothing is deleted in a home that is no longer used. More recent
-    nights stay, as does the last book of each month if `keep_month_ends` is set. If bodies and
-    tables still exceed `most_bytes`, more nights are deleted, starting with the oldest and leaving
-    month ends for last. Some nights stay regardless of the limits: the newest book, each night that
-    waits for a decision, and each night whose instruments were carried over into a kept night.
+    The caller holds the writer lock, and publishes afterwards. The age of a night is counted from
+    the newest book, not from today, so nothing is deleted in a home that is no longer used. More
+    recent nights stay, as does the last book of each month if `keep_month_ends` is set. If bodies
+    and tables still exceed `most_bytes`, more nights are deleted, starting with the oldest and
+    leaving month ends for last. Some nights stay regardless of the limits: the newest book, each
+    night that waits for a decision, and each night whose instruments were carried over into a kept
+    night.
 
     Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
@@ -157,8 +161,8 @@ def _gone_days(
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
     """Record the decision to prune a night before any of its files is deleted.
 
-    So if the run crashes in between, no file counts as missing. If the disk is full, there is no
-    room for the decision. Only in that case, first delete the files that can be rebuilt.
+    So if the run crashes in between, no file counts as missing. If the disk is too full to record
+    the decision, first delete the files that can be rebuilt.
     """
     decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(reason,))
     try:
@@ -183,7 +187,7 @@ def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
 def _plan(
     layout: Layout, nights: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
-    """Decide which nights stay because of their age, and which may be deleted to save space."""
+    """Decide which nights to keep because of their age, and which may be deleted to save space."""
     books = snapshots.books(nights)
     all_ids = {snapshot.snapshot_id for snapshot in nights}
     if not books:
@@ -208,13 +212,13 @@ def _plan(
 
 
 def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """Return the nights to delete until the rest fits, or all deletable nights if it never fits."""
+    """Choose nights to delete until the rest fits into `most_bytes`, or no more can be deleted."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Search again after each deletion, because a night whose instruments were carried over can be
+    # After each deletion, search again, because a night whose instruments were carried over can be
     # deleted only after the night that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
@@ -245,9 +249,9 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Map each kept night to the night that its carried-over instruments came from."""
-    # A source night stays too. If it carried instruments from an earlier night, that night also
-    # stays.
+    """Map each night to keep to the earlier night from which its instruments were carried over."""
+    # The earlier night must be kept too. If its instruments were also carried over, so must the
+    # night before it.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
@@ -268,7 +272,7 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
-    """Raise `KeptNightDamaged` if a night to keep is damaged."""
+    """Raise `KeptNightDamaged` if any night is damaged, except for the nights to be deleted."""
     damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
     kept_damages = [str(damage) for damage in damages if damage.night not in going]
     if kept_damages:
@@ -276,7 +280,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield the files that pruning deletes for a night."""
+    """Yield a night's lake files and bodies, which are the files that pruning deletes."""
     own = {night_folders.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
@@ -284,7 +288,7 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield a night's rebuildable files.
+    """Yield a night's files in the lake, which can all be rebuilt.
 
     The lake manifest comes first, because it lists the other files.
     """
@@ -309,7 +313,7 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShelfPruneResult:
-    """The nights deleted from the shelf, their objects, and the problems with other nights."""
+    """The nights pruned from the shelf, their deleted objects, and problems with other nights."""
 
     snapshots: tuple[str, ...]
     objects: tuple[StoredObject, ...]
@@ -323,7 +327,7 @@ def prune_shelf(
     *,
     dry_run: bool,
 ) -> ShelfPruneResult:
-    """Delete pruned nights' objects from the shelf. With `dry_run`, only list them.
+    """Delete the objects of pruned nights from the shelf. With `dry_run`, only list them.
 
     `forget` is called first, and removes the nights from everything else that refers to their
     objects. In a dry run, `would_go` contains the nights to be pruned in this home. Raises
@@ -349,7 +353,7 @@ def prune_shelf(
 
 
 def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, list[StoredObject]]:
-    """Return the nights' large objects, including any that a killed run left behind."""
+    """Return the large objects of these nights on the shelf, including leftovers of killed runs."""
     objects: dict[str, list[StoredObject]] = {}
     for folder_key in FOLDERS:
         for item in store.list(folder_key):
@@ -371,7 +375,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # Without a manifest (killed run), there is nothing to mark.
+            marked.append(snapshot)  # If a killed run left no manifest, there is nothing to mark.
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems
@@ -380,7 +384,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
 def _pruned_generation(
     shelver: Shelver, snapshot: Snapshot, before: NightManifest
 ) -> NightManifest:
-    """Build the manifest of a pruned night, or return `before` if the night is already pruned."""
+    """Build the next manifest, which marks the night as pruned, unless `before` already does."""
     if before.state == PRUNED:
         return before
     require_same_answers(snapshot, before)

@@ -29,7 +29,7 @@ _CAUSE = re.compile(r"[\w.]+(?:Error|Exception): (.+)")
 
 
 class SparkFailed(Exception):
-    """Spark did not start, or a job failed."""
+    """Apache Spark did not start, or a job failed."""
 
     def __init__(self, error: Exception) -> None:
         message = _error_message(error)
@@ -46,7 +46,7 @@ class SparkFailed(Exception):
 
 
 class NotFlattened(Exception):
-    """Some nights are damaged, or a worker is not set up for them. Nothing was changed."""
+    """Some nights are damaged, or a worker has a different version or cannot read the home."""
 
 
 def flatten_on_spark(
@@ -75,7 +75,7 @@ def flatten_on_spark(
 
 @contextlib.contextmanager
 def _session() -> Iterator[SparkSession]:
-    """Start Spark with its own settings. By default, workers use this process's interpreter."""
+    """Start Spark for the `with` block. By default, workers use this process's interpreter."""
     os.environ.setdefault(WORKERS_PYTHON, sys.executable)
     # Do not import modules from the working folder, such as a home's `warehouse`.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
@@ -92,7 +92,7 @@ def _session() -> Iterator[SparkSession]:
 def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
     # Use one slice per night, so that each night is one task. If a worker dies, at most one night
     # per core is lost, and the nights that it has already flattened stay staged.
-    """Run one task per night, and return the results as JSON."""
+    """Run one Spark task per night, and return the tasks' results as JSON."""
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]
     with _session() as session, _progress(session.sparkContext, done, len(rows)):
         sliced = session.sparkContext.parallelize(rows, len(rows))
@@ -124,12 +124,12 @@ def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
 
 
 def _error_message(error: Exception) -> str:
-    """Return the cause of a Java or Python error on one line."""
+    """Extract the cause of a Java or Python error from its message, as a single line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each error message ends with the message of its cause, so the longest line that ends with the
-    # last cause shows most of the chain.
+    # The message of an error ends with the message of its cause. So of all lines that end with the
+    # last cause, the longest shows most of the chain.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

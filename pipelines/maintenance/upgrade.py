@@ -29,8 +29,8 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-# A function that runs all steps after landing. Its arguments are the lake's manifests, a landed
-# folder and a time.
+# A function that runs all steps after landing for one night. Its arguments are the lake's
+# manifests, the landed folder and the current time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 COLUMN = "night"
 
@@ -60,7 +60,7 @@ def is_behind(layout: Layout) -> bool:
 
 
 def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
-    """Return the landed nights not yet built with this contract or not yet judged, oldest first.
+    """Return the landed nights that must be built with this contract or judged, oldest first.
 
     Raises `DamagedFile` if a lake manifest was changed.
     """
@@ -83,7 +83,7 @@ def rebuild_nights(
     finish: Finish = night.finish,
 ) -> tuple[DamagedFile, ...]:
     """Rebuild nights in order. Return an error for each night that is too damaged to rebuild."""
-    # Create a new object, because cached manifests belong to the older contract.
+    # Use a new cache, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[DamagedFile]()
     for outdated in nights:
@@ -112,7 +112,7 @@ def _rebuild_night(
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """Return the version and contract before the last upgrade, or None if there was no upgrade."""
+    """Return the version and contract before the last upgrade, or None if there was none."""
     with contextlib.suppress(DamagedFile, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
@@ -131,7 +131,7 @@ def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> N
 
 
 def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
-    """Delete a night's tables that the current contract no longer has."""
+    """Delete a night's files for tables that the current contract no longer has."""
     declared = {table.name for table in LAKE}
     snapshot_id = str(sealed["snapshot_id"])
     day = datetime.fromisoformat(sealed["snapshot_date"]).date()
@@ -163,13 +163,13 @@ class FlattenedNight(msgspec.Struct, frozen=True):
 
 
 def program() -> str:
-    """Return the versions that must be the same on all machines that flatten nights for a lake."""
+    """Describe the versions that must be equal on all machines that flatten nights for a lake."""
     return f"nightbook with contract {lake_contract()} and pyarrow {pa.__version__}"
 
 
 @contextlib.contextmanager
 def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield tasks for all landed nights in these homes, and delete the staged files afterwards."""
+    """Yield tasks for all landed nights in these homes, and delete the tasks' files afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
         for layout in layouts:
@@ -187,7 +187,7 @@ def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
 
 
 def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Flatten the nights in each batch. Tasks and results are JSON in one column."""
+    """Run the tasks in each batch. Each batch has one column with tasks, then results, as JSON."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
         answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
@@ -195,7 +195,7 @@ def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def flatten_task(landed: NightTask) -> FlattenedNight:
-    """Flatten a landed night into a folder that no other attempt writes to."""
+    """Flatten a landed night into a new folder, so that concurrent attempts cannot collide."""
     folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
         problem = (
@@ -231,7 +231,7 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
         flattened_night = flattened.get(str(folder.absolute()))
-        if flattened_night is None:  # The night was landed after the tasks were created.
+        if flattened_night is None:  # This night was landed after the tasks were created.
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
         source = Layout(layout.home, Path(flattened_night.staged_in))

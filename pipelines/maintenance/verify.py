@@ -35,7 +35,7 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-_MOST_NAMED = 5  # maximum number of damaged files in an error
+_MOST_NAMED = 5  # maximum number of damaged files that an error message names
 # The label for objects written by a newer version, and the advice for objects on the shelf.
 NEWER = "written by a newer version of nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
@@ -43,7 +43,7 @@ REMEDY = "restore this object under the same key, from an older version in the s
 
 
 class BodiesNotLocal(Exception):
-    """The command needs response bodies, but the nights were loaded from a shelf without them."""
+    """The command needs response bodies, but nights were loaded from the shelf without them."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
         super().__init__(
@@ -72,7 +72,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _LandedNight:
-    """A snapshot's manifest and decisions, both verified. Each is None if its file is damaged."""
+    """A snapshot's verified manifest and decisions. Each is None if its file is damaged."""
 
     folder: Path
     manifest: Manifest | None
@@ -80,12 +80,12 @@ class _LandedNight:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the night has not been pruned."""
+        """True unless the night was pruned."""
         return self.snapshot is None or self.snapshot.state != states.PRUNED
 
     @property
     def is_decided(self) -> bool:
-        """Whether the night has a decision."""
+        """True if the night has been accepted, held, rejected or pruned."""
         return self.snapshot is not None and self.snapshot.decision is not None
 
 
@@ -104,7 +104,7 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
 
 
 def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]:
-    """Yield the damage in the landing zone."""
+    """Yield every changed, missing or surplus file in the given nights' landing folders."""
     expected: set[Path] = set()
     away = without_bodies(layout)
     for night in nights:
@@ -126,7 +126,7 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
-    """Check that every night is still landed and, with `bodies`, that its files are intact.
+    """Check that the landing zone has every night and, with `bodies`, that its files are intact.
 
     Raises `BodiesNotLocal`, or `DamagedFile` with all missing nights and damaged files.
     """
@@ -154,7 +154,7 @@ def missing_landings(layout: Layout) -> Iterator[Damage]:
 
 
 def _folders(layout: Layout) -> list[Path]:
-    """Return all snapshot folders, sorted."""
+    """Return the folders of all snapshots in the landing zone, sorted."""
     return sorted(path for path in night_folders.nights(layout) if path.is_dir())
 
 
@@ -176,19 +176,19 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file with a checksum inside is unchanged, down to its white space."""
+    """Return whether a sealed JSON file is exactly as nightbook wrote it, including white space."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
 
 def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
-    """Yield the damage in the lake."""
+    """Yield every changed, missing or surplus file in the lake."""
     expected: set[Path] = {layout.lake / RECORD}
     unsealed = {night_ for night_ in nights if not layout.manifest(night_).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
-            unsealed.add(path.stem)  # pruning of this night was interrupted
+            unsealed.add(path.stem)  # an earlier run was interrupted while pruning this night
             continue
         expected.add(path)
         sealed = _read_lake_manifest(path)
@@ -225,7 +225,8 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
     """
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
-    # Use the list of tables in the manifest, because older contracts had different tables.
+    # Use the list of tables in the manifest, because the night may have been built with an older
+    # contract that had different tables.
     for role, name, digest in night_manifest.entries(sealed):
         places = night_manifest.places(layout, role, name, day, snapshot_id)
         stored = [place for place in places if place.exists()] or [places[0]]
@@ -234,12 +235,12 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
 
 
 def _belongs_to(file: Path, snapshot_ids: set[str]) -> bool:
-    """Return whether a file belongs to one of the snapshots."""
+    """Return whether a file's name or folder contains one of the snapshot IDs."""
     return file.stem in snapshot_ids or file.parent.name in snapshot_ids
 
 
 def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
-    """Yield the damage in the warehouse."""
+    """Yield every changed, missing or surplus file in the warehouse."""
     versions = layout.warehouse / "versions"
     current = layout.warehouse / "current"
     expected = {current}
@@ -262,7 +263,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
 def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Yield the decisions and nights that are in the warehouse but not in the landing zone."""
+    """Yield damage for nights and decisions that are in the warehouse, but not landed."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:
@@ -274,19 +275,19 @@ def _missing_decisions(
 
 
 def _mismatches(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
-    """Yield the files that are missing or whose digest differs."""
+    """Yield damage for each file that is missing or has a different SHA-256."""
     for path, digest in sorted(digests.items()):
         if not path.is_file() or digest_of(path) != digest:
             yield _broken_file(path, _night_of(path), remedy)
 
 
 def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
-    """Describe the damage to a file that is changed or missing."""
+    """Build the damage for a changed file or, if the file does not exist, for a missing file."""
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 
 def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
-    """Yield the unexpected files below a folder, except those that a killed run left behind."""
+    """Yield damage for unexpected files below a folder, except for leftovers of killed runs."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
@@ -302,7 +303,7 @@ def _night_of(path: Path) -> str | None:
 
 
 def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
-    """Yield every missing or changed object on the shelf.
+    """Check all objects on the shelf. Yield damage for each missing or changed object.
 
     Raises `StoreFailed`, and `DamagedFile` if the shelf's list of nights is incomplete.
     """
@@ -321,7 +322,7 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Find the latest earlier generation that is missing or does not match its successor."""
+    """Yield damage for the latest earlier manifest that is missing or was changed, if any."""
     while night.previous is not None:
         key = manifest_key(night.snapshot_id, night.generation - 1)
         if store.head(key) is None:
@@ -340,7 +341,7 @@ def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
 def _damage(
     store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
 ) -> Iterator[Damage]:
-    """Yield the damage if an object is missing or contains a changed file."""
+    """Yield damage if an object on the shelf is missing, or contains a changed file."""
     size = max(file.offset + file.size for file in files)
     stored = store.head(key)
     if stored is None:
@@ -356,7 +357,7 @@ def _damage(
 
 
 def _digest(source: IO[bytes], file: ShelvedFile) -> str:
-    """Compute the SHA-256 of one file within an object."""
+    """Compute the SHA-256 of one of the files in a shelf object."""
     digest = hashlib.sha256()
     source.seek(file.offset)
     for block in blocks_of(source, file.size):
