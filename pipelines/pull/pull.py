@@ -1,4 +1,4 @@
-"""Pulling one snapshot: all of a night's requests, some in sequence and some in parallel."""
+"""Pulling one snapshot from the API: reading all lists, rechecking them, and landing them."""
 
 import contextlib
 import time
@@ -29,9 +29,9 @@ TYPES = ("spot", "future")
 class Pull:
     """The steps that pull one snapshot: read all lists, recheck them, and land the responses.
 
-    `requests` counts requests and responses. `known` returns the previous book's portfolios, and
-    whether each had money. Missing portfolios are requested by ID. `pause` waits for a number of
-    seconds before a second read, but not beyond the client's deadline.
+    `requests` counts requests and responses. `known` maps each portfolio of the previous book to
+    whether it had money, because missing portfolios are requested by ID. `pause` waits for a number
+    of seconds before a second read, but not beyond the client's deadline.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Pull:
         self._recorder = Recorder(client, pulling, requests)
 
     def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
-        """Read everything and land it.
+        """Read all lists from the API, and land the responses as a snapshot.
 
         Raises `EdgeError` if no snapshot can be taken. After an error, nothing remains in the
         landing zone.
@@ -71,7 +71,7 @@ class Pull:
             raise
 
     def _read(self) -> Window:
-        """Read all lists, then recheck them and return the result."""
+        """Read all lists, then recheck them. Return the result of the recheck."""
         session = self._recorder
         portfolios = session.next_request("portfolios", list_portfolios(integrations=True))
         venues = session.next_request("venues", list_venues(instruments=True))
@@ -107,7 +107,7 @@ class Pull:
         self._recorder.send(filter(None, untyped))
 
     def _has_more(self, venue_id: str) -> bool:
-        """Return whether all typed lists of a venue were read but may be missing instruments."""
+        """Return whether a venue's typed lists could be read, but may be missing instruments."""
         session = self._recorder
         embedded = session.embedded.get(venue_id)
         is_more = embedded is None or bool(embedded - session.listed.get(venue_id, set()))
@@ -125,11 +125,11 @@ def pull_snapshot(
     pause: Callable[[float], None] = time.sleep,
     connect: Callable[..., EdgeClient] = EdgeClient,
 ) -> Manifest:
-    """Read everything from the API, and land it as a new snapshot.
+    """Read all lists from the API, and land the responses as a new snapshot.
 
-    Its date is the date of `started` (default: now), however long the pull takes. If this machine's
-    clock is wrong, the server's clock determines that date. `pause` waits for a number of seconds,
-    for example before a second read, and `connect` creates the client.
+    The snapshot's date is the date of `started` (default: now), even if the pull ends on the next
+    day. If this machine's clock is wrong, the server's clock determines that date. `pause` waits
+    for a number of seconds, for example before a second read, and `connect` creates the client.
 
     Raises `EdgeError` if portfolios or venues cannot be read. In that case, nothing is stored, and
     the night remains a gap unless the pull is run again.
@@ -164,7 +164,7 @@ def pull_snapshot(
 
 
 def _sweep(layout: Layout, now: datetime) -> None:
-    """Free disk space by deleting the files of dead runs, unless a writer is active."""
+    """Delete the files of killed pulls and, unless a writer is active, of all other killed runs."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
     doing = "deleting files of killed runs"
@@ -173,7 +173,7 @@ def _sweep(layout: Layout, now: datetime) -> None:
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
-    """Return the previous book's portfolios, or an empty dict if that book is damaged."""
+    """Map the previous book's portfolios to whether each held money. Return {} if it is damaged."""
     with contextlib.suppress(DamagedFile):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}

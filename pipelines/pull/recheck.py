@@ -1,4 +1,4 @@
-"""Recheck at the end of a pull: both lists are reread, and missing portfolios are requested.
+"""The recheck at the end of a pull, which rereads both lists and requests missing portfolios.
 
 If nothing has changed, this takes two requests without `include`. If a list has changed, it is
 reread once. Portfolios that have left the list are requested by ID, because the response shows
@@ -24,7 +24,7 @@ from pipelines.pull.recorder import CONFIRM_AFTER, PlannedRequest, Recorder
 
 
 class Recheck:
-    """A comparison of the lists at the end and at the beginning of a pull.
+    """A comparison of the lists of portfolios and venues at the end and at the beginning of a pull.
 
     `instruments` reads some venues' instruments. `known` maps the previous book's portfolios to
     whether each had money. `since` returns the seconds since the first lists were read, and `left`
@@ -47,9 +47,10 @@ class Recheck:
         self._since, self._left = since, left
 
     def window(self, pause: Callable[[float], None]) -> Window:
-        """Reread the lists, and return what changed during the pull.
+        """Reread the lists, and return the changes since the beginning of the pull.
 
-        The book is already landed at this point, so only a refused key raises `EdgeError`.
+        The book's responses are already stored at this point, so only a refused key raises
+        `EdgeError`.
         """
         session, first = self._recorder, self._portfolios
         has_lost = bool(recorder.to_request(self._known, session.marks[first.number]))
@@ -70,18 +71,18 @@ class Recheck:
         )
 
     def _wait(self) -> float:
-        """Return how long to wait before the second read, at most half of the remaining time."""
+        """Return the wait before the second read in seconds: at most half of the remaining time."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
     def _was_read(self, asked: PlannedRequest) -> bool:
-        """Return whether the request for a list succeeded."""
+        """Return whether a request for a list succeeded and its records were read."""
         return asked.number in self._recorder.marks
 
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """Compare the lists, reread those that changed, and return the state and differences."""
+        """Compare both reads of each list, and reread changed lists. Return state and changes."""
         if not (self._was_read(second) and self._was_read(venues)):
             return UNKNOWN, ()
         marks = self._recorder.marks
@@ -110,9 +111,9 @@ class Recheck:
         return reread
 
     def _reread_portfolios(self, second: PlannedRequest) -> bool:
-        """Reread the portfolios, and use them for the book.
+        """Reread the list of portfolios, and use it for the book.
 
-        Return whether they are the same as in the second read.
+        Return whether the list has not changed since the second read.
         """
         session = self._recorder
         reread = self._reread("portfolios", list_portfolios(integrations=True))
@@ -122,13 +123,17 @@ class Recheck:
         return session.marks[reread.number] == session.marks[second.number]
 
     def _reread_venues(self, second: PlannedRequest) -> bool:
-        """Reread the venues, and the instruments of new or changed venues."""
+        """Reread the list of venues, and the instruments of new or changed venues.
+
+        Return whether the list has not changed since the second read.
+        """
         session = self._recorder
         reread = self._reread("venues", list_venues(instruments=True))
         if reread is None:
             return False
         before, after = session.marks[self._venues.number], session.marks[reread.number]
-        # Reread instruments only for new and changed venues. The other lists remain in the book.
+        # Reread instruments only for new and changed venues. For all other venues, the first
+        # instrument lists remain in the book.
         changed = recorder.changed_ids(before, after)
         session.replace("list_instruments", venues=changed)
         session.failed -= changed
@@ -138,7 +143,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request by ID each portfolio that is no longer listed, and return the results."""
+        """Request each portfolio that is no longer listed by its ID. Return the results by ID."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

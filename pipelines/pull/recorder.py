@@ -1,4 +1,4 @@
-"""Recording a night's responses, and comparing repeated reads of a list."""
+"""Recording of a night's responses, and comparison of two reads of the same list."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,15 +37,15 @@ from pipelines.records.fast_reader import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
-# Seconds to wait before rereading a list, to confirm that portfolios are missing.
+# Seconds between two reads of a list. The second read confirms that portfolios are missing.
 CONFIRM_AFTER = 10.0
 # The maximum number of portfolios to request by ID.
 MOST_ASKED = 10
 SHOWN = 3
 
-# For each record ID, the fields that show whether the record has changed.
+# Maps each record's ID to the fields that show whether the record has changed.
 Marks = Mapping[str, tuple[str | None, ...]]
-_RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes of a body
+_RELEASE_INTERVAL = 1 << 25  # number of bytes to read from a body before releasing memory pages
 
 
 class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
@@ -57,21 +57,21 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
-    """Return the comparable fields of a list's valid records."""
+    """Map the ID of each valid record to the fields that show whether the record has changed."""
     found = {}
     for raw in raws:
         try:
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Always read IDs with `id_of`, so that a record with two IDs has the same ID everywhere.
+        # Use `id_of` everywhere, so that a record with two IDs always gets the same one.
         if (identity := id_of(raw)) is not None:
             found[identity] = (mark.updated_at, mark.trading_status)
     return found
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """Return the IDs of records that are new, missing or changed."""
+    """Return the IDs of the records that differ between two reads: new, missing and changed."""
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
@@ -89,8 +89,8 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
 
 
 def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Return the IDs of missing portfolios to request one by one, those with money first."""
-    # Send these requests only if a missing portfolio had money, or if all portfolios are missing.
+    """Return the IDs of the missing portfolios to request. Portfolios with money come first."""
+    # Request missing portfolios only if one of them had money, or if all portfolios are missing.
     gone = sorted(
         previous.keys() - set(listed),
         key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
@@ -112,9 +112,9 @@ def final_state(error: EdgeError | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """One of the snapshot's requests.
+    """A request of a pull, which may not have been sent yet.
 
-    It is numbered when it is planned, so timing does not affect the numbers.
+    Requests are numbered when they are planned, so the numbers do not depend on timing.
     """
 
     number: int
@@ -125,7 +125,7 @@ class PlannedRequest:
 
     @property
     def record(self) -> RequestRecord:
-        """The record of a request that has no response yet."""
+        """The request as a record, without the fields that depend on the response."""
         call, query = self.call, self.call.target.partition("?")[2]
         return RequestRecord(
             request_no=self.number,
@@ -138,13 +138,13 @@ class PlannedRequest:
 
 
 class Recorder:
-    """Sends requests, lands their responses, and keeps the data that later requests need.
+    """A sender of a pull's requests, which lands the responses and remembers parts of them.
 
-    `marks` contains each list's comparable fields by request number, and `errors` the errors of
-    failed requests. `embedded` contains the instruments that each venue embeds (None if it does not
-    list them), and `listed` the instruments in its separate lists. `failed` contains the venues
-    with an unreadable list. `skew` is the correction in use (ms), and `told` is the most precise
-    skew measured from a response.
+    `marks` contains, by request number, the fields that show whether records have changed, and
+    `errors` contains the errors of failed requests. `embedded` contains the instruments that each
+    venue embeds (None if it does not list them), and `listed` the instruments in its separate
+    lists. `failed` contains the venues with an unreadable list. `skew` is the client's latest clock
+    correction in milliseconds, and `told` is the most precise skew measured from a response.
     """
 
     def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
@@ -153,7 +153,7 @@ class Recorder:
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        # Numbers of the requests with uncorrected timestamps from this machine's clock.
+        # Numbers of the requests whose timestamps are by this machine's clock, without correction.
         self._machine_times: set[int] = set()
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
@@ -165,7 +165,7 @@ class Recorder:
     def next_request(
         self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
-        """Plan a request and give it the next request number."""
+        """Plan a request, and assign the next request number to it."""
         self._count += 1
         self._requests.add(known=1)
         return PlannedRequest(
@@ -177,9 +177,9 @@ class Recorder:
         )
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
-        """Plan the request for a venue's instrument list.
+        """Plan a request for a venue's instrument list.
 
-        If the venue ID cannot be put in a path, record the failure and return None.
+        If the venue ID cannot be sent in a path, record a failed request and return None.
         """
         name = f"instruments-{kind or 'all'}"
         try:
@@ -220,9 +220,9 @@ class Recorder:
             self._requests.add(1)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
-        """Yield the request records with corrected timestamps.
+        """Yield the rows for `ops.requests`, with timestamps by the corrected clock.
 
-        The night's clock is `skew` ahead of this machine's clock.
+        `skew` is how far the corrected clock is ahead of this machine's clock.
         """
         for answer in self.answers:
             if skew is None or answer.request_no not in self._machine_times:
@@ -236,7 +236,7 @@ class Recorder:
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
     ) -> None:
-        """Mark an operation's responses for these venues as replaced, except for request `but`."""
+        """Mark an operation's earlier responses as replaced, except for request number `but`."""
         chosen = set(venues)
         self.answers = [
             replace(answer, purpose=REPLACED)
@@ -259,7 +259,7 @@ class Recorder:
         )
 
     def _keep(self, request: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
-        """Land a response, and record the request."""
+        """Store a response's body, and record the request as a success."""
         file = None
         try:
             self._note(request, reply)
@@ -290,7 +290,7 @@ class Recorder:
         )
 
     def _note(self, request: PlannedRequest, reply: ApiResponse) -> None:
-        """Keep the parts of a response that later requests or the report need."""
+        """Remember the parts of a response that are needed after its body has been closed."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:
@@ -310,12 +310,12 @@ class Recorder:
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
-    """Shift an ISO 8601 timestamp by `by`. Return None if there is no timestamp."""
+    """Add a time difference to an ISO 8601 timestamp. Return None if there is no timestamp."""
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
 def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
-    """Yield a list's records, releasing a large body's memory pages along the way."""
+    """Yield the records of a list. Release a large body's memory pages along the way."""
     spans = reply.envelope.spans
     if spans is None:
         yield from raw_records(reply.envelope)
@@ -329,7 +329,7 @@ def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
 
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
-    """Map each venue to the instruments that it embeds, or to None if it does not list them.
+    """Map each venue to the IDs of its embedded instruments, or to None if it embeds no list.
 
     If a venue is repeated, combine the instruments of its copies.
     """
