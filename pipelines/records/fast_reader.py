@@ -32,16 +32,16 @@ _LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 class UndocumentedRecord(Exception):
-    """A batch contains something that the API document does not describe."""
+    """A batch of records does not match the API document."""
 
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
-    """Parse records into nested columns. Raises `UndocumentedRecord`."""
+    """Parse records into nested Arrow columns. Raises `UndocumentedRecord`."""
     # Arrow rejects unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
     # Arrow wrongly accepts null in lists. So if the schema has lists and the bytes contain "null",
-    # check the records with msgspec too. The search is cheap. If "null" only occurs in a name, the
-    # check finds nothing wrong.
+    # check the records with msgspec too. The search is cheap, and if "null" occurs only in a name,
+    # the check passes.
     if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, tolerant=False))
@@ -67,14 +67,14 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
 
 
 def _has_lists(shape: RecordShape) -> bool:
-    """Return whether any field of the record is a list."""
+    """Return whether a record schema has any list fields."""
     return any(
         field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
     )
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
-    """Return whether each record starts with a brace. `body` has one record per line."""
+    """Return whether every record starts with a brace. `body` contains one record per line."""
     sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
     return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
 
@@ -97,7 +97,7 @@ _PROOFS = {
 
 
 def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
-    """Raise `UndocumentedRecord` if a record does not match its strict type."""
+    """Raise `UndocumentedRecord` if a record does not match the strict type with this name."""
     decoder = _PROOFS[name]
     try:
         for raw in raws:
@@ -123,7 +123,7 @@ def _require(records: pa.StructArray, shape: RecordShape) -> None:
 
 
 def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
-    """Record every value that the API document does not list for its field (sections 2 and 3)."""
+    """Count each value that the API document does not list for its field (sections 2 and 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
         for part in pattern.split("."):
@@ -138,7 +138,7 @@ def record_undocumented_values(records: pa.StructArray, shape: RecordShape, note
 
 
 def require_distinct(columns: dict[str, pa.Array]) -> None:
-    """Raise `UndocumentedRecord` if a key is repeated.
+    """Raise `UndocumentedRecord` if two rows have the same key.
 
     The tolerant reader then decides which record to keep.
     """
@@ -148,10 +148,9 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """A raw record with its request number, its index in the response, and its string ID."""
+    """An undecoded record, with its request number, its index in the response, and its ID."""
 
-    # This class is not a tuple, because the garbage collector would repeatedly traverse 100,000
-    # tuples.
+    # The garbage collector skips these objects. It would repeatedly scan 100,000 tuples.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -208,12 +207,12 @@ def distinct_records(
     carries_money: bool,
     shape: RecordShape | None = None,
 ) -> list[Element]:
-    """Return one record per ID, sorted by ID. Repeated records are recorded in `ops.rejects`.
+    """Return one record per ID, sorted by ID. Record repeated records as rejects.
 
     One of several identical records is kept. Records also count as identical if they differ only in
-    fields that are not in `shape`, because no row contains those fields. If records differ
-    otherwise, it is unknown which one is right. If they contain money, all of them are dropped. If
-    not, the one that sorts first by content is kept.
+    fields that are not in `shape`, because no row contains those fields. If records differ in other
+    fields, we cannot tell which record is right. If they contain money, all of them are dropped. If
+    not, the record that sorts first by content is kept.
     """
     # The API does not guarantee an order (4.6). Sorting by ID, then by content, gives the same rows
     # for the same book every night, and the same files after a rebuild.
@@ -232,7 +231,7 @@ def distinct_records(
 def _settle(
     copies: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
 ) -> list[Element]:
-    """Choose the record to keep for one ID, and record the others as rejects."""
+    """Choose which of several records with the same ID to use. Record the others as rejects."""
     texts = sorted(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
         for element_ in copies
@@ -272,7 +271,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Drop undocumented fields from a record, but keep those in balances: they may be money."""
+    """Remove undocumented fields from a record, except in balances, where they may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
@@ -300,7 +299,7 @@ def _canonical(raw: msgspec.Raw) -> str:
 
 
 def batches(elements: list[Element]) -> Iterator[list[Element]]:
-    """Yield consecutive elements in batches of about `BATCH_BYTES`, to limit memory use."""
+    """Split records into batches of about `BATCH_BYTES` bytes, to limit memory use."""
     batch: list[Element] = []
     size = 0
     for element in elements:

@@ -1,4 +1,4 @@
-"""JSON values with exact numbers and limited nesting, and the issues found in records."""
+"""A JSON parser with exact numbers and limited nesting, and the issues found in records."""
 
 import json
 import re
@@ -38,13 +38,13 @@ def is_too_deep(raw: bytes) -> bool:
 
 
 class Number(str):
-    """A JSON number, kept as a string. It never becomes a float."""
+    """A JSON number, stored as a string so that no digit is lost."""
 
     __slots__ = ()
 
 
 class Members(dict[str, Any]):
-    """A JSON object.
+    """A JSON object that preserves repeated keys.
 
     `pairs` contains all members in order, including those with a repeated key.
     """
@@ -83,13 +83,13 @@ def is_text(value: Any) -> bool:
 
 
 class _PrintedContainer(NamedTuple):
-    """A list, or an object if it has `keys`, whose elements are converted to JSON separately."""
+    """A list or object whose elements are already converted to JSON. Only objects have `keys`."""
 
     size: int
     keys: list[str] | None
 
     def text(self, elements: list[str], *, canonical: bool) -> str:
-        """Return the container as JSON, given the JSON of its elements."""
+        """Return the JSON of the list or object, built from the JSON of its elements."""
         if self.keys is not None:
             elements = [
                 f"{key}:{element}" for key, element in zip(self.keys, elements, strict=True)
@@ -100,12 +100,12 @@ class _PrintedContainer(NamedTuple):
 
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """Return a value as compact JSON. `canonical` sorts both keys and arrays."""
+    """Convert a value to compact JSON. With `canonical`, sort both keys and arrays."""
     # Use a stack instead of recursion, so that any depth of nesting works.
     stack: list[Any] = [value]
     printed: list[str] = []
-    # Push a container below its elements. When the container is popped, the last `size` strings in
-    # `printed` are its elements.
+    # Push a list or object first, and its elements on top of it. When the list or object is popped,
+    # the last `size` strings in `printed` are its elements.
     while stack:
         part = stack.pop()
         if isinstance(part, _PrintedContainer):
@@ -124,7 +124,7 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
 
 
 def _leaf(value: Any) -> str:
-    """Return the JSON of a value that has no elements."""
+    """Convert a string, number, Boolean or null to JSON."""
     if isinstance(value, Number):
         return str(value)
     return _ENCODER.encode(value) if isinstance(value, str) else json.dumps(value)
@@ -132,7 +132,7 @@ def _leaf(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One value that breaks the contract: its path, the defect, and its JSON."""
+    """A value that breaks the contract and was rejected: its path, the defect, and its JSON."""
 
     request_no: int
     path: str
@@ -141,7 +141,7 @@ class Reject:
     carries_money: bool
 
     def row(self) -> dict[str, Any]:
-        """Return this value's row in `ops.rejects`."""
+        """Return the row for `ops.rejects`, without the snapshot's columns."""
         return {
             "request_no": self.request_no,
             "path": self.path,
@@ -153,7 +153,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Inexact:
-    """One value that its column cannot store exactly. `value` is the exact string."""
+    """A value that its column cannot store exactly. `value` is the exact value as a string."""
 
     request_no: int
     path: str
@@ -164,7 +164,7 @@ class Inexact:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A field or value that the API document does not list, with its path, kind and count."""
+    """An undocumented field or value, with its path, kind, example and number of occurrences."""
 
     path: str
     kind: str
@@ -191,6 +191,6 @@ class Notes:
         self.drift[key] = (min(before, example), seen + count)
 
     def drift_rows(self) -> Iterator[Drift]:
-        """Yield the drift as rows, in a fixed order."""
+        """Yield undocumented fields and values as rows for `ops.drift`, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):
             yield Drift(path=path, kind=kind, word=word, example=example, seen=seen)

@@ -1,4 +1,4 @@
-"""The schema of records, derived from the models and the contract, so nothing is listed twice.
+"""The schema of records, which is derived from the models and the contract.
 
 `pipelines.edge.models` has the fields of a record and whether they are required. The contract in
 `warehouse.contract.book` defines the keys, amounts and timestamps. The nested Arrow types of the
@@ -24,7 +24,7 @@ KEYS = {
     for column in table.columns
     if column.name in table.key and "*" not in column.source and "." in column.source
 } - {"Account.balance", "Venue.type"}
-# The table and column that store each amount and timestamp, as listed in ops.inexact.
+# Maps each amount and timestamp field to its table and column, for `ops.inexact`.
 COLUMNS = {
     column.source: (table.name, column.name)
     for table in BOOK
@@ -38,7 +38,7 @@ BALANCE = models.Balance.__name__
 
 
 class JsonType(Enum):
-    """A field's JSON type. Never change these values, because stored lessons contain them."""
+    """The JSON type of a field. Never change these strings, because stored lessons contain them."""
 
     TEXT = "text"
     FLAG = "true or false"
@@ -64,7 +64,7 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the field's column, such as AMOUNT or MOMENT, or TEXT if it has no column."""
+        """The kind of the field's table column (such as AMOUNT), or TEXT if it has no column."""
         if self.source.partition(".")[0] in MONEY:
             return Kind.AMOUNT
         return KINDS.get(self.source, Kind.TEXT)
@@ -84,7 +84,7 @@ class RecordShape:
 
 
 def shape_of(model: type[msgspec.Struct]) -> RecordShape:
-    """Return the schema of a model, including nested models."""
+    """Return the record schema for a model, including nested models."""
     info = inspect.type_info(model)
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{model} is not a struct")
@@ -92,13 +92,13 @@ def shape_of(model: type[msgspec.Struct]) -> RecordShape:
 
 
 def _shape(info: inspect.StructType) -> RecordShape:
-    """Return the schema of a struct type."""
+    """Return the record schema for an inspected msgspec struct."""
     name = info.cls.__name__
     return RecordShape(name, {field.encode_name: _field(name, field) for field in info.fields})
 
 
 def _field(model: str, field: inspect.Field) -> Field:
-    """Return the schema of one field."""
+    """Return the schema of a field of a model."""
     json_type, shape = _json_type(field.type)
     source = f"{model}.{field.encode_name}"
     return Field(
@@ -111,7 +111,7 @@ def _field(model: str, field: inspect.Field) -> Field:
 
 
 def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
-    """Return the JSON type of a field, and the schema of its objects if it has any."""
+    """Return a field's JSON type and, if the field contains objects, the objects' schema."""
     match kind:
         case inspect.UnionType(types=types):
             return _json_type(next(t for t in types if not isinstance(t, inspect.NoneType)))
@@ -129,7 +129,7 @@ def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
 
 
 def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
-    """Return the nested Arrow type of a schema.
+    """Return the nested Arrow fields for a record schema.
 
     With `tolerant`, add the columns that only the tolerant reader fills: the length of each list
     including broken elements (`name#`), and for accounts the amounts of unknown balance kinds
@@ -150,7 +150,7 @@ def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
 
 
 def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
-    """Return the Arrow type of one field."""
+    """Return the Arrow type for a field of a record."""
     match field.json_type:
         case JsonType.FLAG:
             return pa.bool_()
@@ -183,7 +183,7 @@ DOCUMENTED = {
 
 
 def every_field(shape: RecordShape) -> Iterator[Field]:
-    """Yield all fields of a schema and its nested schemas."""
+    """Yield all fields of a record schema, including the fields of nested schemas."""
     for field in shape.fields.values():
         yield field
         if field.shape is not None:

@@ -21,7 +21,7 @@ GATE = (
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
 _EXTRA_DIGITS = r"(\.[0-9]{6})[0-9]+"
-# Only a longer string can have more than six fractional digits.
+# Only strings longer than this can have more than six fractional digits.
 _MAX_EXACT_LENGTH = len("2026-11-20T02:15:00.123456Z")
 _LOST_DIGITS = r"\.[0-9]{6}0*[1-9]"
 _ISO = re.compile(
@@ -48,7 +48,10 @@ def parse(text: str) -> tuple[datetime, bool] | None:
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
-    """Convert strings to UTC microseconds. Also return the indexes of invalid or truncated ones."""
+    """Convert a column of strings to UTC microseconds.
+
+    Also return the indexes of invalid strings, and the indexes of strings that lost digits.
+    """
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
     cut: list[int] = []

@@ -1,4 +1,4 @@
-"""The tolerant reader of records, which keeps every amount in a balance."""
+"""The tolerant reader, which accepts undocumented records and preserves all their amounts."""
 
 import re
 from collections.abc import Iterator
@@ -34,17 +34,17 @@ from pipelines.records.schema import (
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that the API sends as a plain string instead of an object.
+# The name of the state if the API sends a plain string instead of an object with states.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-# An address or a hash: a long string with letters among its digits.
+# Matches an address or a hash, which is a long string of letters and digits.
 _ADDRESS = re.compile(r"(?=.*[a-df-z])[0-9a-z]{16,}|0x[0-9a-f]+", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# A row for an undocumented amount: bucket, state and amount.
+# A row for an amount in an undocumented place, with the keys `bucket`, `state` and `amount`.
 Row = dict[str, str]
 OTHER = "other"
 _NAME = re.compile(r"[\w-]+")
@@ -54,14 +54,14 @@ MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value without members. `names` is its path relative to the value being read."""
+    """A JSON value without members. `names` is its path within the value that contains it."""
 
     names: tuple[str, ...]
     value: Any
 
     @property
     def state(self) -> str:
-        """The state of an amount in this leaf: the names in its path, joined by dots.
+        """The state to store for an amount in this leaf: the names in its path, joined by dots.
 
         Different paths have different states.
         """
@@ -69,13 +69,13 @@ class Leaf:
 
     @property
     def amount(self) -> str | None:
-        """The value if it is a valid amount, otherwise None."""
+        """The leaf's value if it is a valid amount, otherwise None."""
         is_amount = is_text(self.value) and amounts.parse(self.value) is not None
         return self.value if is_amount else None
 
     @property
     def defect(self) -> Defect | None:
-        """The defect if the value may contain an unreadable amount, otherwise None."""
+        """The leaf's defect if its value may contain an unreadable amount, otherwise None."""
         value = self.value
         if isinstance(value, Members):
             return defects.OBJECT_WITH_REPEATED_KEY if value.repeated else None
@@ -89,7 +89,7 @@ class Leaf:
 
 
 def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Yield the leaves of a value in order."""
+    """Yield all nested values that have no members, in order."""
     stack = [Leaf(names, value)]
     while stack:
         leaf = stack.pop()
@@ -120,12 +120,12 @@ def _is_near_amount(text: str) -> bool:
 
 
 def _quote_if_ambiguous(name: str) -> str:
-    """Return a name for use in a state. Quote it if it is empty or contains a dot or a quote."""
+    """Quote a name if it is empty or contains a dot or a quote, so that states are unambiguous."""
     return text_of(name) if not name or "." in name or '"' in name else name
 
 
 def _may_be_amount(text: str) -> bool:
-    """Return whether a string may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    """Return whether a string looks like an invalid amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
     if _LIKE_NAN.fullmatch(text):
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
@@ -137,7 +137,7 @@ def _may_be_amount(text: str) -> bool:
 
 
 class InvalidText(Exception):
-    """A string that is not a valid amount or timestamp."""
+    """A string is not a valid amount or timestamp."""
 
     def __init__(self, defect: Defect) -> None:
         super().__init__(defect.message)
@@ -145,12 +145,12 @@ class InvalidText(Exception):
 
 
 class UnusableRecord(Exception):
-    """A record that cannot have a row. It has been recorded as a reject."""
+    """A record cannot become a row. It has already been recorded as a reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonPath:
-    """A location in a response: `path` has indexes, `pattern` does not."""
+    """A JSON path in a response. `path` contains list indexes, but `pattern` does not."""
 
     path: str
     pattern: str
@@ -167,7 +167,7 @@ class JsonPath:
 
 @dataclass(frozen=True, slots=True)
 class TolerantReader:
-    """A reader for the records of one response, which adds issues to `notes`."""
+    """A tolerant reader for the records of one response, which adds issues to `notes`."""
 
     request_no: int
     notes: Notes
@@ -176,9 +176,9 @@ class TolerantReader:
     def read_record(
         self, raw: bytes, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
-        """Read the usable parts of a top-level record.
+        """Parse a record from a response, and return its usable parts.
 
-        Raises `UnusableRecord` if it cannot have a row.
+        Raises `UnusableRecord` if the record cannot become a row.
         """
         try:
             value = read_json(raw)
@@ -191,7 +191,11 @@ class TolerantReader:
     def record(
         self, value: Any, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
-        """Return a record's usable parts. Raises `UnusableRecord` if it cannot have a row."""
+        """Return the usable parts of a parsed record.
+
+        Raises `UnusableRecord` if the record is not an object, has a repeated key, or lacks a key
+        field.
+        """
         if not isinstance(value, Members):
             raise self._broken(place, defects.NOT_AN_OBJECT, value, money=money)
         if value.repeated:
@@ -204,7 +208,7 @@ class TolerantReader:
         return clean
 
     def reject(self, place: JsonPath, defect: Defect, value: Any, *, money: bool) -> None:
-        """Record a value that breaks the contract. A missing value is recorded as ""."""
+        """Record a value that breaks the contract as a reject. Record a missing value as ""."""
         text = "" if value is MISSING else text_of(value)
         self._add_reject(place, defect, text, money=money)
 
@@ -214,7 +218,7 @@ class TolerantReader:
     def _broken(
         self, place: JsonPath, defect: Defect, value: Any, *, money: bool
     ) -> UnusableRecord:
-        """Record a reject for a record without a row, and return the exception to raise."""
+        """Record that a record cannot become a row. Return the exception to raise."""
         self.reject(place, defect, value, money=money)
         return UnusableRecord(defect.message)
 
@@ -259,15 +263,15 @@ class TolerantReader:
         *,
         money: bool,
     ) -> None:
-        """Reject an invalid field. Raises `UnusableRecord` if the field is a key."""
+        """Record an invalid field as a reject. Raises `UnusableRecord` if the field is a key."""
         if field.is_key:
             raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
         self.reject(place.member(field.name), defect, value, money=field.carries_money)
 
     def _value(self, value: Any, field: Field, location: JsonPath, clean: dict[str, Any]) -> Any:
-        """Return a value of the field's JSON type.
+        """Return the usable part of a field's value.
 
-        Raises `TypeError` if it has a different type.
+        Raises `TypeError` if the value does not have the documented JSON type.
         """
         match field.json_type:
             case JsonType.TEXT:
@@ -315,7 +319,7 @@ class TolerantReader:
         self.notes.inexact.append(Inexact(self.request_no, location.path, table, column, text))
 
     def _word(self, text: str, location: JsonPath) -> None:
-        """Record a string that is not among the documented values."""
+        """Count a string as drift if it is not one of the field's documented values."""
         documented = DOCUMENTED[self.model].get(location.pattern.removeprefix("data[]."))
         if documented is not None and text not in documented:
             self.notes.add_drift(location.pattern, UNKNOWN_VALUE, text, text_of(text))
@@ -323,7 +327,7 @@ class TolerantReader:
     def _object(
         self, value: Members, field: Field, location: JsonPath, clean: dict[str, Any]
     ) -> Any:
-        """Read a nested object, and add its undocumented amounts to `clean`."""
+        """Read a nested object, and add the undocumented amounts in it to `clean`."""
         if field.shape is None:
             raise TypeError
         try:
@@ -339,7 +343,7 @@ class TolerantReader:
         return inner
 
     def _elements(self, values: list[Any], field: Field, location: JsonPath) -> list[Any]:
-        """Return the usable elements of a list."""
+        """Return the usable elements of a list. Record all other elements as rejects."""
         elements: list[Any] = []
         for number, value in enumerate(values):
             place = location.element(number)
@@ -359,7 +363,7 @@ class TolerantReader:
     def _unknown(
         self, value: Members, shape: RecordShape, place: JsonPath, clean: dict[str, Any]
     ) -> None:
-        """Record undocumented fields, and add their amounts to `clean`."""
+        """Count undocumented fields as drift, and add the amounts in them to `clean`."""
         for name, member in value.items():
             if name in shape.fields:
                 continue
@@ -375,7 +379,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
 
     def _amounts_elsewhere(self, value: Any, field: Field, location: JsonPath) -> list[Row]:
-        """Return rows for amounts that are one level above or below their documented location."""
+        """Return rows for amounts that are one level too high or too low in a balance."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
             return self._amounts(model.lower(), (field.name,), value, location)
@@ -386,7 +390,7 @@ class TolerantReader:
     def _amounts(
         self, bucket: str, above: tuple[str, ...], value: Any, location: JsonPath
     ) -> list[Row]:
-        """Return rows for all amounts in an undocumented value."""
+        """Return rows for all amounts in a value that the API document does not describe."""
         # Reject values that may be money but are not amounts. Their siblings still become rows.
         rows: list[Row] = []
         for leaf in leaves(value, above):
@@ -402,7 +406,7 @@ class TolerantReader:
 
 
 def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:
-    """Count the amounts in a balance, including broken ones."""
+    """Count the amounts in a balance, including unreadable amounts."""
     count = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)
