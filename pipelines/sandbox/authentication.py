@@ -20,7 +20,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The owner of an API key, with the key's secret and permissions.
+    """A sandbox client that owns an API key, with the key's secret and permissions.
 
     `portfolios` contains the IDs that the caller may access, or is None if all are allowed.
     `resources` contains the first path segments that the key may use (`portfolios`, `venues`), or
@@ -35,7 +35,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class SignedParts:
-    """The signed parts of a request, exactly as received."""
+    """The parts of a request that its signature covers, and its headers, exactly as received."""
 
     method: str
     path: bytes
@@ -44,12 +44,12 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """Join method, path, body and timestamp without separators, ready for signing (§5.2)."""
+    """Return the bytes to sign: method, path, body and timestamp without separators (§5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute the HMAC-SHA-384 as 96 lower-case hex characters (§5.2)."""
+    """Compute a text's HMAC-SHA-384 with the secret, as 96 lower-case hex characters (§5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 

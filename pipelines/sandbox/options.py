@@ -1,4 +1,4 @@
-"""Choices for all questions that the specification leaves open, grouped by section.
+"""Choices where the API specification is ambiguous or silent, grouped by section.
 
 Each field's default is this server's normal behavior. Other values simulate other services that the
 document also allows. Rules that the document defines are not choices, except for the length of the
@@ -26,18 +26,19 @@ Check = Literal["timestamp", "authentication"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """One decision for each question that the document leaves open."""
+    """A decision for each point that the API document leaves open."""
 
     # Authentication, section 5.3:
     window_ms: int = 30_000  # the document says 30 seconds, but tests shorten it
     window_inclusive: bool = True  # whether a timestamp exactly 30 s old is accepted
-    future_window_ms: int | None = 30_000  # how far a caller's clock may be ahead (None: any)
-    # Only the first failed check is reported.
+    future_window_ms: int | None = 30_000  # how many ms a caller's clock may be ahead (None: any)
+    # The order of the checks matters, because only the first failed check is reported.
     checks: tuple[Check, ...] = ("timestamp", "authentication")
-    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # for a missing key or signature
+    # The status and error code if the key or the signature is missing.
+    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
     hex_case: Literal["either", "lower", "upper"] = "either"  # required letter case of signatures
-    # How encoded paths are signed (§5.2).
+    # Which form of a percent-encoded path is signed (§5.2).
     signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (§1)
     gateway_is_signed: bool = False  # whether the gateway prefix is part of the signed path (§5.2)
@@ -47,40 +48,44 @@ class Choices:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
     integrations_without_include: bool = True  # whether integrations are sent by default (§2.10)
-    instruments_without_include: bool = False  # whether venues list instruments by default (§2.6)
-    optional_as_null: bool = False  # send absent optional fields as null
-    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
-    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (§2)
+    # Whether venues embed their instruments by default (§2.6).
+    instruments_without_include: bool = False
+    optional_as_null: bool = False  # whether missing optional fields are sent as null
+    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # format of amounts (§2.10)
+    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # format of timestamps (§2)
 
     # Lists, sections 4.1, 4.6 and 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
     page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
-    max_ids: int | None = None  # reject longer `id` lists
+    max_ids: int | None = None  # `id` lists with more IDs than this are rejected
     unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # how to treat unknown IDs in a list
     empty_id: Literal["none", "all", "refuse"] = "none"  # how to treat an empty `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether UUIDs in paths and lists may be upper case
 
     # Errors, sections 4.6 and 7:
-    missing_status: int = 400  # for an unknown ID in a path (the document has 200, 400 and 401)
+    # Status for an unknown ID in a path (the document has 200, 400 and 401).
+    missing_status: int = 400
     missing_code: str = "RESOURCE_NOT_FOUND"
-    inaccessible_is_missing: bool = False  # report other callers' portfolios as not found
+    # Whether other callers' portfolios are reported as not found.
+    inaccessible_is_missing: bool = False
     unknown_path_status: int = 404
     method_status: int = 405
     server_error_status: int = 500
     invalid_value_code: Literal["PARAMETER_VALUE_INVALID", "PARAMETER_INVALID"] = (
         "PARAMETER_VALUE_INVALID"
     )
-    all_errors: bool = False  # report every wrong parameter, not only the first
+    all_errors: bool = False  # whether all invalid parameters are reported, not only the first
 
-    # Limits and versions, sections 8 and 9:
-    requests_per_second: int | None = None  # above this rate, send 429 and Retry-After
+    # Limits and versions, sections 8 and 9: If more requests per second arrive, the response is 429
+    # with Retry-After.
+    requests_per_second: int | None = None
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the specification has no code for rate limits
     deprecated_since: str | None = None  # an HTTP date, sent in Deprecation and Sunset headers
 
 
 def describe_choices() -> Iterator[tuple[str, str, str]]:
-    """Yield each choice's name, allowed values and default (as JSON)."""
+    """Yield the name, the allowed values and the default (as JSON) of each choice."""
     default = Choices()
     for choice in fields(Choices):
         options = get_args(choice.type) if get_origin(choice.type) is Literal else ()

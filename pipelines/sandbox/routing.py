@@ -25,7 +25,7 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A valid request: its operation, the ID in its path, and its parameters."""
+    """A parsed request: its operation, the ID in its path, and its valid parameters."""
 
     operation: Operation
     path_id: str | None
@@ -33,12 +33,12 @@ class Query:
 
     @property
     def has_include(self) -> bool:
-        """Whether the caller asks to expand the records of this operation."""
+        """True if the request has the parameter `include`."""
         return "include" in self.parameters
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """Find the operation for a raw path, and the encoded ID in the path. Raises RefusalError."""
+    """Find a raw path's operation and encoded ID. Raises RefusalError if the path is unknown."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -66,7 +66,7 @@ def check_method(method: str, choices: Choices) -> None:
 
 
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
-    """Parse and check a request's parameters (§7). Raises RefusalError."""
+    """Parse a request's parameters. Raises RefusalError if a parameter is invalid (§7)."""
     pairs = _pairs(query, choices)
     errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":
@@ -143,7 +143,7 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the requested records. For a single portfolio or venue, this is a list of one record.
+    """Return the requested records, as a list even if a single portfolio or venue is requested.
 
     Raises RefusalError if access is denied or the ID in the path is unknown.
     """
@@ -214,7 +214,7 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """Return the records in the `id` list, or all if there is no list (§4.1, rules 1 and 2)."""
+    """Return the records whose IDs are requested, or all records (§4.1, rules 1 and 2)."""
     text = query.parameters.get("id")
     if text is None or (not text and choices.empty_id == "all"):
         return records
@@ -237,7 +237,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Return the same JSON with all lists reordered. Clients must not rely on the order (§4.6)."""
+    """Reorder all lists in a JSON value, because clients must not rely on their order (§4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
@@ -251,7 +251,7 @@ def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
 
 
 def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """Format nulls, amounts and timestamps according to the choices (§2)."""
+    """Format missing fields, amounts and timestamps according to the choices (§2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
     return [_apply_form(record, resource, choices) for record in records]

@@ -39,7 +39,7 @@ _BACKLOG = 512
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """The address of a running server."""
+    """The address of a running sandbox server."""
 
     host: str
     port: int
@@ -60,7 +60,7 @@ def unix_ms() -> int:
 def serve(
     app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
 ) -> Iterator[RunningServer]:
-    """Serve an application on a loopback socket in a thread until the `with` block ends.
+    """Serve an ASGI application on a loopback address, in a thread, for the `with` block.
 
     Port 0 selects a free port. Only wire faults are applied here, so pass the same faults to the
     application as well. Raises ValueError if the host is not a loopback address, and OSError if the
@@ -81,7 +81,7 @@ def serve(
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket that is not listening yet."""
+    """Return a socket that is bound to a loopback address, but is not listening yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         loopback = ipaddress.ip_address(address).is_loopback
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _front(
     listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
 ) -> Iterator[None]:
-    """Run the byte-corrupting proxy in a separate thread until the `with` block ends."""
+    """Run the proxy that simulates wire faults, in a separate thread, for the `with` block."""
     up = threading.Event()
     tasks: list[asyncio.Task[None]] = []
 
@@ -141,7 +141,7 @@ def _front(
 
 
 class _EnvelopeProtocol(H11Protocol):
-    """An HTTP protocol that answers malformed requests with an error envelope, not text (§7)."""
+    """An HTTP protocol that answers malformed requests with a JSON error envelope (§7)."""
 
     def send_400_response(self, msg: str) -> None:
         body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
@@ -230,7 +230,8 @@ def application(
         return _response(server_error(choices), service)
 
     app = Starlette(exception_handlers={Exception: handle_error})
-    # Do not use Starlette's routes, which match decoded paths. An ID may contain an encoded slash.
+    # Do not use Starlette's routes. They match decoded paths, but an ID may contain an encoded
+    # slash.
     app.router.default = serve
     return app
 
@@ -244,7 +245,7 @@ def _signed_parts(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """Read the body, which the signature covers (§5.2). Stop if it is too long to be valid."""
+    """Read the request body, which is signed (§5.2). Stop if the body is too long to be valid."""
     body = b""
     async for chunk in request.stream():
         body += chunk

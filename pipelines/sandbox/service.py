@@ -1,4 +1,4 @@
-"""Functions that answer a single request, without using a socket.
+"""The steps from a request to its response, without any network access.
 
 Checks run in this order: prefix, authentication, path, method, parameters, resource.
 """
@@ -36,7 +36,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """All data that a response depends on, except the request."""
+    """The state of the sandbox: all data that responses depend on, except for the request."""
 
     world: Calendar
     keys: Mapping[str, Caller]
@@ -45,7 +45,7 @@ class Service:
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
-    trouble: DueFaults = field(default_factory=DueFaults)  # faults for this request
+    trouble: DueFaults = field(default_factory=DueFaults)  # faults that affect this request
     recent: deque[int] = field(default_factory=deque)  # timestamps of recent requests
 
 
@@ -60,7 +60,7 @@ def apply_faults(service: Service, path: bytes) -> Service:
 
 
 def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
-    """Return the response to one request, which may be an error envelope."""
+    """Return the response to a request. If the request is refused, this is an error envelope."""
     try:
         response = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
@@ -69,7 +69,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """Return the response for an exception in the server, without any details (§7)."""
+    """Return the response to send if the server raised an exception. It has no details (§7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_response(refusal, choices.meta)
@@ -105,7 +105,7 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with its signed path, usually without the gateway prefix (§5.2)."""
+    """Return the request with the path that was signed, usually without gateway prefix (§5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
@@ -117,7 +117,7 @@ def _check_rate(service: Service) -> None:
     if limit is None:
         return
     now = service.clock()
-    # Only requests in the last 1,000 ms count.
+    # Forget requests that arrived at least 1,000 ms ago.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:

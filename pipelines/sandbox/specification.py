@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A field of a resource. `kind` is a basic type or the name of another resource."""
+    """A field of an API resource. `kind` is a basic type or the name of another resource."""
 
     name: str
     kind: str = "text"  # text, uuid, date-time, amount, boolean or a key of RESOURCES
@@ -23,7 +23,7 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A GET operation: its path below the prefix, its resource and its parameters.
+    """An API operation (GET): its path after the prefix, its resource and its parameters.
 
     A parameter without listed values accepts any string. Unlisted parameters are unsupported (§7).
     """
@@ -167,13 +167,13 @@ DECLARED_CODES = (
     "RESOURCE_NOT_FOUND",
     "TIMESTAMP_INVALID",
 )
-# The API's document uses this code in error bodies without declaring it (§7, notes).
+# The API document uses this code in error bodies, but does not declare it (§7, notes).
 UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxResponse:
-    """A response: status, body, and all headers except content type and date."""
+    """A sandbox response: status, body, and all headers except `Content-Type` and `Date`."""
 
     status: int
     body: bytes
@@ -181,7 +181,7 @@ class SandboxResponse:
 
 
 class RefusalError(Exception):
-    """A request was refused. The response has this status, and its envelope lists these errors."""
+    """The sandbox refuses a request, with this status and these errors in the envelope."""
 
     def __init__(
         self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None

@@ -69,7 +69,7 @@ def _cached_timestamp_error(_response: SandboxResponse, _fault: Fault, now: int)
 
 
 def alter(change: Callable[[bytes], bytes] = bytes, **headers: str) -> Twist:
-    """Return a fault that changes the body's bytes and sets headers."""
+    """Return a fault that changes the bytes of the response body, and sets headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def act(response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
@@ -173,7 +173,7 @@ def _only(body: bytes) -> Twist:
 
 
 def _in_meta(literal: bytes) -> Twist:
-    """Return a fault that puts a literal in `meta`. Only the JSON parser should notice it."""
+    """Return a fault that adds a literal to `meta`, which only a strict JSON parser notices."""
     return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 

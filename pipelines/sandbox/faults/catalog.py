@@ -62,13 +62,13 @@ SCOPES: Mapping[str, str] = {
     "mib=N": "the size in MiB, for faults that have one",
 }
 """The parts of a scope, each with an example and its meaning. A missing part matches everything."""
-# If the scope names a venue or portfolio, these faults affect requests for it. All other faults
-# change the venue or portfolio itself.
+# If a fault's scope names a venue or portfolio, these faults affect requests for it. All other
+# faults change the venue or portfolio itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
 def parse(text: str) -> Fault:
-    """Parse a fault and its scope. Raises ValueError, with similar names or the valid scopes."""
+    """Parse a fault and its scope. For invalid input, raises ValueError with suggestions."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
         similar = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
@@ -92,19 +92,19 @@ def parse(text: str) -> Fault:
 
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
-    """Return the faults that the application simulates, with their request counters."""
+    """Choose the faults that the application simulates. Return them with request counters."""
     chosen = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
     return Rehearsal(chosen, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults that the proxy simulates on the wire."""
+    """Choose the faults that the proxy simulates in the bytes on the wire."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
 @dataclass(frozen=True, slots=True)
 class DueFaults:
-    """The faults that affect one request, and their effects."""
+    """The faults that affect one request. The methods apply them to the response."""
 
     due: tuple[Fault, ...] = ()
 
@@ -113,7 +113,7 @@ class DueFaults:
 
     @property
     def delay(self) -> float:
-        """Seconds to wait before the response."""
+        """The number of seconds to wait before the response is sent."""
         return self._seconds("slow", 2)
 
     @property
@@ -122,24 +122,24 @@ class DueFaults:
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the date to simulate. The fault `next-day` moves it to the next day."""
+        """Return the date to simulate, which is one day later if the fault `next-day` is active."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """Return the caller, without access to any portfolio if a fault removed it."""
+        """Return the caller. If `access-lost` is active, the caller has no portfolios."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller
 
     def world(self, world: World) -> World:
-        """Return the world as changed by the faults."""
+        """Apply the world faults to the world, and return the changed world."""
         for fault in self.due:
             if fault.name in WORLD_FAULTS:
                 world = WORLD_FAULTS[fault.name][1](world, fault)
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """Return a response's records as changed by the faults. The world does not change."""
+        """Apply the record faults to a copy of a response's records, and return the copy."""
         due = [fault for fault in self.due if fault.name in RECORD_FAULTS]
         if due:
             records = copy.deepcopy(records)
@@ -148,13 +148,13 @@ class DueFaults:
         return records
 
     def check_venue(self, venue: str | None, world: World) -> None:
-        """Raise RefusalError for every fourth venue, if the fault `venues-fail` is active."""
+        """Raise RefusalError if the fault `venues-fail` is active and affects this venue."""
         failing = set(sorted(str(record["id"]) for record in world.venues)[::4])
         if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated venue failure."))
 
     def answer(self, response: SandboxResponse, now: int) -> SandboxResponse:
-        """Return the response as changed by the faults. `now` is in Unix milliseconds."""
+        """Apply the response faults, and return the response. `now` is in Unix milliseconds."""
         for fault in self.due:
             if fault.name in _TWISTS:
                 response = _TWISTS[fault.name][1](response, fault, now)

@@ -15,7 +15,7 @@ Spoil = Callable[[list[Record], str, Fault], None]
 
 
 def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
-    """Yield all records and nested records, each with its resource name."""
+    """Yield all records, including nested records, each with the name of its resource."""
     for record in filter(None, records):
         yield record, resource
         for field in RESOURCES[resource]:
@@ -30,7 +30,7 @@ def _targets(records: list[Record], resource: str, fault: Fault) -> list[Record]
 
 
 def _with_parts(spoil: Callable[[Record, str], None]) -> Spoil:
-    """Return a fault that changes its target and all nested records."""
+    """Return a fault that changes its target record and all records nested in it."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         for part, kind in list(walk(_targets(records, resource, fault), resource)):
@@ -40,7 +40,7 @@ def _with_parts(spoil: Callable[[Record, str], None]) -> Spoil:
 
 
 def _top(spoil: Callable[[Record], None]) -> Spoil:
-    """Return a fault that changes only its target."""
+    """Return a fault that changes only its target record."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         for record in _targets(records, resource, fault):
@@ -50,7 +50,7 @@ def _top(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _all(spoil: Callable[[Record], None]) -> Spoil:
-    """Return a fault that changes all of the response's records."""
+    """Return a fault that changes all top-level records in a response."""
 
     def act(records: list[Record], _resource: str, _fault: Fault) -> None:
         for record in filter(None, records):
@@ -60,7 +60,7 @@ def _all(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
-    """Return a fault that changes the target's first nested record of the given kind."""
+    """Return a fault that changes the first record of a given kind in its target record."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         parts = walk(_targets(records, resource, fault), resource)
@@ -71,7 +71,7 @@ def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first_amount(value: Any) -> Spoil:
-    """Return a fault that sets the first amount in the target's first trading balance."""
+    """Return a fault that changes `free` in the target record's first trading balance."""
     return _first("TradingBalance", _set("free", value))
 
 

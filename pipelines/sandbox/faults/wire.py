@@ -22,7 +22,7 @@ _FOREVER = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """A response as bytes: status line, header lines without Content-Length, and body."""
+    """An HTTP response as bytes: status line, headers without Content-Length, and body."""
 
     status: bytes
     headers: tuple[bytes, ...]
@@ -53,15 +53,15 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
-    # Drop these headers, because the proxy closes connections itself and sets the length, which a
-    # fault may falsify.
+    # Drop `Connection` and `Content-Length`, because the proxy closes connections itself and sets
+    # the length, which may be wrong on purpose.
     lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(lines), body)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as bytes. Its head asks the application to close the connection afterwards."""
+    """An HTTP request as bytes. It asks the application to close the connection afterwards."""
 
     path: str
     head: bytes
@@ -97,7 +97,7 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
 
 
 def _sends(make: Callable[[WireReply], bytes]) -> Break:
-    """Create a fault that sends modified bytes of the response, then closes the connection."""
+    """Return a fault that sends changed bytes as the response and closes the connection."""
 
     async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
@@ -117,7 +117,7 @@ async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -
     if fault.name == "reset-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
         await asyncio.sleep(0.05)
-    # With zero linger time, closing the socket sends a reset.
+    # With a linger time of zero, closing the socket resets the connection.
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.transport.abort()
@@ -210,7 +210,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
     ),
 }
-# The socket is bound but does not listen, so connections are refused.
+# The fault's socket is bound but not listening, so connections are refused.
 REFUSED = "refused"
 
 
@@ -227,8 +227,8 @@ async def start_front(
     )
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Ignore these errors, because a caller may disconnect at any time, and the server may stop
-        # in the middle of a fault.
+        # Ignore connection errors and cancellation, because a caller may disconnect at any time,
+        # and the server may stop in the middle of a fault.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             while (request := await read_request(reader)) is not None:
                 due = next(iter(rehearsal.due(request.path)), None)

@@ -1,4 +1,4 @@
-"""Faults in the world behind the API, and the requests that a fault applies to."""
+"""Faults in the world that the sandbox serves, and the scopes of all faults."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from pipelines.sandbox.world.world import Record, World
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A named fault with its scope. A missing part of the scope matches everything.
+    """A named fault with its scope: the requests and objects that it affects (by default all).
 
     `path` is a pattern for the path below the prefix, as it was sent, for example `/venues/*`.
     `venue` and `portfolio` are the IDs of the objects to change or, for a transport fault, of the
@@ -33,11 +33,11 @@ class Fault:
     mib: int | None = None
 
     def seconds_or(self, default: float) -> float:
-        """Return the fault's duration in seconds, or the default."""
+        """Return the fault's duration in seconds, or the default if none was given."""
         return default if self.seconds is None else self.seconds
 
     def bytes_or(self, default_mib: int) -> int:
-        """Return the fault's size in bytes, or the default."""
+        """Return the fault's size in bytes, or the default if no size was given."""
         return (default_mib if self.mib is None else self.mib) * 1024 * 1024
 
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
@@ -59,7 +59,7 @@ class Fault:
 
 
 class Rehearsal:
-    """The active faults, and how many requests each fault has matched."""
+    """The active faults, with a counter of the requests that each fault has matched."""
 
     def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
         self._faults = tuple(faults)
@@ -67,7 +67,7 @@ class Rehearsal:
         self._of_transport = frozenset(of_transport)
 
     def due(self, path: str, day: date | None = None) -> tuple[Fault, ...]:
-        """Count a request and return the faults that affect it."""
+        """Count a request, and return the faults that affect this request."""
         affecting = []
         for number, fault in enumerate(self._faults):
             objects = fault.name in self._of_transport
@@ -82,7 +82,7 @@ class Rehearsal:
 
 
 def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
-    """Return the record that a fault changes: the named record, or else the largest.
+    """Choose the record that a fault changes: the named record or, by default, the largest.
 
     If several are equally large, choose the first by ID. Return None if the fault names an object
     of a different kind or one that does not exist.
@@ -91,7 +91,7 @@ def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
     foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
     if foreign is not None and named is None:
         return None
-    # Another fault may have already removed a record or its ID.
+    # Skip None, and use `get` for IDs, because another fault may have removed a record or its ID.
     fitting = [record for record in records if record and named in {None, record.get("id")}]
     return min(fitting, key=_size_and_id, default=None)
 
@@ -138,7 +138,7 @@ HOSTILE_NAMES = (
 
 
 def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]:
-    """Yield every account with its position."""
+    """Yield each account in the portfolios, together with its position."""
     for portfolio in portfolios:
         for position in portfolio["positions"]:
             for account in position["accounts"]:
@@ -189,13 +189,13 @@ def _halve_instruments(world: World, _fault: Fault) -> World:
 
 
 def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -> Change:
-    """Return a change that repeats a fault's target, possibly with differences."""
+    """Return a world change that adds a copy of the fault's target, with the given differences."""
     resource = {"portfolios": "Portfolio", "venues": "Venue"}[collection]
 
     def change(world: World, fault: Fault) -> World:
         records: tuple[Record, ...] = getattr(world, collection)
         record = target(list(records), resource, fault)
-        # If the copy is equal, insert the same object twice, so that other faults change both.
+        # Without differences, insert the same object twice, so that other faults change both.
         repeated = {**record, **difference} if record and difference else record
         changed: Any = (*records, *([repeated] if repeated else []))
         return replace(world, **{collection: changed})
@@ -224,7 +224,7 @@ def _repeat_account(**difference: Record) -> Change:
 
 
 def _list_more(make: Callable[[Record], Record]) -> Change:
-    """Return a change that adds an instrument to each venue, made from its first instrument."""
+    """Return a world change that adds to each venue a modified copy of its first instrument."""
 
     def change(world: World, fault: Fault) -> World:
         listed = dict(world.instruments or {})

@@ -16,7 +16,7 @@ def draw(*seed: object) -> int:
 
 
 def pick(options: Sequence[T], *seed: object) -> T:
-    """Return one of the options, always the same for the same seed."""
+    """Choose one of the options, always the same for the same seed."""
     return options[draw(*seed) % len(options)]
 
 
@@ -37,7 +37,7 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Return a random time in the six hours before a day (UTC), in one of three formats (§2)."""
+    """Return a random time in the last six hours before a date (UTC), in one of three formats."""
     # The time is before the start of the day, because a day's world must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
@@ -53,7 +53,7 @@ def instant(day: date, *seed: object) -> str:
 
 
 def _hash(seed: tuple[object, ...], size: int) -> bytes:
-    # No value contains the separator, so ("ab", "c") and ("a", "bc") have different hashes.
+    # Seeds never contain the separator, so ("ab", "c") and ("a", "bc") have different hashes.
     return blake2b("\x1f".join(map(str, seed)).encode(), digest_size=size).digest()
 
 
@@ -86,7 +86,7 @@ _MAJORS = (
     Asset("LTC", 8, 4),
 )
 
-# One string, because a list of a hundred quoted symbols would take a hundred lines.
+# This is a single string, because a list of a hundred quoted symbols would need a hundred lines.
 _OTHERS = """
     AAVE ALGO APE APT ARB ATOM AXS BAL BAT BCH BNB CELO CHZ COMP CRO CRV CVX DAI DASH DYDX EGLD
     ENJ ENS EOS ETC FET FIL FLOW FTM FXS GALA GBP GLM GMX GNO GRT HBAR ICP IMX INJ JTO JUP KAVA

@@ -30,13 +30,14 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """The plan for a portfolio. Each night uses the next name from `names`."""
+    """The plan for an invented portfolio. Each night, it has the next of its `names`."""
 
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
     accounts: int = 1  # maximum number of accounts per position
-    venues: Sequence[str] = ()  # venues that may hold the portfolio's money; one integration each
+    # Venues at which the portfolio may have accounts, with one integration for each.
+    venues: Sequence[str] = ()
     passing: bool = False  # missing on every third night, and new on the next night
 
 
@@ -73,7 +74,8 @@ _BUCKETS: Mapping[str, tuple[str, ...]] = {
     "staking": ("locked",),
     "custody": ("free", "locked"),
 }
-# A balance's buckets, as a bit mask in the order above. Most balances have only `trading`.
+# The buckets of a balance, as a bit mask in the order of `_BUCKETS`. Most balances have only
+# `trading`.
 _USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
 _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
@@ -104,7 +106,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """Yield one integration per venue. Every fifth integration is replaced every three nights."""
+    """Yield one integration for each venue. Every three nights, a fifth of them are replaced."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:
@@ -145,7 +147,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield the name, seed, balance shape and size for each of a position's accounts on a day."""
+    """Yield the name, seed, balance buckets and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
@@ -177,7 +179,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
     if size == "dust":
         return amount(1 + draw("dust", *seed) % 999, asset.decimals, padded=padded)
     top = 10 ** (asset.digits + asset.decimals)
-    # Make some amounts round, like amounts that people type.
+    # Round some amounts, so that they look like amounts that people type.
     grain = 10 ** (asset.decimals * (draw("grain", *seed) % 4) // 4)
     units = (
         top // 10 + (draw("size", *seed) << 64 | draw("more", *seed)) % (top - top // 10)
@@ -186,7 +188,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
 
 
 def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
-    """Vary an amount by up to two percent. The result changes every one to five nights."""
+    """Vary an amount by up to two percent. The amount changes every one to five nights."""
     period = 1 + draw("period", *seed) % 5
     step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
-    """The plan for a venue. Each night uses the next of its `names` and `statuses`."""
+    """The plan for an invented venue. Each night, it has the next of its `names` and `statuses`."""
 
     id: str
     types: tuple[str, ...]
@@ -65,8 +65,8 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# The number of decimal places and a factor for each constraint. A limit is one to nine times the
-# factor, in units of the last decimal place.
+# The number of decimal places and a factor for each trading constraint. The constraint's value is
+# one to nine times the factor, in units of the last decimal place.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
     "maxBaseQty": (0, 10**4),
@@ -82,12 +82,12 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return the option for a day. Each day uses the next option, starting over after the last."""
+    """Return the option for a date. Every day has the next option, in an endless cycle."""
     return options[day.toordinal() % len(options)]
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """Return a venue without its instruments. The suffix `mark` tells copies of a venue apart."""
+    """Return a venue without its instruments. The suffix `mark` distinguishes copies of a venue."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,
@@ -129,7 +129,7 @@ def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
 
 
 def _expiries(day: date) -> list[date]:
-    """Return expiries: tomorrow, three Fridays, and the last Friday of this and next quarter."""
+    """Return expiry dates: tomorrow, three Fridays, and the last Friday of two quarters."""
     friday = day + timedelta(days=(_FRIDAY - day.weekday() - 1) % 7 + 1)
     weekly = [friday + timedelta(weeks=week) for week in range(3)]
     first_month = 3 * ((day.month - 1) // 3)
@@ -139,7 +139,7 @@ def _expiries(day: date) -> list[date]:
 
 
 def _last_friday(year: int, months: int) -> date:
-    """Return a month's last Friday. `months` may exceed 12, so 15 is March of the next year."""
+    """Return the last Friday of a month. Months after 12 are in the next year, so 15 is March."""
     first_after = date(year + months // 12, months % 12 + 1, 1)
     return first_after - timedelta(days=(first_after.weekday() - _FRIDAY - 1) % 7 + 1)
 
@@ -179,7 +179,7 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """Format an expiry as venues write it (`25DEC26`), regardless of the machine's locale."""
+    """Format an expiry date as venues do (`25DEC26`), regardless of the machine's locale."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The records of one day. A world used as a calendar returns the same records for every day.
+    """All records of the invented world on one day. As a calendar, it never changes.
 
     Portfolios include their integrations. Venues do not include their instruments. `instruments`
     maps venue IDs to instruments, which are embedded if a caller requests them.
@@ -30,15 +30,15 @@ class World:
     instruments: Mapping[str, tuple[Record, ...]] | None = None
 
     def at(self, _day: date) -> "World":
-        """Return this same world for every day."""
+        """Return this world, regardless of the day."""
         return self
 
 
 class Calendar(Protocol):
-    """A source of worlds, one for each day."""
+    """A source of worlds that returns one world for each day."""
 
     def at(self, day: date, /) -> World:
-        """Return a day's world."""
+        """Return the world on a day."""
         ...
 
 
@@ -50,7 +50,7 @@ class LivingWorld:
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """Return a day's world, which depends only on the seed, the scale and the day."""
+        """Return the world on a day, which depends only on the seed, the scale and the day."""
         return _world(self.seed, self.scale, day)
 
 
