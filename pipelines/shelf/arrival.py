@@ -49,12 +49,12 @@ from warehouse.storage.layout import (
 MAX_REASON_LENGTH = 300
 PARALLEL_TRANSFERS = 8
 CHUNK = 1024 * 1024
-SAVE_INTERVAL = 25  # Save progress after this many nights.
+SAVE_INTERVAL = 25  # number of nights after which progress is saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedNight:
-    """A night for which the shelf had new decisions.
+    """A night whose decisions in this home were updated from the shelf.
 
     `before` and `after` are the night's states in this home. `is_conflict` is True if this home and
     the shelf each had decisions that the other lacked.
@@ -70,7 +70,7 @@ OnFollowed = Callable[[FollowedNight], object]
 
 
 def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
-    """Copy the shelf's decisions on a night to this home. Report new ones to `on_followed`.
+    """Merge the shelf's decisions on a night into this home. Report changes to `on_followed`.
 
     Raises `DuplicateNight` if the shelf's night has different responses.
     """
@@ -99,7 +99,7 @@ def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) ->
 
 
 def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
-    """Raise `DuplicateNight` if home and shelf have different nights with the same ID."""
+    """Raise `DuplicateNight` if the home's night and the shelf's night have different manifests."""
     if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
         raise DuplicateNight(night)
 
@@ -107,7 +107,7 @@ def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
 def follow_shelf(
     layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], on_followed: OnFollowed
 ) -> None:
-    """Copy the shelf's decisions to a home's nights, without changing the shelf.
+    """Merge the shelf's decisions into the nights of a home, without changing the shelf.
 
     Unreadable nights are skipped here, and `nightbook shelve` reports them. Raises `StoreFailed`,
     and `DamagedFile` if the shelf's list of nights is incomplete.
@@ -122,7 +122,7 @@ def follow_shelf(
 def behind(
     nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
 ) -> Iterator[Snapshot]:
-    """Yield the nights whose newest generation on the shelf is not in this home's record."""
+    """Yield the nights that have changed on the shelf since this home last read it."""
     for snapshot in nights:
         if (key := newest.get(snapshot.snapshot_id)) is not None:
             known = record.nights.get(snapshot.snapshot_id)
@@ -131,7 +131,7 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Compare a home's night with its newest generation on the shelf. Return its record.
+    """Compare a night in this home with its newest generation on the shelf. Return a record of it.
 
     An empty `stamp` means that decisions must still be shelved. Generation 0 means that the night's
     lake files are missing here or differ, and must still be fetched.
@@ -152,18 +152,18 @@ def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRec
 
 
 def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return all decisions except pruning, which applies only to one machine."""
+    """Return all decisions except those to prune, because pruning applies to only one machine."""
     return tuple(decision for decision in decisions if decision.state != PRUNED)
 
 
 def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) -> list[Decision]:
-    """Return the decisions that are not in `known`."""
+    """Return the decisions that are not among the known decisions."""
     tokens = {decision.token for decision in known}
     return [decision for decision in decisions if decision.token not in tokens]
 
 
 def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decision]) -> str:
-    """Describe the shelf's decisions and the resulting state."""
+    """Describe the decisions that came from the shelf, and the night's resulting state."""
     if not unshelved:
         return (
             f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
@@ -190,7 +190,7 @@ def _sentence(decisions: Iterable[Decision]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A night with a verified manifest that is being loaded into a home."""
+    """A shelved night that is being loaded into a home. Its manifest has been verified."""
 
     layout: Layout
     store: ObjectStore
@@ -201,7 +201,7 @@ class Arrival:
     def of(
         cls, layout: Layout, store: ObjectStore, night: NightManifest, *, with_landing: bool
     ) -> "Arrival":
-        """Verify a night's manifest. Raises `DamagedFile` if its parts do not match."""
+        """Verify a shelved night's manifest. Raises `DamagedFile` if it contradicts itself."""
         texts = {
             document: night_folders.parse(
                 night.documents[document].encode(), Path(night.key), ADVICE
@@ -228,12 +228,11 @@ class Arrival:
         )
 
     def load(self, on_followed: OnFollowed) -> NightRecord:
-        """Load the night's newest generation, and keep decisions that only this home has."""
+        """Load the night from the shelf. Preserve decisions that only this home has."""
         is_landed = (self._folder / MANIFEST).is_file()
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
-        if (
-            self.night.state == PRUNED
-        ):  # A pruned night has no files on the shelf, so keep this home's files.
+        # A pruned night has no files on the shelf, so keep this home's files.
+        if self.night.state == PRUNED:
             if local is None:
                 self._land()
         elif local is None:
@@ -246,23 +245,23 @@ class Arrival:
 
     @property
     def _folder(self) -> Path:
-        """The night's landed folder."""
+        """The night's landing folder in this home."""
         return self.layout.snapshot(self.night.snapshot_date, self.night.snapshot_id)
 
     def _replace_files(self) -> None:
-        """Fetch the bodies if wanted, and the lake files if the shelf has a different version."""
+        """Fetch missing bodies if wanted, and the lake files if those on the shelf differ."""
         if self.are_bodies_wanted:
             self._fetch_bodies(self._folder)
         lake = self.layout.manifest(self.night.snapshot_id)
         if not _has_content(lake, self.night.documents[Document.LAKE]):
-            # Delete the manifest before the files change, so that an interrupted night is rebuilt.
-            # With the old manifest, the night would look damaged.
+            # Delete the manifest before its files change. If the run is interrupted, the night is
+            # then rebuilt. With the old manifest, it would look damaged.
             lake.unlink(missing_ok=True)
             self._fetch_lake()
             self._write(Document.LAKE, lake)
 
     def _land(self) -> None:
-        """Create the complete landed folder, and make it visible with one rename."""
+        """Write the landing folder under a temporary name, then make it visible by renaming it."""
         temp_dir = self._folder.with_name(f".{self.night.snapshot_id}.pulling")
         shutil.rmtree(temp_dir, ignore_errors=True)
         make_directory(temp_dir)
@@ -274,14 +273,14 @@ class Arrival:
         sync_directory(self._folder.parent)
 
     def _write(self, document: Document, path: Path) -> None:
-        """Write a document to a path, unless the file already has this content."""
+        """Write one of the night's documents to a file, unless it already has the same content."""
         text = self.night.documents[document]
         if not _has_content(path, text):
             with written_aside(path) as file:
                 file.write(text.encode())
 
     def _fetch_lake(self) -> None:
-        """Fetch all missing lake files, then move them to their final paths in this home."""
+        """Fetch all missing lake files. Once all have arrived, move them to their final paths."""
         temp_dir = self.layout.work / f"fetch-{self.night.snapshot_id}"
         files = [file for file in self.night.files if file.role is not Role.BODY]
         with ThreadPoolExecutor(PARALLEL_TRANSFERS, "fetch") as pool:
@@ -293,9 +292,9 @@ class Arrival:
         shutil.rmtree(temp_dir, ignore_errors=True)
 
     def _fetch_file(self, file: ShelvedFile, temp_dir: Path) -> tuple[Path, Path] | None:
-        """Fetch a file into a temporary folder.
+        """Fetch a lake file into a temporary folder.
 
-        Return its path and target, or None if an intact copy is already here.
+        Return its temporary path and its final path, or None if this home has an intact copy.
         """
         day, snapshot_id = self.night.snapshot_date, self.night.snapshot_id
         places = night_manifest.places(self.layout, file.role, file.name, day, snapshot_id)
@@ -306,7 +305,7 @@ class Arrival:
         return temp_dir / f"{file.role}-{file.name}", places[-1]
 
     def _fetch_bodies(self, folder: Path) -> None:
-        """Fetch and verify the missing bodies. Each object is read only once, from start to end."""
+        """Fetch and verify the missing bodies. Read each object that contains bodies only once."""
         bodies = [file for file in self.night.files if file.role is Role.BODY]
         missing = [body for body in bodies if not _is_intact(folder / body.name, body)]
         for key, packed in by_object(missing):
@@ -319,29 +318,29 @@ class Arrival:
                     _verify_and_write(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
-        """Return an object's size in bytes."""
+        """Compute an object's size in bytes from the files that it contains."""
         return max(file.offset + file.size for file in self.night.files if file.key == key)
 
 
 def _has_content(path: Path, text: str) -> bool:
-    """Return whether a file has this content."""
+    """Return whether a file exists and has the given content."""
     return path.is_file() and path.read_bytes() == text.encode()
 
 
 def _is_intact(path: Path, file: ShelvedFile) -> bool:
-    """Return whether a file exists and matches the digest in the manifest."""
+    """Return whether a file exists and its SHA-256 equals the one in the shelf's manifest."""
     return path.is_file() and digest_of(path) == file.sha256
 
 
 def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield the next `size` bytes of a file in blocks."""
+    """Read the next `size` bytes of a file, and yield them in blocks."""
     while size and (block := source.read(min(CHUNK, size))):
         size -= len(block)
         yield block
 
 
 def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
-    """Write a file. If its digest is wrong, raise `DamagedFile` and write nothing."""
+    """Write blocks to a file. If the SHA-256 is wrong, raise `DamagedFile` and discard the file."""
     digest = hashlib.sha256()
     with written_aside(path) as out:
         for block in blocks:
@@ -354,7 +353,7 @@ def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
-    """The loaded nights, the number of nights on the shelf, and the problems with other nights."""
+    """The nights loaded, the number of nights on the shelf, and problems with other nights."""
 
     fetched: tuple[str, ...]
     on_shelf: int
@@ -402,7 +401,7 @@ def fetch(
 
 
 def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
-    """Return whether this home's record contains the night's newest generation."""
+    """Return whether this home has a night's newest generation and, if wanted, its bodies."""
     snapshot_id, generation = object_store.generation_of(key)
     night = record.nights.get(snapshot_id)
     return (

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Role(StrEnum):
-    """The kinds of large files in a night."""
+    """The kinds of large files that belong to a night."""
 
     BODY = "body"
     TABLE = "table"
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Document(StrEnum):
-    """The kinds of small files in a night. Their content is part of the shelf's manifest."""
+    """The kinds of small files that belong to a night. The shelf's manifest contains their text."""
 
     LANDED = "landed"
     DECIDED = "decided"
@@ -42,7 +42,7 @@ class Document(StrEnum):
 
 
 class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A large file from a night, stored as `size` bytes at `offset` in the object `key`."""
+    """A large file of a night on the shelf: `size` bytes at `offset` in the object `key`."""
 
     role: Role
     name: str
@@ -55,7 +55,7 @@ class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NightManifest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The manifest of one generation of a night. `token` identifies the run that wrote it.
+    """The shelf's manifest of one generation of a night. `token` identifies the run that wrote it.
 
     `previous` is the SHA-256 of the previous generation, or None in the first generation.
     """
@@ -79,7 +79,7 @@ class NightManifest(
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """This generation's decisions on the night, oldest first."""
+        """The decisions on the night in this generation, oldest first."""
         content = night_folders.parse(
             self.documents[Document.DECIDED].encode(), Path(self.key), ADVICE
         )
@@ -96,7 +96,7 @@ class NightManifest(
 
 
 def decode(content: bytes, key: str) -> NightManifest:
-    """Parse the manifest stored under a key.
+    """Parse a night's manifest that was stored under a key of the shelf.
 
     Raises `NewerManifest`, or `DamagedFile` if the manifest is invalid or belongs to a different
     key.
@@ -118,14 +118,14 @@ def decode(content: bytes, key: str) -> NightManifest:
 
 
 def by_object(files: Iterable[ShelvedFile]) -> Iterator[tuple[str, list[ShelvedFile]]]:
-    """Yield each object's key with the files in it, sorted by key and offset."""
+    """Group files by the object that contains them. Yield each object's key and files, sorted."""
     placed = sorted(files, key=attrgetter("key", "offset"))
     for key, packed in itertools.groupby(placed, attrgetter("key")):
         yield key, list(packed)
 
 
 class NewerManifest(Exception):
-    """A manifest in a format that this version of nightbook cannot read."""
+    """The shelf has a manifest in a newer format that this version of nightbook cannot read."""
 
     def __init__(self, key: str, version: str) -> None:
         super().__init__(
@@ -137,7 +137,7 @@ class NewerManifest(Exception):
 
 
 class DuplicateNight(Exception):
-    """Two machines read the API in the same second, so two nights have the same ID."""
+    """Two machines pulled a night in the same second, so their nights have the same ID."""
 
     def __init__(self, night: NightManifest) -> None:
         folder = f"landing/{night.snapshot_date}/{night.snapshot_id}"
@@ -157,7 +157,7 @@ UNUSABLE = (DuplicateNight, DamagedFile, NewerManifest)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A night's large file in this home, with its path, and its SHA-256 from the manifest."""
+    """A large file of a night in this home, with its path and its SHA-256 from a manifest."""
 
     role: Role
     name: str
@@ -166,7 +166,7 @@ class LocalFile:
 
 
 def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
-    """Return the contents of a night's small files. The night must be judged and in the lake."""
+    """Read the small files of a night. The night must be judged and in the lake."""
     places = {
         Document.LANDED: snapshot.folder / MANIFEST,
         Document.DECIDED: snapshot.folder / DECISION,
@@ -176,7 +176,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the decision file's content. It changes only if a decision changes."""
+    """Return the text of a decision file. If no decision has changed, neither has the text."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -184,7 +184,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return a night's bodies, in the order used to pack them into one object."""
+    """Return the response bodies of a night, in the order in which one object contains them."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)
@@ -198,7 +198,7 @@ def has_bodies(snapshot: Snapshot) -> bool:
 
 
 def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
-    """Yield a night's lake files with their current paths."""
+    """Yield the lake files of a night in this home, with their current paths."""
     snapshot_id = snapshot.snapshot_id
     sealed = night_folders.read(layout.manifest(snapshot_id))
     for role, name, digest in entries(sealed):
@@ -224,7 +224,7 @@ def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
 
 
 def places(layout: Layout, role: Role, name: str, day: date, snapshot_id: str) -> tuple[Path, ...]:
-    """Return a file's possible paths in a home. A fetched file is written to the last path."""
+    """Return the paths in a home at which a file may be. A fetched file is written to the last."""
     if role is Role.BODY:
         return (layout.snapshot(day, snapshot_id) / name,)
     if role is Role.PART:

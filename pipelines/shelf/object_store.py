@@ -34,7 +34,7 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-# SHA-256 digits in a key, enough to distinguish all versions of a night's table
+# number of SHA-256 digits in a key, which distinguish all versions of a night's table
 DIGEST_DIGITS = 16
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
@@ -50,7 +50,7 @@ _SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# If no keys are set, the library asks these metadata addresses for the machine's cloud role.
+# If no keys are set, the library looks up the machine's cloud role at these addresses.
 _METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
 KEYS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -64,7 +64,7 @@ MAX_PROBE_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """A shelf's address. The repr omits `options`, because they may contain keys."""
+    """The address and options of a shelf. The repr omits options, which may contain keys."""
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -96,7 +96,7 @@ def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAd
 
 
 def _address_problems(url: str) -> Iterator[str]:
-    """Yield the problems with an address, without quoting it, because it may contain a key."""
+    """Yield the problems with a shelf's address. Do not quote it, because it may contain a key."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -117,7 +117,7 @@ def _address_problems(url: str) -> Iterator[str]:
 
 
 def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error for each endpoint that is neither https nor http on this machine."""
+    """Yield an error for each endpoint that uses neither https nor http on this machine."""
     for name in ENDPOINTS:
         try:
             parts = urlsplit(options.get(name, "https://none"))
@@ -131,23 +131,23 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
 
 
 def manifest_key(snapshot_id: str, generation: int) -> str:
-    """Return the key for one generation of a night's manifest."""
+    """Return the key of the object that contains one generation of a night's manifest."""
     return f"{FOLDER}/{snapshot_id}-{generation:04}.json"
 
 
 def generation_of(key: str) -> tuple[str, int]:
-    """Parse a manifest's key into snapshot ID and generation. For other keys, return "" and 0."""
+    """Parse the snapshot ID and generation in a manifest's key. For other keys, return "" and 0."""
     match = _MANIFEST.fullmatch(key)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def bodies_key(day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key for a night's bodies."""
+    """Return the key of the object that contains a night's response bodies."""
     return f"landing/{day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.bodies"
 
 
 def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key for one of a night's tables."""
+    """Return the key of the object that contains one of a night's tables."""
     return f"lake/{table}/snapshot_date={day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.parquet"
 
 
@@ -157,7 +157,7 @@ def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
 
 
 class StoreFailed(Exception):
-    """The object store was not reachable, or an operation failed."""
+    """The object store cannot be reached, or an operation failed."""
 
     def __init__(self, url: str, doing: str, reason: str) -> None:
         super().__init__(
@@ -190,7 +190,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object's content, and the tag that a conditional replacement needs."""
+    """An object's content, and the tag (ETag) that is needed to replace this version."""
 
     content: bytes
     tag: str
@@ -205,16 +205,16 @@ class ObjectStore:
     library: Any = field(repr=False)
 
     def put_file(self, key: str, path: Path) -> None:
-        """Upload a finished file. Its key must be unique."""
+        """Upload a file. Other content must never be stored under the same key."""
         with self._translating_errors(f"store {key}"):
             self.library.put(self.client, key, path)
 
     def put_new(self, key: str, content: bytes) -> bool:
         """Create an object. Return False if a different object already has this key.
 
-        If a response is lost, the client retries, and the store refuses an object that it already
-        has. So an existing object with the same bytes is ours, because it contains this writer's
-        token.
+        If the store's response is lost, the client retries, and the store refuses the object that
+        it now has. So if the existing object has the same bytes, including this writer's token,
+        this writer created it.
         """
         for _ in range(MAX_ATTEMPTS):
             with self._translating_errors(f"create {key}"):
@@ -240,7 +240,7 @@ class ObjectStore:
             return Content(content, str(response.meta["e_tag"]))
 
     def get_blocks(self, key: str, offset: int, size: int) -> Iterator[bytes]:
-        """Yield a range of an object in blocks. Stop early if the object is shorter or missing."""
+        """Read a range of an object, and yield it in blocks. Stop early if the object ends."""
         for start in range(offset, offset + size, CHUNK):
             with self._translating_errors(f"return {key}"):
                 length = min(CHUNK, offset + size - start)
@@ -252,7 +252,7 @@ class ObjectStore:
                     return
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """List the objects under a folder prefix, sorted by key."""
+        """List the objects whose keys start with a folder name, sorted by key."""
         with self._translating_errors(f"list {prefix}"):
             entries = [meta for page in self.library.list(self.client, prefix) for meta in page]
         return sorted(
@@ -270,7 +270,7 @@ class ObjectStore:
             return StoredObject(key, int(meta["size"]))
 
     def swap(self, key: str, content: bytes, tag: str) -> bool:
-        """Replace an object if its tag is still `tag`. Return False if the object has changed."""
+        """Replace an object, but only if its tag is still `tag`. Return whether it was replaced."""
         with self._translating_errors(f"swap {key}"):
             try:
                 if (folder := self.address.folder) is not None:
@@ -282,7 +282,7 @@ class ObjectStore:
             return True
 
     def _swap_on_disk(self, folder: Path, key: str, content: bytes, tag: str) -> bool:
-        """Replace a file under a lock, because obstore has no conditional writes on disk."""
+        """Replace a file while holding a lock, because obstore cannot compare tags on disk."""
         descriptor = os.open(folder / ".swap", os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -326,7 +326,7 @@ class ObjectStore:
 
 
 def _reason(library_message: str, url: str) -> str:
-    """Extract the reason from the library's error message, which may quote the store's response."""
+    """Extract a short reason from the library's error message, which may quote the response."""
     text, _, details = library_message.partition("\n\nDebug source:")
     text = _QUERY.sub("?...", " ".join(text.split()))
     if _METADATA.search(text):
@@ -342,7 +342,7 @@ def _reason(library_message: str, url: str) -> str:
 
 
 def open_store(address: StoreAddress) -> ObjectStore:
-    """Return the store at an address, without connecting. Raises `StoreNotInstalled`."""
+    """Return the object store at an address, without connecting. Raises `StoreNotInstalled`."""
     # Import obstore only if a shelf is configured. A single machine does not need the package, and
     # starts faster without it.
     try:
@@ -367,7 +367,7 @@ def open_store(address: StoreAddress) -> ObjectStore:
 
 
 class UnsafeStoreError(Exception):
-    """A store accepted a write that it should have refused."""
+    """The object store accepted a write that it should have refused."""
 
     exit_code = 2
 
@@ -381,12 +381,13 @@ class UnsafeStoreError(Exception):
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Check that the store refuses to create an object twice, or to replace one if its tag changed.
+    """Check that the store refuses to create an existing object, or to replace a changed one.
 
     Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
-    store.put_new(PROBE, first)  # The test object now exists. An earlier test may have created it.
+    # Create the test object, unless an earlier test has already created it.
+    store.put_new(PROBE, first)
     if store.put_new(PROBE, second) or _content(store) == second:
         raise UnsafeStoreError(store.address.url, "it created an object that already existed")
     for _ in range(MAX_PROBE_ATTEMPTS):
@@ -403,6 +404,6 @@ def probe(store: ObjectStore, token: str) -> None:
 
 
 def _content(store: ObjectStore) -> bytes:
-    """Return the test object's content, or b"" if it does not exist."""
+    """Return the content of the test object, or b"" if the object does not exist."""
     existing = store.get(PROBE)
     return b"" if existing is None else existing.content

@@ -21,7 +21,7 @@ JUDGED = (ACCEPTED, HELD, REJECTED)
 
 
 class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `LATEST`: the newest manifest, and the token of the run that shelved it."""
+    """The content of the object `LATEST`: the newest manifest, and the token of its writer."""
 
     snapshot_id: str = ""
     generation: int = 0
@@ -30,7 +30,7 @@ class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> tuple[str, int]:
-        """The sort key, which is larger for newer manifests."""
+        """A key for comparing pointers, which is larger for newer manifests."""
         return (self.snapshot_id, self.generation)
 
 
@@ -45,7 +45,7 @@ def parse_latest(content: bytes) -> LatestPointer:
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
-    """Map each snapshot ID to the key of its newest generation.
+    """List the manifests on the shelf. Map each snapshot ID to its newest manifest's key.
 
     Raises `DamagedFile` if the list lacks the manifest that `LATEST` names, because a night missing
     from an incomplete list would look as if it had never existed. Raises `StoreFailed` if one of
@@ -85,7 +85,7 @@ def read_night(store: ObjectStore, key: str) -> NightManifest:
 
 
 class NightRecord(msgspec.Struct, frozen=True):
-    """The state of a night when the shelf and this home last agreed.
+    """The local record of a night: its state when the shelf and this home last agreed.
 
     `stamp` identifies the versions of the night's files in this home.
     """
@@ -94,9 +94,8 @@ class NightRecord(msgspec.Struct, frozen=True):
     seal: str
     stamp: tuple[int, ...]
     has_bodies: bool
-    is_pruned: bool = (
-        False  # whether the night was pruned on the shelf, which leaves nothing to fetch
-    )
+    # True if the night was pruned on the shelf, so that no files can be fetched.
+    is_pruned: bool = False
 
 
 class ShelfRecord(msgspec.Struct, frozen=True):
@@ -129,12 +128,12 @@ def read_record(layout: Layout, url: str) -> ShelfRecord:
 
 
 def write_record(layout: Layout, record: ShelfRecord) -> None:
-    """Save the record atomically."""
+    """Save this home's record of the shelf, atomically."""
     night_folders.write(layout.home / RECORD, msgspec.to_builtins(record))
 
 
 def without_bodies(layout: Layout) -> set[str]:
-    """Return the IDs of nights that were loaded from a shelf without their bodies."""
+    """Return the IDs of the nights whose response bodies were not loaded from the shelf."""
     return {name for name, night in _read(layout).nights.items() if not night.has_bodies}
 
 
@@ -153,7 +152,10 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 
 
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night is judged and in the lake, or got a decision after it was pruned."""
+    """Return whether a night belongs on the shelf.
+
+    It does if it is judged and in the lake, or if a decision was added after it was pruned.
+    """
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
     # A pruned night stays unchanged on the shelf, except for later decisions.

@@ -1,4 +1,4 @@
-"""Functions that upload nights to the shelf: first the files, then the manifest."""
+"""The upload of nights to the shelf: first the files, then the manifest."""
 
 import itertools
 import shutil
@@ -47,22 +47,22 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
 PARALLEL_UPLOADS = 8
-SAVE_INTERVAL = 25  # Save progress after this many nights.
+SAVE_INTERVAL = 25  # number of nights after which progress is saved
 MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """The upload of a night's files from a home to the shelf."""
+    """An upload of one night's files from a home to the shelf."""
 
     layout: Layout
     store: ObjectStore
     snapshot: Snapshot
 
     def upload(self, previous: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
-        """Upload the files that the previous generation lacks.
+        """Upload the files that are not in the night's previous generation on the shelf.
 
-        Return the location of every file in the store.
+        Return the location in the store of every file.
         """
         existing = {(file.role, file.name, file.sha256): file for file in previous}
         bodies = night_manifest.bodies(self.snapshot)
@@ -109,7 +109,7 @@ class Uploads:
         ]
 
     def _upload_file(self, file: LocalFile) -> ShelvedFile:
-        """Upload one lake file."""
+        """Upload one lake file (a table or a part's metadata) to the shelf."""
         _require_intact(file)
         name_key = object_store.part_key if file.role is Role.PART else object_store.table_key
         key = name_key(
@@ -121,14 +121,14 @@ class Uploads:
 
 
 def _require_intact(file: LocalFile) -> None:
-    """Raise `DamagedFile` if a file is missing or was changed."""
+    """Raise `DamagedFile` if a local file is missing or was changed."""
     if not file.path.is_file() or digest_of(file.path) != file.sha256:
         raise DamagedFile(file.path, "different content or no content", f"SHA-256 {file.sha256}")
 
 
 @dataclass(frozen=True, slots=True)
 class ShelvingResult:
-    """The nights that were shelved, and the reasons why others were not."""
+    """The IDs of the nights that were shelved, and the reasons why other nights were not."""
 
     shelved: tuple[str, ...]
     problems: tuple[str, ...]
@@ -136,7 +136,7 @@ class ShelvingResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelver:
-    """One shelving run. `token` is random and identifies the run."""
+    """A run that synchronizes a home with the shelf. `token` is random and identifies the run."""
 
     layout: Layout
     store: ObjectStore
@@ -193,7 +193,7 @@ class Shelver:
         known: NightRecord | None,
         on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
-        """Synchronize one night. `key` is its newest manifest's key, or None for a new night."""
+        """Synchronize a night with the shelf. `key` is its newest manifest's key, if any."""
 
         def next_generation(previous: NightManifest) -> NightManifest:
             local = follow(snapshots.read(snapshot.folder), previous, on_followed)
@@ -213,7 +213,7 @@ class Shelver:
     def _next(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> NightManifest:
-        """Return the next generation, or `previous` if this home has nothing to add.
+        """Build the next generation of a night. Return `previous` if this home has nothing to add.
 
         `known` is the record from the last time home and shelf agreed.
         """
@@ -230,9 +230,9 @@ class Shelver:
     def _new_lake(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> str | None:
-        """Return the lake manifest if this home has rebuilt it since home and shelf last agreed."""
-        # If another machine has shelved a new lake since then, keep that one. The next fetch will
-        # load it.
+        """Return the lake manifest if only this home has rebuilt it since the last agreement."""
+        # If another machine has shelved a rebuilt lake manifest since then, use that manifest. The
+        # next fetch loads it.
         is_ours = known is None or known.generation == previous.generation
         path = self.layout.manifest(local.snapshot_id)
         if PRUNED in (local.state, previous.state) or not is_ours or not path.is_file():
@@ -246,7 +246,7 @@ class Shelver:
         night: NightManifest,
         next_generation: Callable[[NightManifest], NightManifest],
     ) -> NightManifest:
-        """Create `night` on the shelf, unless it is `previous`. Return the newest generation.
+        """Write a manifest to the shelf, unless it is `previous`. Return the newest generation.
 
         If two writers try to create the same generation, the store accepts only one of them. The
         other writer reads that generation and creates the next.
@@ -270,7 +270,7 @@ class Shelver:
         documents: Mapping[Document, str],
         files: tuple[ShelvedFile, ...],
     ) -> NightManifest:
-        """Build the next generation of a night with the given decisions."""
+        """Build the manifest for the next generation of a night, with the given decisions."""
         decided = night_manifest.decision_text(local, decisions)
         return NightManifest(
             snapshot_id=local.snapshot_id,
@@ -287,7 +287,7 @@ class Shelver:
         )
 
     def _update_latest(self, night: NightManifest) -> None:
-        """Point `LATEST` to a night's manifest, unless it already points to a newer one."""
+        """Update `LATEST` to name a night's manifest, unless it already names a newer manifest."""
         latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,
