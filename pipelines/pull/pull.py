@@ -99,7 +99,7 @@ class Pull:
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read the instruments of these venues by type, and without a type if any are missing."""
+        """Read the instruments of these venues by type. If any are missing, also read all types."""
         plan = self._recorder.instruments
         typed = [plan(venue_id, kind) for venue_id in venues for kind in TYPES]
         self._recorder.send(filter(None, typed))

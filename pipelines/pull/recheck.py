@@ -102,7 +102,7 @@ class Recheck:
         return (MOVED if all(is_stable) else MOVING), moved
 
     def _reread(self, name: str, call: Call) -> PlannedRequest | None:
-        """Reread a list, and use it for the book instead of the first read, unless this fails."""
+        """Reread a list, and use the new response for the book. Return None if this fails."""
         reread = self._recorder.next_request(name, call)
         self._recorder.send([reread])
         if not self._was_read(reread):
