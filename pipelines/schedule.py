@@ -8,7 +8,7 @@ from datetime import date, time
 
 RANGE = 2
 DIGITS = 4
-SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days in each month with fewer than 31
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days of each month that has fewer than 31
 # The lowest number, the highest number and the names in each of the five cron fields.
 CRON = (
     (0, 59, ""),
@@ -35,7 +35,7 @@ def is_schedule(text: str) -> bool:
 
 
 def is_due(schedule: str, day: date) -> bool:
-    """Return whether a schedule runs on a date."""
+    """Return whether a cron schedule runs on a date."""
     fields = schedule.lower().split()
     _, _, days, months, weekdays = _values(fields)
     is_day = day.day in days
@@ -46,13 +46,13 @@ def is_due(schedule: str, day: date) -> bool:
 
 
 def last_tick(schedule: str) -> time:
-    """Return the latest time of day at which a schedule runs."""
+    """Return the latest time of day at which a cron schedule runs."""
     minutes, hours, *_ = _values(schedule.lower().split())
     return time(max(hours), max(minutes))
 
 
 def _values(fields: list[str]) -> list[set[int]]:
-    """Return the numbers that each of the five fields matches."""
+    """Return the set of numbers that each of the five cron fields matches."""
     return [_field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
 
 
@@ -63,7 +63,7 @@ def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]
 
 
 def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
-    """Return the numbers in a part of a field: `*`, a number or a range, with an optional step."""
+    """Return the numbers in one part of a cron field, such as `5`, `mon-fri`, `*` or `*/2`."""
     range_, has_step, step = part.partition("/")
     step_size = (_parse_number(step) or 0) if has_step else 1
     if not 1 <= step_size <= highest:

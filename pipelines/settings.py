@@ -38,8 +38,8 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# A name without our prefix counts as a misspelled setting if it is at least this similar to one
-# (difflib ratio).
+# A name without the prefix `NIGHTBOOK_` counts as a misspelled setting if its similarity to a
+# setting is at least this high (difflib ratio).
 MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod if a service's name begins with "nightbook-".
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
@@ -92,7 +92,7 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return our variables from the process, or from `directory/.env` if the process lacks them.
+    """Return nightbook's variables from the process environment or else from `directory/.env`.
 
     An empty process variable counts as unset. Raises `InvalidSettings` if `.env` is unreadable.
     """
@@ -113,7 +113,7 @@ def _is_foreign(name: str) -> bool:
 
 
 def _is_setting(name: str) -> bool:
-    """Return whether a name is a setting or resembles one: `NIGHTBOK_HOME`, `nightbook_home`."""
+    """Return whether a name is a setting or looks like a misspelled setting (`NIGHTBOK_HOME`)."""
     upper = name.upper()
     if name.startswith("NIGHTBOOK_") or not ("NIGHT" in upper or "BOOK" in upper):
         return name.startswith("NIGHTBOOK_")
@@ -121,7 +121,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error for each unknown name, because it may be a typo."""
+    """Yield an error for each unknown variable name, because it may be a typo."""
     for name in sorted(variables.keys() - set(NAMES)):
         if _is_foreign(name):
             continue
@@ -130,7 +130,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
-    """Read the settings from variables. If `api` is set, the API settings are required.
+    """Read the settings from environment variables. With `api`, the API settings are required.
 
     An empty variable counts as unset. Raises `InvalidSettings` with all errors at once.
     """
@@ -209,7 +209,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 
 
 def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
-    """Read the number of native nights (None means all), and add an error if it is invalid."""
+    """Read how many nights the warehouse stores (None: all), and add an error if it is invalid."""
     name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
     if variables[name].strip().lower() == "all":
         return None
@@ -227,7 +227,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
 
 
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
-    """Split the addresses at each new `scheme://`, so that addresses may contain commas."""
+    """Split the alert addresses at each new `scheme://`, so that addresses may contain commas."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
     addresses = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
     for number, address in enumerate(addresses, 1):
