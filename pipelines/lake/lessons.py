@@ -19,7 +19,7 @@ BY = "guards, by a lesson"
 
 
 class NoSuchLesson(Exception):
-    """There is no lesson with this name, or it has been revoked."""
+    """A lesson with this name does not exist, or has been revoked."""
 
     exit_code = 2
 

@@ -23,7 +23,7 @@ Asset = tuple[str, bool]
 
 
 class NoBookToProve(ValueError):
-    """There is no book to check, or the book's files are missing."""
+    """The book to check does not exist, or its files are missing."""
 
     exit_code = 2
 

@@ -271,7 +271,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Remove undocumented fields from a record, except in balances, where they may be money."""
+    """Remove a record's undocumented fields, except in balances, because they may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":

@@ -38,7 +38,7 @@ class Choices:
     missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
     hex_case: Literal["either", "lower", "upper"] = "either"  # required letter case of signatures
-    # Which form of a percent-encoded path is signed (§5.2).
+    # The form of a percent-encoded path that callers must sign (§5.2).
     signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (§1)
     gateway_is_signed: bool = False  # whether the gateway prefix is part of the signed path (§5.2)

@@ -203,7 +203,8 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # Wake the requests that let this request go first.
+                # Other requests may have been waiting because of this path, so wake them.
+                self._changed.notify_all()
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():
