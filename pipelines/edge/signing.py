@@ -13,7 +13,7 @@ from pipelines.edge.access import has_invisible, is_visible_ascii
 from pipelines.edge.errors import InvalidCredential
 
 _HIDDEN = "•••"
-# A complete signature, or the beginning of one at the end of a truncated string.
+# Matches a complete signature, or the beginning of a signature at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
 # The first 16 characters of a key or secret do not occur in a string by chance.
 _MIN_PREFIX = 16

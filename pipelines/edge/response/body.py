@@ -129,11 +129,11 @@ class Body:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of all bytes, in lower-case hex."""
+        """The SHA-256 of the decoded body, in lower-case hex."""
         return self._digest.hexdigest()
 
     def write(self, chunk: bytes) -> None:
-        """Append bytes. Raises `OSError` if the disk is full or fails."""
+        """Append bytes to the body. Raises `OSError` if the disk is full or fails."""
         self._digest.update(chunk)
         self.size += len(chunk)
         if self._file is None and self.size <= MAX_IN_MEMORY:
@@ -151,7 +151,7 @@ class Body:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes. A large body is a read-only memory map that is valid until `close`."""
+        """Return the body's bytes. For a large body, this is a memory map, valid until `close`."""
         if self._is_closed:
             raise ValueError("the body is closed, so its bytes are no longer available")
         if self._file is None:

@@ -140,7 +140,7 @@ class _Reader:
                 yield from self._read_value(value, META, is_related=True, in_page=False)
 
     def read_headers(self, headers: Mapping[str, str]) -> Iterator[_LocatedHint]:
-        """Yield the hints in the headers."""
+        """Yield the hints in the response headers."""
         for name, text in headers.items():
             location = f"header {_quote_key(name.lower())}"
             for hint in self._judge_header(name.lower(), text):

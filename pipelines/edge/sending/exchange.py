@@ -231,7 +231,7 @@ class Sender:
         return body
 
     def _reason(self, error: Exception) -> str:
-        """Describe a network error in one short line, without our credentials."""
+        """Describe a network error in one short line, without the key and the secret."""
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         message = " ".join(self.credentials.scrub(str(error)).split())[:200]
         return f"{name}: {message}" if message else name

@@ -1,7 +1,8 @@
-"""The retry policy: send a call, and decide what to do after a failed attempt.
+"""The retry policy: send a request, and decide what to do after a failed attempt.
 
-A wait that the server announces slows the whole client and is not a failure (§8). A refused
-timestamp corrects the clock (§5.3). Every other transient failure is retried with backoff.
+If the server asks the client to wait, all calls slow down, and this does not count as a failure
+(§8). A refused timestamp corrects the clock (§5.3). Every other transient failure is retried with
+backoff.
 """
 
 import enum
@@ -36,7 +37,7 @@ FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
 # If the wait before a probe is longer than this many seconds, report it, because nothing else
 # happens in the meantime.
 REPORTED_WAIT = 15.0
-# The cheapest request that every night sends anyway (§4.3).
+# Probes use this request, because it is cheap and every night sends it anyway (§4.3).
 PROBE = list_venues()
 MAX_TARGET = 160  # maximum number of characters of a path and query that are shown in messages
 
@@ -188,7 +189,7 @@ class RetryingSender:
     # Methods that hold a slot
 
     def _attempt_or_probe(self, state: _CallState) -> ApiResponse | FailedAttempt | None:
-        """Attempt the call. If the circuit breaker is open, send a probe and return None."""
+        """Send the request once. If the circuit breaker is open, send a probe and return None."""
         with self._limiter.slot(state.request_line, state.call.path) as slot:
             if slot.probe_wait:
                 if slot.probe_wait > REPORTED_WAIT:
@@ -272,7 +273,7 @@ class RetryingSender:
         return wait
 
     def _require_retry(self, state: _CallState, failed: FailedAttempt) -> None:
-        """Raise the call's error if it must not be retried."""
+        """Raise the error of a failed attempt if the request must not be sent again."""
         final = failed.error.copy_with(attempts=state.attempts)
         if not is_transient(failed.error):
             raise final
