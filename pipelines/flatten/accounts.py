@@ -192,7 +192,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccou
 def _amounts(
     cut: _Cut, account: Raw, balance: Any, place: JsonPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
-    """Yield all amounts in a balance, even undocumented ones, as strings and JSON elements."""
+    """Yield all documented and undocumented amounts in a balance, as strings and elements."""
     if not isinstance(balance, Members) or balance.repeated:
         return
     for bucket, part in balance.items():
@@ -232,7 +232,7 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(accounts: Level) -> Amounts:
-    """Return all amounts in a batch, ordered by account and then as in section 2.5."""
+    """Return all amounts in a batch, ordered by account and then by field (section 2.5)."""
     texts = [accounts.columns[part.source] for part in PARTS]
     # `valid` has a row for each account and a column for each amount field. The true cells identify
     # the account and the field of each amount, so no Python object per amount is needed.

@@ -134,7 +134,7 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 def pick_columns(
     table: Table, level: Level, sources: dict[str, Any], computed: dict[str, Any], rows: int
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    """Build a table's batch. Also return the values that do not fit in their columns.
+    """Build a record batch for a table. Also return the values that do not fit in their columns.
 
     A column comes from `computed` if `computed` has its name, otherwise from `sources`. `level` has
     the records that contain the values of `sources`.

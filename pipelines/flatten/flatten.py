@@ -32,7 +32,7 @@ from warehouse.storage.parquet import Writer, WrittenFile
 
 
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
-    """Stage portfolios, integrations, positions, accounts and balances. Return their metadata.
+    """Write the five portfolio tables of a snapshot to the staging folder. Return their metadata.
 
     Raises `landing.DamagedFile` if the landed bytes differ from the received bytes.
     """
@@ -56,7 +56,7 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback
 def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: ProgressCallback = silent
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
-    """Stage the five portfolio tables. Return the landed records and the written files."""
+    """Write the five portfolio tables. Return the landed records and the written files."""
     landed = landed_elements(layout, manifest, manifest.responses_of("list_portfolios"), notes)
     elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
@@ -70,7 +70,7 @@ def portfolio_tables(
 def flatten_venues(
     layout: Layout, manifest: Manifest, carry: Carry = nothing, say: ProgressCallback = silent
 ) -> VenuesPart:
-    """Stage venues, venue_types and instruments. Return their metadata.
+    """Write the three venue tables of a snapshot to the staging folder. Return their metadata.
 
     `carry` returns the last known instruments of venues whose lists failed or were empty tonight.
     """

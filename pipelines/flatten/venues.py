@@ -142,7 +142,7 @@ def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Eleme
     envelope = read_envelope(body, single=False)
     for path, name, example in wholeness.unknown_members(envelope):
         notes.add_drift(path, UNKNOWN_FIELD, name, example)
-    # Records that are not objects are left to the tolerant reader, so that the others are still
+    # The tolerant reader rejects records that are not objects, so that all other records are still
     # read.
     raws = raw_records(envelope)
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]

@@ -148,7 +148,9 @@ def _values(texts: list[str]) -> list[Decimal]:
     # then rejects a sign or a decimal point in the wrong place.
     letters = "".join(texts).encode(errors="surrogatepass")
     if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
-        with contextlib.suppress(InvalidOperation):  # a sign or a decimal point in the wrong place
+        with contextlib.suppress(
+            InvalidOperation
+        ):  # a sign or a decimal point is in the wrong place
             return list(map(Decimal, texts))
     return [value for text in texts if (value := amounts.parse(text)) is not None]
 
