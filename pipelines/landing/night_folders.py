@@ -32,7 +32,7 @@ def dates(layout: Layout) -> list[date]:
 
 
 def nights(layout: Layout) -> Iterator[Path]:
-    """Yield the folders of all snapshots, including unfinished ones."""
+    """Yield the folders of all snapshots, even if a snapshot's manifest is missing."""
     for name, day in _ids(layout):
         yield layout.landing / day / name
 
