@@ -39,7 +39,7 @@ MARGIN = Decimal("1.5")
 # An asset has fallen if its total dropped by more than this fraction. It has risen if its old total
 # is smaller than the new total by more than this fraction of the new total.
 MOVED = Decimal("0.2")
-FEWEST_ASSETS = 2  # a change in a single asset is a finding, not a reason to hold a night
+FEWEST_ASSETS = 2  # a change in only one asset is not a reason to hold a night
 FEWEST_GONE, FEWEST_NEW = 2, 5  # smaller changes in a count are ignored
 FEW = 4  # If a measure counts at most this many items, a night is held only if all of them moved.
 SHOWN_ASSETS = 3

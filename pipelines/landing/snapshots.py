@@ -280,7 +280,8 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
 
 def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
     """Yield each decision's token and time. Adjust times that are not later than the one before."""
-    # Older versions stored the clock time even after the clock had been set back.
+    # In older versions, times could decrease, because they stored the clock time even after the
+    # clock had been set back.
     moments = (datetime.fromisoformat(decision.at) for decision in decisions)
     ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
     return zip((decision.token for decision in decisions), ordered, strict=True)

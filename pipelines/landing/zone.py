@@ -160,7 +160,7 @@ def _memory_map(
 
 
 def _check(path: Path, digest: str, expected: str) -> None:
-    """Raise `DamagedFile` if the digests differ."""
+    """Raise `DamagedFile` if a body's SHA-256 is not the expected one."""
     if digest != expected:
         raise DamagedFile(path, f"SHA-256 {digest}", f"SHA-256 {expected}")
 

@@ -227,7 +227,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     accessible = {record["id"] for record in records}
     unknown = [wanted for wanted in ids if wanted not in accessible]
     if unknown and is_portfolio and len(ids) == 1:
-        return []  # required for a single unknown ID (section 4.1, rule 2)
+        return []  # the list must be empty if its only ID is unknown (section 4.1, rule 2)
     if unknown and choices.unknown_ids == "refuse":
         message = f"The list 'id' contains {shorten(unknown[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))

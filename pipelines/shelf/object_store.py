@@ -34,7 +34,7 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-# number of SHA-256 digits in a key, which distinguish all versions of a night's table
+# The number of SHA-256 digits in a key, enough to distinguish all versions of a night's table.
 DIGEST_DIGITS = 16
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
@@ -152,7 +152,7 @@ def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
 
 
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key for the JSON file about one part of a night: portfolios or venues."""
+    """Return the key of the object with the metadata of a night's portfolios or venues."""
     return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
 
 
@@ -317,7 +317,7 @@ class ObjectStore:
             raise self._failure(doing, str(error) or type(error).__name__) from None
 
     def _failure(self, doing: str, library_message: str) -> StoreFailed:
-        """Build a `StoreFailed` whose message contains no secrets."""
+        """Build a `StoreFailed` from the library's message, without secrets."""
         reason = _reason(library_message, self.address.url)
         for name, value in {**os.environ, **self.address.options}.items():
             if SECRET.search(name) and len(value) >= LEAST_SECRET:
