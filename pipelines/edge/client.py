@@ -274,7 +274,7 @@ class _WaitingCalls:
 
     @property
     def replaceable(self) -> int:
-        """The number of extra calls that may start because others are waiting for a retry."""
+        """The number of extra calls that may start because other calls are waiting for a retry."""
         return min(self._count, MAX_REPLACEMENTS)
 
     def count(self, is_waiting: bool) -> None:  # noqa: FBT001 - the callback of `RetryingSender.fetch`

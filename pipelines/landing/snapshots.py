@@ -118,7 +118,7 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state at a given time, which ignores people's later decisions."""
+        """Return the state at a given time, ignoring later decisions by people."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE

@@ -231,7 +231,7 @@ def distinct_records(
 def _settle(
     copies: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
 ) -> list[Element]:
-    """Choose which of several records with the same ID to use. Record the others as rejects."""
+    """Choose at most one of several records with the same ID. Record all others as rejects."""
     texts = sorted(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
         for element_ in copies

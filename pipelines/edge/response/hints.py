@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """Whether a hint shows that the response is complete, incomplete, or neither.
+    """A hint's kind of evidence: complete response, incomplete response, or page position.
 
     `PAGE` is a page position, which proves nothing by itself. It counts only if no hint is
     `COMPLETE`. An `INCOMPLETE` hint always counts.

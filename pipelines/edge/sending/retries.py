@@ -43,7 +43,7 @@ MAX_TARGET = 160  # maximum number of characters of a path and query that are sh
 
 
 class RetryMode(enum.Enum):
-    """How often a call may be retried. Without a deadline, every call is `BRIEF`."""
+    """A mode that limits how often a call is retried. Without a deadline, it is `BRIEF`."""
 
     BRIEF = "brief"  # only a few attempts, because a person is waiting
     OPTIONAL = "optional"  # a few attempts while the service is up, but any number while it is down

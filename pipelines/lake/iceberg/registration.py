@@ -243,7 +243,7 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
 
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
-    """Remove the given tags, move the others to the table's current state, and expire the rest."""
+    """Remove the given tags, move all other tags to the current state, and expire old snapshots."""
     there = [name for name in transaction.table_metadata.refs if name != "main"]
     manage = ManageSnapshots(transaction)
     for name in tags & set(there):
