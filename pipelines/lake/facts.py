@@ -268,8 +268,8 @@ class Facts:
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
         """Return the facts that are stored in a night's lake manifest."""
-        # Older manifests lack some facts. Convert only small facts, because we read years of
-        # manifests.
+        # Older manifests lack some facts. Convert only the slices and the changed portfolios from
+        # JSON, because converting all facts would be slow for years of manifests.
         known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
         changes = content.get("portfolio_changes", {})

@@ -174,8 +174,8 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
     `past` contains the accepted nights before this one, oldest first.
     """
     # The night is compared with the last book. If that book is suspect, the night is also compared
-    # with the last book that is not suspect. The night is held for its moves only if every
-    # comparison finds a reason.
+    # with the last book that is not suspect. Large moves hold the night only if every comparison
+    # finds them.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])

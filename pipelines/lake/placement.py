@@ -91,7 +91,7 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[facts.DateDou
 
 
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Move files so that the lake's folders contain the files of all books, and no others.
+    """Move files so that the lake's folders contain the books' files and nothing else.
 
     The book of a date is its newest accepted snapshot. `landed` contains all nights, if the caller
     has already read them.

@@ -108,7 +108,7 @@ BREAKS = ops_table(
         ),
         text("change", "Change since the previous run: new, returned, changed or unchanged."),
         text(
-            "status", "Status that people set: Open, In progress, Waiting or Explained - accepted."
+            "status", "Status set by a person: Open, In progress, Waiting or Explained - accepted."
         ),
         text("owner", "Name of the person who handles the break. Empty if no name was entered."),
         text("root_cause", "Root cause that a person entered. Empty if nobody entered one."),

@@ -199,7 +199,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name and, if a cell cannot contain it, the spellings that a cell contains instead."""
+    """Yield a name. If a cell cannot store it unchanged, also yield the text in such a cell."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)

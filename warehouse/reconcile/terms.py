@@ -73,7 +73,7 @@ def display_asset(key: str) -> str:
     return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
-CHOICE = "# "  # the mark before each line that is a choice
+CHOICE = "# "  # the prefix of each line that is one of several options
 
 
 class Ambiguous(Exception):

@@ -38,7 +38,7 @@ def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[d
 
 
 def moves(changes: Iterable[Record]) -> Iterator[Record]:
-    """Yield the assets whose total changed, with the change in percent of the previous total.
+    """Yield the assets whose total changed, with the change as a percentage of the previous total.
 
     `percent` is None if the previous total was zero. `share` is the percentage as text.
     """

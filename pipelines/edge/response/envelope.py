@@ -30,7 +30,7 @@ MAX_RECORDS = 250_000  # maximum number of records in a list
 # Maximum size of a record in bytes, because each record is decoded in memory.
 MAX_RECORD_SIZE = 1 << 27
 MAX_MEMBER_SIZE = 1 << 21  # maximum size of a large body's members in bytes, except for `data`
-# Maximum size in bytes of members that are decoded (all except `data`).
+# Maximum size in bytes of each decoded member (all members except `data`).
 _MAX_DECODED_MEMBER = 1 << 20
 
 _CHUNK = 1 << 20

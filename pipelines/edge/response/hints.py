@@ -53,7 +53,7 @@ class Member:
 
 COMPLETE = Hint(Evidence.COMPLETE, "is whole")
 MORE = Hint(Evidence.INCOMPLETE, "says that there is more")
-BEFORE = Hint(Evidence.INCOMPLETE, "says that something stands before it")
+BEFORE = Hint(Evidence.INCOMPLETE, "says that there are records before it")
 LATER = Hint(Evidence.INCOMPLETE, "says that it is not the first page")
 SEVERAL = Hint(Evidence.INCOMPLETE, "says that there are several pages")
 OTHER_COUNT = Hint(Evidence.INCOMPLETE, "says another number of records than came")

@@ -278,7 +278,7 @@ def test_names_that_never_come_again_fill_no_memory() -> None:
 def test_a_hint_is_stored_by_its_code_and_shown_by_its_message() -> None:
     """The codes are in manifests and in the keys of lessons, so they never change."""
     codes = {
-        *("is whole", "says that there is more", "says that something stands before it"),
+        *("is whole", "says that there is more", "says that there are records before it"),
         *("says that it is not the first page", "says that there are several pages"),
         "says another number of records than came",
         "says that something is left out",

@@ -99,7 +99,7 @@ class Words:
         return ""
 
     def is_cell(self, cell: str, kind: str) -> bool:
-        """Return whether a cell is of this kind: debit, credit, currency, mark or unmarked."""
+        """Return whether a cell has this kind (debit, credit, currency, mark or unmarked)."""
         if fold(cell) in _CHECK_MARKS:
             return kind == "mark"
         return self._kind("cell", cell) == kind
