@@ -463,7 +463,7 @@ def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
     """A view that opens without its meaning or an example is named."""
     file = tmp_path / "bare.sql"
     file.write_text("-- One row per thing.\n\nselect 1\n")
-    with pytest.raises(ValueError, match=r"header of bare\.sql has no"):
+    with pytest.raises(ValueError, match=r"header of bare\.sql needs a description and an"):
         read(file)
 
 
