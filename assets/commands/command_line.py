@@ -169,9 +169,9 @@ RECONCILE = CommandGroup(
                 "Lock a month and write its evidence to one file",
                 argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
                 details=(
-                    "Once a month is closed, its days cannot be compared again without a reason. "
-                    "The evidence file is called a pack. You can verify it on any machine that has "
-                    "nightbook."
+                    "The evidence file is called a pack. You can verify a pack on any machine that "
+                    "has nightbook. After you close a month, you must give a reason to reconcile "
+                    "one of its days again."
                 ),
                 traits=WRITES,
                 run=lambda: commands.reconcile.close,

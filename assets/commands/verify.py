@@ -126,7 +126,8 @@ def run_proof(
         advice = (
             "Read exact sums from the warehouse's views, such as holdings_by_asset."
             if in_parts
-            else f"Its exact method may be correct: nightbook prove --engine {engine} --exact."
+            else f"{engine} also has an exact method. To check it, type: nightbook prove --engine "
+            f"{engine} --exact"
         )
         print(
             f"{engine} adds up {count_of(mismatches, 'night')} of {len(proofs)} incorrectly. "

@@ -42,7 +42,7 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return the number of an organisation's shard, which is a group of the firm's organisations.
+    """Return the number of the shard (a group of organisations) to which an organisation belongs.
 
     The number starts at 1. It depends only on the organisation's name and the number of shards.
     """

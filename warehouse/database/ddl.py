@@ -170,8 +170,8 @@ def create_table(table: Table, name: str | None = None) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
-    # A check that counts are not negative. Only the schema main has it, because the rows of main
-    # come from the API. Nullable counts have no check.
+    # Check that counts are not negative. Only tables in the `main` schema have this check, because
+    # their rows come from the API. Nullable counts are not checked.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"

@@ -169,8 +169,8 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
     try:
-        # Validate the table, because Arrow converts 128-bit integers to 38-digit decimals, in which
-        # some integers do not fit.
+        # Validate the table, because Arrow converts 128-bit integers to 38-digit decimals, and some
+        # integers have more digits.
         first_rows.validate(full=True)
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:

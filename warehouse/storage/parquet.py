@@ -175,9 +175,9 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # Write minimum and maximum values only for the columns by which the rows are sorted,
-        # because they do not help for other columns. Table formats read the partition of a file
-        # from the statistics of the first columns.
+        # Write statistics (minimum and maximum) only for the sort columns, because statistics do
+        # not help for other columns. Table formats read the partition of a file from the statistics
+        # of its first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,

@@ -675,7 +675,7 @@ def _keep(rows: Table, is_kept: npt.NDArray[np.bool_]) -> Table:
 def _names_of(
     reading: SheetReading, layer: Layer, numbers: Sequence[int], cells: Sequence[Row], field: str
 ) -> Texts:
-    """Return each row's name for a field, without the text around it."""
+    """Return the name in a field of each row, without any other text in the cell."""
     head = reading.head
     column = head.columns.get(field)
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)

@@ -26,8 +26,9 @@ _HELP = """
 The rows list the positions in the book, which nightbook read from the API. Write the amount from \
 your ledger in the Amount column, as a number or as text. Add a row for each position that the \
 book does not have. You may add your own columns.
-A number cell keeps 15 digits. An amount with more digits matches as "Ledger precision", which is \
-not a break. If you write it as text (with an apostrophe before it), all of its digits are compared.
+A number cell keeps only 15 digits. An amount with more digits gets the result "Ledger precision", \
+which is not a break. If you write it as text (with an apostrophe before it), all of its digits \
+are compared.
 A blank amount does not mean zero, so nightbook rejects the row, unless your settings file \
 recon.toml contains blank = "skip". If the amount is zero, write 0 or delete the row. A position \
 that is 0 in the book and missing from the ledger is not a break.

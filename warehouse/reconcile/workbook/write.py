@@ -69,7 +69,7 @@ _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id
 _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
-# Maximum number of positions to print, because all breaks are on a different printed sheet.
+# Maximum number of positions to print. All breaks are printed on a separate sheet.
 _PAPER_ROWS = 40
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."

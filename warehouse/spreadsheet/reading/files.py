@@ -33,7 +33,7 @@ UNREADABLE = (
 _MOST_BYTES = 2 * 1024**3  # maximum size of an unpacked workbook, in bytes
 # The unpacked size up to which any compression ratio is accepted, in bytes.
 _SMALL_BYTES = 100 * 1024**2
-_BOMB_RATIO = 250  # the highest ratio of unpacked bytes to packed bytes that is accepted
+_BOMB_RATIO = 250  # the maximum accepted ratio of unpacked to packed bytes
 _MOST_MEMBERS = 1000
 _BLOCK = 1_000_000  # number of bytes to read at once
 _OLE = b"\xd0\xcf\x11\xe0"

@@ -51,7 +51,7 @@ select count(*) as totals, count(*) filter (
     in_json <> in_lake or in_json <> in_warehouse
 ) as different from ops.control_totals;
 
--- auditor: Which responses of the API contain the figures of a night?
+-- auditor: Which API responses contain a night's figures?
 select snapshot_id, request_no, operation, file, sha256 from ops.requests
 where snapshot_id = (select max(snapshot_id) from ops.snapshots where is_book)
 order by request_no;
