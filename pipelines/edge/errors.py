@@ -189,7 +189,7 @@ class ResponseTooLarge(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
-            "The response was discarded. If the book really is that large, a developer must "
+            "Nothing in the response was used. If the book really is that large, a developer must "
             "raise the limit."
         )
 

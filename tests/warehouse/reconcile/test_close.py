@@ -127,7 +127,7 @@ def sign_off(content: bytes) -> dict[str, tuple[str, str]]:
     return {
         str(row[0]): (str(row[1] or ""), str(row[2] or ""))
         for row in sheet.iter_rows(values_only=True)
-        if str(row[0]).endswith(" by")
+        if str(row[0]).endswith("ed by") and row[0] != "Compared by"
     }
 
 
@@ -332,8 +332,8 @@ def _ledger(contents: dict[str, bytes]) -> None:
     ("change", "words"),
     some_daily(
         [
-            (_replace(".html", b"grace", b"edith"), "index.html differs from"),
-            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv differs from"),
+            (_replace(".html", b"grace", b"edith"), "index.html does not match"),
+            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not match"),
             (_replace(".jsonl", b'"who": "grace"', b'"who": "edith"'), "differs from"),
             (
                 _replace(".jsonl", b'"difference": "1"', b'"difference": "2"'),
