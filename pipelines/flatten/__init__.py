@@ -1,1 +1,1 @@
-"""Flattening of the API's records into table rows."""
+"""Functions that flatten the API's JSON records into table rows."""

@@ -88,7 +88,7 @@ def landed_positions(
     asset: tuple[str, bool],
     say: ProgressCallback = silent,
 ) -> list[LandedPosition]:
-    """Return all positions for an asset in a portfolio's record.
+    """Return all positions of a portfolio in an asset, as the API sent them.
 
     `asset` is a pair: the asset's ID, and True if it is a custom asset. Raises
     `landing.DamagedFile` if the landed bytes differ from the received bytes.

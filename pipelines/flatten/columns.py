@@ -58,7 +58,7 @@ class Level:
 
 
 class UnfitValue(NamedTuple):
-    """A value that does not fit in its column.
+    """A string that its column cannot store exactly, or that is not valid for its column.
 
     The value belongs to the record `row` of `level`, and `tail` is the end of its JSON path. If the
     value is `legal`, it is recorded in `ops.inexact`. Otherwise the tolerant reader reads the
@@ -98,7 +98,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
-    """Return a column for each field of the records, including the fields of plain sub-objects."""
+    """Return a column for each field of the records, including the fields of nested objects."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
@@ -136,8 +136,8 @@ def pick_columns(
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     """Build a record batch for a table. Also return the values that do not fit in their columns.
 
-    A column comes from `computed` if `computed` has its name, otherwise from `sources`. `level` has
-    the records that contain the values of `sources`.
+    `computed` contains finished columns by name. All other columns are converted from `sources`,
+    whose values come from the records of `level`.
     """
     columns: dict[str, Any] = {}
     unfit: list[UnfitValue] = []
@@ -149,7 +149,8 @@ def pick_columns(
         if column.kind not in _CONVERTERS:
             columns[column.name] = texts
             continue
-        # `locate_amount` sets the path of an amount in a balance, which contains its bucket.
+        # For an amount in a balance, `locate_amount` sets the path later, because it includes the
+        # bucket.
         columns[column.name], invalid, inexact = _CONVERTERS[column.kind](texts)
         unfit += [
             UnfitValue(
@@ -179,8 +180,8 @@ def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 class TableBatch:
     """One batch as table rows, with the values that do not fit in their columns, and the keys.
 
-    Each entry in `keys` has columns that together must be unique. If they are not, the tolerant
-    reader reads the batch.
+    Each entry in `keys` is a set of columns whose combined values must be unique. If a combination
+    is repeated, the tolerant reader reads the batch again.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -195,8 +196,9 @@ Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_read
 class Resource:
     """The schema of a landed resource, and the functions that turn its records into rows.
 
-    `fill` turns nested records into rows. `settle` merges the repeated parts of a record that the
-    tolerant reader has read. The dropped parts become rejects of that reader.
+    `fill` converts a batch of nested records to rows. `settle` is called for each record from the
+    tolerant reader. It merges or drops repeated parts of the record, and reports dropped parts as
+    rejects.
     """
 
     shape: RecordShape
@@ -280,7 +282,7 @@ PORTFOLIOS, VENUES = "portfolios", "venues"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of one part of a staged snapshot, stored next to its tables as `<part>.json`."""
+    """The metadata of one part of a staged snapshot, stored in `<part>.json` next to its tables."""
 
     tables: Mapping[str, WrittenFile]
     rejects: list[Reject]
@@ -290,7 +292,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VenuesPart(Part, frozen=True, kw_only=True):
-    """The metadata of the venues part, which includes instruments."""
+    """The metadata of the part of a snapshot that contains venues and instruments."""
 
     listings: list[tuple[str, str, str]]  # venue, instrument, and the list or field that differs
     stale_venues: list[str]  # venues whose instruments were carried over

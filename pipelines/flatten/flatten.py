@@ -1,8 +1,8 @@
 """Flattening of a landed snapshot into staged Parquet files, which depends only on its bytes.
 
-A snapshot has two parts: portfolios (five tables) and venues (three tables). Each part stages its
-tables and then `<part>.json`, which contains the part's counts, sums and findings. The guards read
-both parts.
+The files depend only on the landed bytes, so flattening can be repeated. A snapshot has two parts:
+portfolios (five tables) and venues (three tables). Each part stages its tables and then
+`<part>.json`, which contains the part's counts, sums and findings. The guards read both parts.
 """
 
 import contextlib
@@ -72,7 +72,8 @@ def flatten_venues(
 ) -> VenuesPart:
     """Write the three venue tables of a snapshot to the staging folder. Return their metadata.
 
-    `carry` returns the last known instruments of venues whose lists failed or were empty tonight.
+    If a venue's instrument list could not be read or is empty, `carry` returns the instruments that
+    were last known for the venue.
     """
     notes = Notes()
     embedded: Embedded = {}
@@ -115,7 +116,8 @@ def flatten_venues(
 class _Instruments:
     """The instruments of all venues in a snapshot, from lists requested with and without a type.
 
-    `empty` contains the venues whose lists were read but are empty.
+    A venue's instruments are requested by type and, if necessary, without a type (the untyped
+    list). `empty` contains the venues whose lists were read but are empty.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class _Instruments:
         return unequal
 
     def fill_from_venues(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
-        """Write the instruments that are embedded in a venue but not in its lists."""
+        """Write the instruments that are in a venue's record but not in its instrument lists."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
             ids = self._known.setdefault(venue_id, set())
@@ -166,7 +168,7 @@ class _Instruments:
                 self._tables[INSTRUMENTS.name].write(batch)
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
-        """Count the instruments that are embedded in a venue but not in its lists."""
+        """Count the instruments that are in a venue's record but not in its instrument lists."""
         embedded = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
@@ -176,7 +178,7 @@ class _Instruments:
         )
 
     def count_records(self, *, precise: bool) -> int:
-        """Count the instruments in the landed lists."""
+        """Count the distinct instruments in the landed instrument lists."""
         if not precise:
             return self._count
         return sum(

@@ -116,9 +116,10 @@ def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _join(first: dict[str, Any], repeated: dict[str, Any]) -> None:
-    """Append the accounts of a repeated position to the first one.
+    """Append a repeated position's accounts to the first position for the same asset.
 
-    If one of the two lists is damaged, the total count is unknown, but readable accounts are kept.
+    If one of the account lists is damaged, the total number of accounts is unknown, but all
+    readable accounts are still appended.
     """
     counts = (first.get("accounts#"), repeated.get("accounts#"))
     first["accounts"] = [*(first["accounts"] or ()), *(repeated["accounts"] or ())]
@@ -129,8 +130,8 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
     same: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for account in accounts:
         same.setdefault((account["venueId"], account["name"]), []).append(account)
-    # Two accounts can have the same venue and name. They are numbered by their content, because
-    # their position in the list can change from one response to the next.
+    # Two accounts can have the same venue and name. They are sorted by content before they are
+    # numbered, because their order can change from one response to the next.
     for several in same.values():
         ordered = sorted(several, key=_content) if len(several) > 1 else several
         for number, account in enumerate(ordered):

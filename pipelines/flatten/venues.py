@@ -1,4 +1,4 @@
-"""Venues and the instruments that they list, flattened or carried over."""
+"""Table rows for venues, and for instruments from tonight's lists or from an earlier night."""
 
 import mmap
 from collections import Counter
@@ -30,7 +30,8 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# The fields, besides the ID, that both embedded and listed instruments contain (2.7).
+# Besides the ID, the only fields of the instruments in a venue's record (2.7). The records in
+# instrument lists contain them too.
 TYPE, NAME = "type", "displayName"
 # Maps each venue to its embedded instruments (ID, type and name). A venue without an embedded list
 # has no entry.
@@ -50,11 +51,12 @@ def unequal(
     more: set[str],
     listed: list[pa.StructArray],
 ) -> list[tuple[str, str, str]]:
-    """Return all differences between a venue's instrument lists, sorted.
+    """Return all differences between the instruments in a venue's record and in its lists, sorted.
 
     Each difference contains the venue, the instrument, and either the list without the instrument
-    or the field that differs. `typed` contains the IDs in typed lists, `more` the IDs that are only
-    in the untyped list, and `listed` the records of all lists.
+    or the field that differs. `embedded` contains the instruments in the venue's record, `typed`
+    the IDs in typed lists, `more` the IDs that are only in the untyped list, and `listed` the
+    records of all lists.
     """
     rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
     if embedded is not None:
@@ -223,8 +225,9 @@ def instrument_resource(
 ) -> Resource:
     """Return the rules for turning instruments, which do not name their venue (2.8), into rows.
 
-    The records are also appended to `listed`, to compare them with the venue's embedded
-    instruments.
+    The records do not contain the venue (2.8), so it comes from `venue_id`. The function also
+    appends the records to `listed`, so that they can be compared with the instruments in the
+    venue's record.
     """
     fill = partial(_fill_instruments, snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill)

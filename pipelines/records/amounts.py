@@ -1,4 +1,4 @@
-"""Amounts: their syntax, exact values and columns.
+"""Functions that parse amounts exactly and convert them to columns.
 
 An amount is a decimal string (2.10): an optional sign, digits with an optional decimal point, and
 an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits in
@@ -43,7 +43,7 @@ def _is_beyond_limit(exponent: str) -> bool:
 
 
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
-    """Return a copy of a column with the values at some indexes replaced."""
+    """Return a copy of a column in which the values at the indexes in `filled` are replaced."""
     indexes = sorted(filled)
     mask = np.zeros(len(values), dtype=bool)
     mask[indexes] = True
@@ -54,16 +54,17 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     """Convert a column of strings to `DECIMAL(38,18)`. Strings that do not fit become NULL.
 
-    Also return the indexes of strings that are not amounts, and of amounts that do not fit exactly.
+    Return the column, the indexes of strings that are not amounts, and the indexes of amounts that
+    the type cannot store exactly.
     """
     # Arrow casts the strings that match `GATE`, and Python converts the few other strings. If a
     # string is not an amount, or the type cannot store it exactly, it becomes NULL and its index is
     # returned. Arrow's cast rejects too many decimal places, but it accepts `1e5` and silently
     # wraps some long integers (27236604252364000000000 became 14014898688922922930.03...). With
-    # this gate, the results for 15,764 strings were compared with Decimal, and each result was
-    # exact or NULL.
+    # `GATE`, the results for 15,764 strings were compared with Decimal, and each result was exact
+    # or NULL.
     gated = pc.match_substring_regex(texts, GATE)
-    if pc.all(gated).as_py() is not False:  # For a NULL string, the match result is NULL.
+    if pc.all(gated).as_py() is not False:  # `pc.all` ignores NULL strings.
         return texts.cast(TYPE), [], []
     values = pc.if_else(gated, texts, pa.NULL).cast(TYPE)
     # Python converts the few remaining strings (exponents, signs, bare decimal points) one by one.

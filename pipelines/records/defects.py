@@ -1,8 +1,8 @@
 """The defects of a record or value, each with a stable key and a message.
 
-Lessons and the guards refer to a defect by its key. A key looks like a message, because it was the
-message until November 2026. Never change a key, because lessons from earlier nights would no longer
-apply. The message can change freely.
+Lessons and the guards refer to a defect by its key. Never change a key, because lessons from
+earlier nights would no longer apply. Messages can change freely. Keys look like messages, because
+they were also the messages until November 2026.
 """
 
 from dataclasses import dataclass

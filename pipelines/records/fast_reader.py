@@ -80,7 +80,7 @@ def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
 
 
 def _model(shape: RecordShape) -> type[msgspec.Struct]:
-    """Return a strict msgspec type for a record schema."""
+    """Return a msgspec type that accepts only records that match a schema exactly."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
         kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
@@ -167,8 +167,8 @@ _ID = msgspec.json.Decoder(_Id)
 def id_of(raw: msgspec.Raw) -> str | None:
     """Return the ID of a record, or None if it has no string ID.
 
-    If the record begins with an ID in plain ASCII, the rest is not parsed. A second `id` would be a
-    repeated key, and no reader accepts such a record.
+    If the record begins with an ID in plain ASCII, the rest is not parsed. A second `id` in the
+    rest would not matter, because all readers reject records with a repeated key.
     """
     # The ID is first in nearly every record, so a pattern is faster than a parser.
     if first := _LEADING_ID.match(raw):
@@ -187,7 +187,7 @@ _VENUE = msgspec.json.Decoder(_EmbeddingVenue)
 
 
 def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
-    """Return the IDs of a venue's embedded instruments, or None if the venue has no such list."""
+    """Return the IDs of the instruments in a venue's record, or None if it has no such list."""
     try:
         listed = _VENUE.decode(venue).instruments
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -196,7 +196,7 @@ def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
 
 
 def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
-    """Return the IDs of all records that have an ID."""
+    """Return the set of IDs of records, and skip records without an ID."""
     return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
@@ -237,8 +237,8 @@ def _settle(
         for element_ in copies
     )
     first, repeats = texts[0], texts[1:]
-    # Equal content counts as one record, regardless of the order of keys and lists. If the content
-    # differs, compare the documented parts, which is slower.
+    # Records with equal content are identical, even if keys and lists are in a different order.
+    # Only if the content differs, compare the documented fields, because this is slower.
     differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:

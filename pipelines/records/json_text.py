@@ -26,7 +26,8 @@ MAX_EXAMPLE_LENGTH = 200
 
 def is_too_deep(raw: bytes) -> bool:
     """Return whether a JSON string is nested more than `DEEPEST` levels deep."""
-    # Nearly every record has at most `DEEPEST` opening brackets, so it needs no further check.
+    # A record with at most `DEEPEST` opening brackets cannot be too deep. This is true for nearly
+    # every record.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     # Remove the strings, so that only brackets are left. An opening bracket adds one level, a
@@ -71,7 +72,7 @@ _DECODER = json.JSONDecoder(
 
 def read_json(raw: bytes) -> Any:
     """Parse one JSON value. Raises `ValueError` or `RecursionError` if that fails."""
-    # Strings contain no lone surrogates, because the envelope check has already rejected those.
+    # Strings contain no lone surrogates, because the check of the whole response has rejected them.
     if is_too_deep(raw):
         raise ValueError(f"nested more than {DEEPEST} levels deep")
     return _DECODER.decode(raw.decode("utf-8"))
@@ -182,9 +183,10 @@ class Notes:
     drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
     def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
-        """Count an undocumented field or value.
+        """Count an occurrence of an undocumented field or value, and store an example.
 
-        The smallest example is kept, so the order of the records does not matter.
+        Only the alphabetically first example is stored, so the order of the records does not
+        matter.
         """
         key, example = (path, kind, word[:MAX_EXAMPLE_LENGTH]), example[:MAX_EXAMPLE_LENGTH]
         before, seen = self.drift.get(key, (example, 0))

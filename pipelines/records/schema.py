@@ -1,8 +1,8 @@
 """The schema of records, which is derived from the models and the contract.
 
-`pipelines.edge.models` has the fields of a record and whether they are required. The contract in
-`warehouse.contract.book` defines the keys, amounts and timestamps. The nested Arrow types of the
-fast reader and the rules of the tolerant reader are derived from both.
+`pipelines.edge.models` defines the fields of a record and whether they are required. The contract
+in `warehouse.contract.book` defines the keys, amounts and timestamps. The fast reader derives its
+nested Arrow types from this schema, and the tolerant reader its rules, so no field is listed twice.
 """
 
 from collections.abc import Iterator
@@ -131,9 +131,10 @@ def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
 def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
     """Return the nested Arrow fields for a record schema.
 
-    With `tolerant`, add the columns that only the tolerant reader fills: the length of each list
-    including broken elements (`name#`), and for accounts the amounts of unknown balance kinds
-    (`other`), the number of amounts in the response (`balance#`) and `duplicate#`.
+    With `tolerant`, add the columns that only the tolerant reader fills: the length of each list,
+    including unreadable elements (`name#`), and for accounts the undocumented amounts (`other`),
+    the number of amounts in the response (`balance#`) and the number of the duplicate
+    (`duplicate#`).
     """
     fields = []
     for field in shape.fields.values():

@@ -115,7 +115,7 @@ def _may_have_money(value: list[Any]) -> bool:
 
 
 def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or looks like one."""
+    """Return whether a string is an amount or looks like an amount."""
     return amounts.parse(text) is not None or _may_be_amount(text)
 
 
@@ -156,7 +156,7 @@ class JsonPath:
     pattern: str
 
     def member(self, name: str) -> "JsonPath":
-        """Return the path of a member. Names that are not plain words are quoted."""
+        """Return the path of an object's member. Names with special characters are quoted."""
         name = name if _NAME.fullmatch(name) else text_of(name)
         return JsonPath(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
@@ -286,7 +286,7 @@ class TolerantReader:
         raise TypeError
 
     def _text(self, value: Any, field: Field, location: JsonPath) -> Any:
-        """Return a string. Raises `InvalidText` if it is not a valid amount or timestamp."""
+        """Check and return a string. Raises `InvalidText` for an invalid amount or timestamp."""
         if not is_text(value):
             raise TypeError
         if field.kind is Kind.AMOUNT:

@@ -19,7 +19,7 @@ Raw = msgspec.Raw
 
 
 class Sum(NamedTuple):
-    """The key of a sum: an asset and a bucket."""
+    """The key of a sum of amounts. There is one sum for each asset and bucket."""
 
     asset_id: str
     is_custom_asset: bool
@@ -137,7 +137,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
-    """Count the landed venues and venue types. Each venue ID is counted once."""
+    """Count venues and their types. Records with the same venue ID count as one venue."""
     types: dict[str, set[str]] = {}
     for raw in raws:
         venue = _record(raw)
@@ -149,7 +149,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
-    """Return the IDs of the instruments in each venue's record."""
+    """Return the IDs of the instruments that each venue's record contains, by venue ID."""
     ids_by_venue: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:

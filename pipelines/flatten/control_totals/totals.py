@@ -1,4 +1,4 @@
-"""Control totals of the landed JSON and of the lake, and the writer of the holdings tables."""
+"""Control totals computed from the landed JSON and from the lake, and the holdings tables."""
 
 import contextlib
 from collections import Counter, defaultdict
