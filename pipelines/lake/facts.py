@@ -54,7 +54,10 @@ def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]
 
 
 class DateDoubt(NamedTuple):
-    """A reason why a night's date is uncertain, with a code that never changes."""
+    """A reason why a night's date is uncertain.
+
+    `code` is part of the reason's stored key, so it must never change.
+    """
 
     code: str
     message: str
@@ -224,7 +227,8 @@ class PortfolioChange:
     """The portfolios that are in only one of two books, and the slices that moved without them.
 
     `missing` contains the portfolios that held money in the earlier book and are not in the later
-    one. `new` contains the portfolios that are not in the earlier book.
+    one. `new` contains the portfolios that are not in the earlier book. `slices` contains the
+    slices that moved, calculated without the missing and new portfolios.
     """
 
     missing: Sequence[str] = ()
@@ -239,14 +243,14 @@ class Facts:
     """A night's figures, which the guards compare with the figures of earlier nights.
 
     `counts` contains row counts by table, `totals` exact totals by asset, and `money` shows whether
-    each portfolio holds money. `drops` contains each measure's move since the earlier book, as a
-    decimal string from 0 to 1. `everywhere` contains the keys of the defects that all records of a
-    list share, and `defect_messages` their messages, except in older manifests. `accounts` contains
-    the number of accounts by asset, and `unread` the venues whose instruments could not be read, or
-    are no longer listed. `slices` contains, by snapshot ID, the slices that moved since that
-    snapshot. `portfolio_changes` uses the same keys, for snapshots with different portfolios.
-    `kinds` contains the balance kinds. A night is suspect if the guards held it because of its
-    figures and a person then accepted it.
+    each portfolio holds money. `drops` contains the share by which each measure changed since the
+    earlier book, as a decimal string from 0 to 1. `everywhere` contains the keys of the defects
+    that all records of a list share, and `defect_messages` their messages, except in older
+    manifests. `accounts` contains the number of accounts by asset, and `unread` the venues whose
+    instruments could not be read, or are no longer listed. `slices` contains, by snapshot ID, the
+    slices that moved since that snapshot. `portfolio_changes` uses the same keys, for snapshots
+    with different portfolios. `kinds` contains the balance kinds. `is_suspect` is True if a person
+    accepted the night, but the guards had held it for a reason that cannot become a lesson.
     """
 
     counts: Mapping[str, int]

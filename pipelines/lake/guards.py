@@ -57,7 +57,10 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the last book and, if that book is suspect, also the last book that is not suspect."""
+    """Return the books with which a night is compared.
+
+    These are the last book and, if that book is suspect, also the last book that is not suspect.
+    """
     books = list(past[-1:])
     if books and books[0].is_suspect:
         books += [facts for facts in past if not facts.is_suspect][-1:]
@@ -65,14 +68,14 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return how far each measure moved since an earlier book, as decimal strings from 0 to 1."""
+    """Return the share by which each measure changed since an earlier book, as decimal strings."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
 
 
 def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """Return how far a measure may move before a night is held, based on past nights.
+    """Return the largest allowed change of a measure, based on the changes of past nights.
 
     The limit is at most `MOST`, because a night that a person accepted after a collapse must not
     switch the guard off. It is larger if a measure counts only a few items. For example, three of
@@ -83,8 +86,8 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
-    # The floor is higher while few nights are known, because the largest move so far may not be
-    # typical.
+    # The smallest limit is higher while few nights are known, because their largest change may be
+    # too small to be typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
     if things:  # If only a few items are counted, each item is a large fraction.
         single = Decimal(1) / things
@@ -222,7 +225,7 @@ def _broken(night: Findings) -> Iterator[Reason]:
 
 
 def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Yield a reason if many venues lost their instruments since the earlier books."""
+    """Yield a reason if more than a tenth of all venues newly lost their instruments."""
     known = {venue for base in compared for venue in base.unread}
     failed = sorted(set(night.failed) - known)
     emptied = sorted(set(night.emptied) - known)
@@ -314,9 +317,9 @@ def _compare(
 ) -> list[Reason]:
     """Compare a night with one earlier book. Return the reasons why the night looks wrong.
 
-    A portfolio that is in only one of the books moves all measures, and each measure would report
-    it. So the rest of the book is compared without that portfolio. This changes only the reasons,
-    never whether the night is held.
+    A missing or new portfolio changes all measures, so each measure would report it. If there are
+    such portfolios, the measures are therefore compared without them, and the portfolios get their
+    own reason. This changes only the reasons, never whether the night is held.
     """
     whole = [*missing, *_moves(facts, before, past, _slices_of(facts, before))]
     change = facts.portfolio_changes.get(before.snapshot_id)

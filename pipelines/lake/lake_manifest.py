@@ -168,7 +168,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
     # Read only the manifests of the two newest nights and of the latest night that is not suspect.
-    # The other nights are only needed for the limits, and their cached moves are enough for that.
+    # The other nights are only needed for the limits, and their cached changes are enough for that.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:

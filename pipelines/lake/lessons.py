@@ -110,7 +110,7 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 
 
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
-    """Revoke a lesson on all nights that taught it. Raises `NoSuchLesson`."""
+    """Revoke a lesson on each night for which it was taught. Raises `NoSuchLesson`."""
     landed = snapshots.landed_snapshots(layout)
     gone = [
         lesson_

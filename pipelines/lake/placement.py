@@ -1,4 +1,4 @@
-"""Judging staged nights, and placing their files in the lake.
+"""Functions that judge staged nights, and move the files of accepted nights into the lake.
 
 An accepted night becomes the book of its date. The files of books are in
 `lake/<table>/snapshot_date=.../`, one for each date, so that any engine can read the folders. The
@@ -37,8 +37,9 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 class LakeContents:
     """The lake's content to be published: books (date, snapshot ID, files), nightly files and rows.
 
-    `nightly` maps each table to its file for each snapshot. `digests` contains the SHA-256 of all
-    files, and `decided` contains the rows of `ops.DECIDED`.
+    `books` contains the date, snapshot ID and files of each book. `nightly` maps each nightly table
+    to the files of all snapshots. `snapshots` contains the rows of `ops.snapshots`, and `decided`
+    the rows of each table in `ops.DECIDED`. `digests` contains the SHA-256 of all files.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]

@@ -1,8 +1,9 @@
-"""A cache of each night's manifests and decisions, so that a publish does not read years of files.
+"""A cache of data from each night's manifests and decisions.
 
-Most of these files never change once they are written. An entry is created from verified files, and
-is valid as long as their inode, size and time are unchanged. The cache file contains only data from
-those files. It has a checksum, and is rebuilt if the checksum does not match.
+With this cache, publishing does not have to read years of files. Most of these files never change
+once they are written. An entry is created from verified files, and is valid as long as their inode,
+size and time are unchanged. The cache file contains only data from those files. It has a checksum,
+and is rebuilt if the checksum does not match.
 """
 
 import contextlib
@@ -39,7 +40,8 @@ Row = dict[str, Any]
 class Brief(msgspec.Struct, frozen=True, gc=False):
     """A night's cached data: contract, drops, `ops.snapshots` row, and both manifests' versions.
 
-    `contract` is None if the night is not in the lake.
+    `files` contains the inode, size and time of both manifests. `contract` is None if the night is
+    not in the lake. `row` is the night's row in `ops.snapshots`.
     """
 
     files: tuple[int, ...]
@@ -122,7 +124,7 @@ class Briefs:
 
 
 def _read(path: Path) -> _Cache:
-    """Read the cache file.
+    """Read the cache file of a home.
 
     Return an empty cache if the file is missing or its checksum is wrong.
     """

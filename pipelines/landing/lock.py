@@ -218,10 +218,10 @@ def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]
 
 @contextlib.contextmanager
 def acquire_if_free(lock: Path) -> Iterator[bool]:
-    """Yield whether a lock is free.
+    """Yield True if a lock is free, or False if another process holds it.
 
-    If the lock is free, nobody else can acquire it during the `with` block. A user who may only
-    read the home can call this too.
+    If the lock is free, nobody else can acquire it during the `with` block. This also works for
+    users who can only read the home.
     """
     try:
         descriptor = os.open(lock, os.O_RDONLY)

@@ -28,9 +28,9 @@ class Window:
     `state` has four values. `still`: nothing changed during the pull. `moved`: a list changed, but
     was stable when it was reread. `moving`: a list also changed during the reread. `unknown`: the
     recheck failed. `moved` describes the changes. `missing` contains the portfolios that have
-    disappeared since the previous book, each with the API's response to a request by ID. If the
-    list had lost portfolios, `second_count` is the number of portfolios in the second read, and
-    `second_after` is the number of seconds between the two reads.
+    disappeared since the previous book, each with the API's response to a request by ID. If
+    portfolios had disappeared from the list, `second_count` is the number of portfolios in the
+    second read, and `second_after` is the number of seconds between the two reads.
     """
 
     state: str = UNKNOWN

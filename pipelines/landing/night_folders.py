@@ -49,7 +49,7 @@ def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     """Return an unused ID for a snapshot of `day` that starts at `started_at`.
 
-    The ID shows that time in UTC, or a later time if the date already has newer IDs.
+    The ID is the time `started_at` in UTC, or a later time if the date already has newer IDs.
     """
     # The newest accepted snapshot of a date is its book, so a new ID must sort after all other IDs
     # of the date, even if the clock was set back between two runs. The business date does not
@@ -75,7 +75,7 @@ def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
 
 
 def snapshot_time(snapshot_id: str) -> datetime:
-    """Parse a pull's start time (UTC) from the snapshot ID."""
+    """Parse the time (UTC) in a snapshot ID, which is normally the start time of the pull."""
     return datetime.fromisoformat(snapshot_id)
 
 

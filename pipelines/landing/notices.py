@@ -1,8 +1,8 @@
 """Notices about signs that a night's responses are incomplete.
 
-A notice's `text` starts with the location of the sign and contains no values. It is the same every
-night, so a lesson about it also applies to later nights. The number of responses and an example are
-stored separately.
+A notice's `text` starts with the location of the sign, and contains no values from the response. So
+it is the same every night, and a lesson about the notice also applies to later nights. The number
+of responses and an example are stored separately.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class ResponseNotice:
 class NoticeCounter:
     """A counter for signs that a night's responses are incomplete.
 
-    It keeps the smallest example, so the order of responses does not matter.
+    It stores the alphabetically first example, so the order of responses does not matter.
     """
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ class NoticeCounter:
 def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[Reason]:
     """Yield the reasons to hold a night because of these notices, one reason for each sign.
 
-    `signs` contains the number of responses for each notice. A text without a sign comes from an
-    older manifest, and is used unchanged.
+    `signs` contains the number of responses for each notice. If a text in `texts` has no sign, it
+    comes from an older manifest, and is used unchanged.
     """
     unexplained = set(texts)
     notices_by_sign: dict[tuple[str, str], list[ResponseNotice]] = {}

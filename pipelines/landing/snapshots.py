@@ -75,7 +75,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A decision on a snapshot: the new state, the author, the time (UTC) and the reasons.
 
     Empty fields are not stored. Older versions wrote neither `causes` nor a machine. `original` is
-    the token of a lost decision that this decision replaces.
+    set if this decision is a copy of a lost decision, and contains its token.
     """
 
     state: str
@@ -149,7 +149,7 @@ class Snapshot:
 
     @property
     def decision(self) -> Decision | None:
-        """The last decision, or None if there is none yet."""
+        """The last decision on the snapshot, or None if it has no decision yet."""
         return self.decisions[-1] if self.decisions else None
 
 

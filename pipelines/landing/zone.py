@@ -2,7 +2,7 @@
 
 A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. During the pull, its name starts
 with a dot. The folder is renamed after the manifest is on disk, so a snapshot is either complete or
-absent. It never contains the key, the secret or a signature.
+absent. A snapshot never contains the API key, the secret or a signature.
 """
 
 import contextlib
@@ -131,8 +131,8 @@ def body(
     expected, size = str(answer.sha256), answer.byte_count
     if size is not None and size > IN_MEMORY:
         return _memory_map(layout, path, expected, on_bytes)
-    # Small bodies need no scratch file, so read access is enough. Reading a body in one call takes
-    # half as long as streaming it.
+    # Do not use a scratch file for small bodies, so that users without write access can read them.
+    # Reading a body in one call takes half as long as streaming it.
     if size is None:
         text = b"".join(_chunks(path, expected))
     else:

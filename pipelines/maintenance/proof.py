@@ -63,7 +63,8 @@ def prove(
 ) -> Iterator[Proof]:
     """Check the newest book, optionally as of a date, or check all books. Yield the results.
 
-    Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
+    With `as_of`, books after that date are ignored. Raises `NoBookToProve`, and
+    `engine_sums.EngineNotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
     dates = sorted(day for day in books if as_of is None or day <= as_of)

@@ -1,4 +1,4 @@
-"""Deletion of the oldest nights, here and on the shelf, according to limits that a person sets."""
+"""Deletion of the oldest nights in this home and on the shelf, with limits that a person sets."""
 
 import contextlib
 import errno
@@ -159,7 +159,7 @@ def _gone_days(
 
 
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
-    """Record the decision to prune a night before any of its files is deleted.
+    """Record the decision to prune a night. Call this before deleting any of its files.
 
     So if the run crashes in between, no file counts as missing. If the disk is too full to record
     the decision, first delete the files that can be rebuilt.
@@ -305,7 +305,7 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
         path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
         if folder != layout.manifests:
-            with contextlib.suppress(OSError):  # Ignore the error if a folder is not empty.
+            with contextlib.suppress(OSError):  # The error means that the folder is not empty.
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
@@ -329,9 +329,9 @@ def prune_shelf(
 ) -> ShelfPruneResult:
     """Delete the objects of pruned nights from the shelf. With `dry_run`, only list them.
 
-    `forget` is called first, and removes the nights from everything else that refers to their
-    objects. In a dry run, `would_go` contains the nights to be pruned in this home. Raises
-    `StoreFailed`.
+    `forget` is called before any object is deleted. It removes the nights from the Iceberg tables,
+    which refer to their objects. In a dry run, `would_go` contains the nights to be pruned in this
+    home. Raises `StoreFailed`.
     """
     pruned = [
         snapshot

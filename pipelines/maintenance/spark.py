@@ -1,7 +1,7 @@
-"""Flattening landed nights from any number of homes on Apache Spark, with one task per night.
+"""Functions that flatten landed nights from any number of homes on Apache Spark.
 
-Spark's own settings choose the master, the resources and the workers' interpreter. This module is
-imported only if Spark is requested, because the package is optional.
+There is one task per night. Spark's own settings choose the master, the resources and the workers'
+interpreter. This module is imported only if Spark is requested, because the package is optional.
 """
 
 import contextlib
@@ -90,6 +90,7 @@ def _session() -> Iterator[SparkSession]:
 
 
 def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
+    """Run one task per night, and return the results as JSON."""
     # Use one slice per night, so that each night is one task. If a worker dies, at most one night
     # per core is lost, and the nights that it has already flattened stay staged.
     """Run one Spark task per night, and return the tasks' results as JSON."""

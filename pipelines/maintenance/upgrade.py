@@ -1,4 +1,4 @@
-"""Rebuilding nights that were built with older contracts."""
+"""Functions that rebuild nights that were built with older contracts."""
 
 import contextlib
 import platform
@@ -37,8 +37,9 @@ COLUMN = "night"
 
 @dataclass(frozen=True, slots=True)
 class OutdatedNight:
-    """A landed night that is missing from the lake, has a different contract, or is not judged.
+    """A landed night that must be rebuilt or judged.
 
+    The night is not in the lake, was built with a different contract, or has no decision.
     `contract` is the night's contract in the lake, or None if the lake does not have the night.
     `is_decided` is True if the night already has a decision.
     """
@@ -120,7 +121,7 @@ def upgraded_from(layout: Layout) -> str | None:
 
 
 def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
-    """Record the version and contract that a night had before its upgrade."""
+    """Record a night's contract before its upgrade, and the version that landed the night."""
     content = {
         CONTRACT: outdated.contract,
         "program_version": load_manifest(outdated.folder).program_version,
@@ -141,7 +142,10 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
 
 
 class NightTask(msgspec.Struct, frozen=True):
-    """A worker's task: home, landed folder, staging folder, and the required versions."""
+    """A task for a worker that flattens one night.
+
+    It contains the home, the landed folder, the staging folder and the required versions.
+    """
 
     home: str
     folder: str
@@ -150,7 +154,7 @@ class NightTask(msgspec.Struct, frozen=True):
 
 
 class FlattenedNight(msgspec.Struct, frozen=True):
-    """A worker's result: the staged night's folder, or the problem.
+    """A worker's result: the folder with the staged files of a night, or a problem.
 
     `failed` and `empty` are the venues whose instruments are carried over from the previous night.
     """
@@ -224,9 +228,9 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
 
 
 def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
-    """Return a function that runs the remaining steps for nights that workers have flattened.
+    """Return a function that finishes the nights that workers have flattened.
 
-    The returned function itself flattens all other nights.
+    For all other nights, the function runs all steps after landing.
     """
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Functions that verify nights, here and on the shelf, against recorded digests."""
+"""Functions that compare the files of nights in a home and on the shelf with recorded digests."""
 
 import contextlib
 import hashlib

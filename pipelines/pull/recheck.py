@@ -1,8 +1,9 @@
 """The recheck at the end of a pull, which rereads both lists and requests missing portfolios.
 
-If nothing has changed, this takes two requests without `include`. If a list has changed, it is
-reread once. Portfolios that have left the list are requested by ID, because the response shows
-whether access was removed or the portfolio was deleted (4.1 rule 2, 4.2).
+The lists of portfolios and venues are reread. If nothing has changed, this takes two requests
+without `include`. If a list has changed, it is reread once. Portfolios that have left the list are
+requested by ID, because the response shows whether access was removed or the portfolio was deleted
+(4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping

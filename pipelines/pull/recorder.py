@@ -249,7 +249,7 @@ class Recorder:
         ]
 
     def _give_up(self, request: PlannedRequest, error: EdgeError) -> None:
-        """Record a request that failed."""
+        """Record that a request failed, and why."""
         self.errors[request.number] = error
         if request.venue_id is not None:
             self.failed.add(request.venue_id)
@@ -331,7 +331,7 @@ def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
     """Map each venue to the IDs of its embedded instruments, or to None if it embeds no list.
 
-    If a venue is repeated, combine the instruments of its copies.
+    If a response contains several records for a venue, combine their instruments.
     """
     ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:

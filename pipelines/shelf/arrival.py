@@ -72,7 +72,7 @@ OnFollowed = Callable[[FollowedNight], object]
 def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
     """Merge the shelf's decisions on a night into this home. Report changes to `on_followed`.
 
-    Raises `DuplicateNight` if the shelf's night has different responses.
+    Raises `DuplicateNight` if the night on the shelf was built from different API responses.
     """
     require_same_answers(snapshot, night)
     theirs = without_pruning(night.decisions)
@@ -133,8 +133,8 @@ def behind(
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
     """Compare a night in this home with its newest generation on the shelf. Return a record of it.
 
-    An empty `stamp` means that decisions must still be shelved. Generation 0 means that the night's
-    lake files are missing here or differ, and must still be fetched.
+    If some decisions must still be shelved, the record's `stamp` is empty. If the night's lake
+    files are missing in this home or differ, they must still be fetched, and the generation is 0.
     """
     is_pruned = PRUNED in (local.state, night.state)
     lake = layout.manifest(local.snapshot_id)
@@ -265,7 +265,7 @@ class Arrival:
         temp_dir = self._folder.with_name(f".{self.night.snapshot_id}.pulling")
         shutil.rmtree(temp_dir, ignore_errors=True)
         make_directory(temp_dir)
-        if self.are_bodies_wanted:  # a pruned night has no bodies
+        if self.are_bodies_wanted:  # for a pruned night, this fetches nothing
             self._fetch_bodies(temp_dir)
         self._write(Document.LANDED, temp_dir / MANIFEST)
         self._write(Document.DECIDED, temp_dir / DECISION)

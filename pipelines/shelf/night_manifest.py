@@ -1,4 +1,4 @@
-"""The files and the manifest of a shelved night."""
+"""The manifest of a shelved night, and the night's files in a home and on the shelf."""
 
 import itertools
 import re

@@ -21,8 +21,8 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# Object store variables that may be set in `.env`. obstore itself reads all of its variables from
-# the process environment.
+# The object store variables that nightbook reads from `.env`. obstore itself also reads its
+# variables from the process environment.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -102,7 +102,7 @@ def _address_problems(url: str) -> Iterator[str]:
     except ValueError:
         yield "is not a valid address. Use an address such as s3://bucket/book."
         return
-    is_named = parts.scheme in ("abfs", "abfss")  # container@account is parsed as user@host
+    is_named = parts.scheme in ("abfs", "abfss")  # urlsplit parses container@account as user@host
     if parts.scheme not in SCHEMES:
         yield (
             "is not the address of an object store. Use s3://bucket/book, az://container/book, "
@@ -261,7 +261,7 @@ class ObjectStore:
         )
 
     def head(self, key: str) -> StoredObject | None:
-        """Return an object's key and size without reading it, or None if it does not exist."""
+        """Return the key and size of an object, or None if the object does not exist."""
         with self._translating_errors(f"return the size of {key}"):
             try:
                 meta = self.library.head(self.client, key)
@@ -304,7 +304,7 @@ class ObjectStore:
 
     @property
     def _refusals(self) -> tuple[type[Exception], ...]:
-        """The errors that obstore raises when a conditional write is refused."""
+        """The errors that obstore raises if the store refuses a conditional write."""
         errors = self.library.exceptions
         return (errors.AlreadyExistsError, errors.PreconditionError)
 
@@ -383,7 +383,8 @@ class UnsafeStoreError(Exception):
 def probe(store: ObjectStore, token: str) -> None:
     """Check that the store refuses to create an existing object, or to replace a changed one.
 
-    Raises `UnsafeStoreError`.
+    It must refuse to create an object that already exists, and to replace an object whose tag has
+    changed. Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
     # Create the test object, unless an earlier test has already created it.

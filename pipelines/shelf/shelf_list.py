@@ -37,7 +37,7 @@ class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
 def parse_latest(content: bytes) -> LatestPointer:
     """Parse the content of the shelf's object `LATEST`.
 
-    Return an empty pointer if the content is unreadable, because the next writer replaces it.
+    Return an empty pointer if the content is unreadable. The next writer then replaces it.
     """
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(content, type=LatestPointer)
@@ -47,11 +47,12 @@ def parse_latest(content: bytes) -> LatestPointer:
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
     """List the manifests on the shelf. Map each snapshot ID to its newest manifest's key.
 
-    Raises `DamagedFile` if the list lacks the manifest that `LATEST` names, because a night missing
-    from an incomplete list would look as if it had never existed. Raises `StoreFailed` if one of
-    the `known` nights is missing, for example in the empty folder of a disk that is not mounted.
+    Raises `DamagedFile` if the store's list of manifests does not contain the manifest in `LATEST`.
+    The list is then incomplete, and a missing night would look as if it had never existed. Raises
+    `StoreFailed` if one of the `known` nights is missing, for example in the empty folder of a disk
+    that is not mounted.
     """
-    # Read `LATEST` first, because the manifest that it names must then be in the list.
+    # Read `LATEST` before the list, so that the list must contain the manifest in `LATEST`.
     latest = store.get(LATEST)
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
@@ -99,7 +100,10 @@ class NightRecord(msgspec.Struct, frozen=True):
 
 
 class ShelfRecord(msgspec.Struct, frozen=True):
-    """The local record of one shelf: its address, whether it passed the probe, and its nights."""
+    """This home's record of a shelf.
+
+    `is_probed` is True if the store has passed the test of its guarantees.
+    """
 
     url: str = ""
     is_probed: bool = False
@@ -107,14 +111,15 @@ class ShelfRecord(msgspec.Struct, frozen=True):
 
     @property
     def shelved_nights(self) -> set[str]:
-        """The IDs of the nights that this home has seen on the shelf."""
+        """The IDs of the nights that were on the shelf when this home last synchronized them."""
         return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
 
 
 def read_record(layout: Layout, url: str) -> ShelfRecord:
     """Read this home's record of a shelf.
 
-    If the address has changed, keep only the nights whose bodies are not in this home.
+    If the shelf's address has changed, return a new record. It contains only the nights whose
+    bodies are not in this home.
     """
     record = _read(layout)
     if record.url == url:
@@ -158,7 +163,7 @@ def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
     """
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
-    # A pruned night stays unchanged on the shelf, except for later decisions.
+    # A pruned night is shelved again only if it has later decisions.
     pruned, *later_decisions = reversed(snapshot.decisions) if snapshot.state == PRUNED else (None,)
     return pruned is not None and any(
         datetime.fromisoformat(later.at) > datetime.fromisoformat(pruned.at)

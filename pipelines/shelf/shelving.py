@@ -215,7 +215,7 @@ class Shelver:
     ) -> NightManifest:
         """Build the next generation of a night. Return `previous` if this home has nothing to add.
 
-        `known` is the record from the last time home and shelf agreed.
+        `known` is the night's record from the last synchronization with the shelf.
         """
         decisions = merge(without_pruning(local.decisions), previous.decisions)
         lake = self._new_lake(local, previous, known)
@@ -248,11 +248,12 @@ class Shelver:
     ) -> NightManifest:
         """Write a manifest to the shelf, unless it is `previous`. Return the newest generation.
 
-        If two writers try to create the same generation, the store accepts only one of them. The
-        other writer reads that generation and creates the next.
+        If `night` is `previous`, there is nothing to create. If two writers try to create the same
+        generation, the store accepts only one manifest. The other writer reads that generation and
+        creates the next.
         """
         for _ in range(MAX_ATTEMPTS):
-            # Creating the manifest makes the complete night visible.
+            # When the manifest is created, the complete night becomes visible to readers.
             if night is previous or self.store.put_new(night.key, night.encode()):
                 return night
             previous = read_night(self.store, night.key)

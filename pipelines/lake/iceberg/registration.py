@@ -47,7 +47,10 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NightChange:
-    """A night's new row in the gate table, and its files by table if they must be registered."""
+    """A night's new row in the gate table.
+
+    `new_files` contains the night's file for each table, or is None if no files must be registered.
+    """
 
     row: NightRow
     new_files: Mapping[str, str] | None
