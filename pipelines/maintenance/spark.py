@@ -93,7 +93,6 @@ def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
     """Run one task per night, and return the results as JSON."""
     # Use one slice per night, so that each night is one task. If a worker dies, at most one night
     # per core is lost, and the nights that it has already flattened stay staged.
-    """Run one Spark task per night, and return the tasks' results as JSON."""
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]
     with _session() as session, _progress(session.sparkContext, done, len(rows)):
         sliced = session.sparkContext.parallelize(rows, len(rows))
