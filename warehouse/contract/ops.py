@@ -459,8 +459,8 @@ BUILD = ops_table(
         ),
         text(
             "upgraded_from",
-            "The nightbook version and contract version that built the lake before a newer version "
-            "of nightbook rebuilt it. NULL if the lake was never rebuilt.",
+            "Contract of the lake before a newer version of nightbook rebuilt it, and the version "
+            "that pulled the last rebuilt night. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
         text("duckdb_version", "Version of DuckDB that wrote the database file."),

@@ -169,7 +169,7 @@ class Contents:
     - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
     - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
       tables are not changed.
-    - `upgraded_from`: the version that built the lake before it was rebuilt, or None.
+    - `upgraded_from`: the contract of the lake before it was rebuilt, or None.
     - `decided`: rows of `ops.DECIDED` by table.
     - `native_nights`: the number of newest books that the database stores. It reads older books
       from the lake. If this is None, it stores all books.
