@@ -8,7 +8,7 @@ from datetime import date, time
 
 RANGE = 2
 DIGITS = 4
-SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days of each month that has fewer than 31
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days in each month with fewer than 31
 # The lowest number, the highest number and the names in each of the five cron fields.
 CRON = (
     (0, 59, ""),

@@ -137,7 +137,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
         yield Alert(
             cause=f"switches:{today}",
             title="Dagster's database for this home cannot be read",
-            words=f"It is unknown whether the schedule is on: {switches.error}",
+            words=f"Cannot tell whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
             command=full_command(layout, "doctor"),
         )

@@ -323,7 +323,7 @@ NOTE = ".rejected.txt"
 
 
 def files_showing(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the files that show a night: its exports, reports and reconciliation files.
+    """Return the files made from a night: its exports, reports and reconciliation files.
 
     The paths are sorted, and relative to the home.
     """

@@ -184,7 +184,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return the response bodies of a night, in the order in which one object contains them."""
+    """Return a night's response bodies, in the order in which the shelf's object stores them."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)

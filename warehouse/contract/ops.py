@@ -330,8 +330,8 @@ SNAPSHOTS = ops_table(
             "Whether the snapshot is the book of its date. The newest accepted snapshot of a "
             "date is the book.",
         ),
-        moment("started_at", "When the read began, UTC."),
-        moment("finished_at", "When the last response was complete, UTC."),
+        moment("started_at", "Time at which the pull began, UTC."),
+        moment("finished_at", "Time at which the last response was received completely, UTC."),
         text(
             "decided_by",
             "`guards` if the guards decided, otherwise the person who accepted or rejected the "

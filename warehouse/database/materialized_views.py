@@ -45,7 +45,7 @@ def materialized_as(name: str) -> str:
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return a view's amount columns. Each has a second column with the exact text."""
+    """Return a view's amount columns, which are the columns with exact text next to them."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 

@@ -108,9 +108,9 @@ def how_to_answer(lines: str) -> str:
     parts = ["Correct these lines if they are wrong, and add them to recon.toml"]
     choices = choices_of(lines)
     if choices:
-        parts.append("Remove the # only from lines that are right")
+        parts.append("Remove the # only from the lines that are correct")
     if choices and choices == [line for line in lines.split("\n") if not line.startswith("[")]:
-        only = "Remove the # only from lines that are right, and add them with their heading"
+        only = "Remove the # only from the lines that are correct, and add them with their heading"
         parts = [f"{only} to recon.toml"]
     if "[ledger." in lines:
         parts.append("The lines apply to every ledger with this header row")

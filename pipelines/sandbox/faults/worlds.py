@@ -195,7 +195,8 @@ def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -
     def change(world: World, fault: Fault) -> World:
         records: tuple[Record, ...] = getattr(world, collection)
         record = target(list(records), resource, fault)
-        # Without differences, insert the same object twice, so that other faults change both.
+        # If the copy must be identical, insert the same object twice, so that other faults change
+        # both copies.
         repeated = {**record, **difference} if record and difference else record
         changed: Any = (*records, *([repeated] if repeated else []))
         return replace(world, **{collection: changed})

@@ -385,7 +385,7 @@ def test_a_choice_between_lines_is_made_by_its_number(
     ledger.write_text("Asset,Yesterday,Today\nBTC,1,2\n", encoding="utf-8")
     settings = keeper.home / "reconcile" / "recon.toml"
     shown = keeper("reconcile", "preview", str(ledger))
-    assert "Remove the # only from lines that are right" in shown.out
+    assert "Remove the # only from the lines that are correct" in shown.out
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     assert keeper("reconcile", "setup", str(ledger)).code == 3
     assert not settings.exists()

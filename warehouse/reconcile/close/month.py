@@ -246,6 +246,6 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
 
 def _is_of(annotation: Annotation, month: Month) -> bool:
     """Return whether a person made entries in a workbook of one of the month's days."""
-    # A run ID begins with its day.
+    # A run ID begins with the day of the book.
     is_of_month = annotation.run_id.startswith(month.name.replace("-", ""))
     return is_of_month and bool(annotation.entries) and annotation.engine_day is None

@@ -209,7 +209,7 @@ def title_words(title: str) -> Iterator[str]:
 
 
 def _spellings(title: str) -> Iterator[str]:
-    """Yield a title as written, then without final brackets, then without a final unit."""
+    """Yield a title as written, then without text in brackets at its end, then without a unit."""
     yield title
     yield _BESIDE.sub("", title)
     name, unit = _unit_at_end(title)

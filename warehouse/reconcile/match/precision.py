@@ -16,7 +16,7 @@ _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(
 
 
 def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
-    """Return each file's precision from recon.toml, by the file's number in the ledger."""
+    """Map the number of each file in the ledger to the file's precision in recon.toml."""
     by_file = {}
     for number, source in enumerate(ledger.sources):
         shape = config.of_file(source.name, source.sheet).shape

@@ -174,7 +174,7 @@ def _text_grid(
 
 
 def _delimited_rows(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
-    """Return the rows of delimited text. `skipped` is the number of lines removed above it."""
+    """Return the rows of delimited text. `skipped` counts lines removed from the top."""
     cells_by_line = cells_of(text, delimiter)
     if cells_by_line is not None:
         lines = range(1 + skipped, len(cells_by_line) + 1 + skipped)

@@ -7,7 +7,7 @@
 -- moment: A time, for example timestamptz '2026-11-20 08:00:00+00'. A date means midnight at the
 --     start of this date, in the client's time zone.
 -- returns: A table: snapshot_date, snapshot_id, decided_by, decided_at, reason, and is_book, which
---     is true if the snapshot is still the book of its date. Dates that had no book at that moment
+--     is true if the snapshot is still the book for its date. Dates that had no book at that moment
 --     have no row.
 -- example: select * from known_at(now()) order by all limit 10
 

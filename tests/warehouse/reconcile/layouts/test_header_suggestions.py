@@ -142,7 +142,7 @@ def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerF
     ran = folder.paste()
     assert ran.summary is None
     assert ran.asked[0].line == '[file."ledger.csv"]\n# amount = "Nov 2026"'
-    assert "Remove the # only from lines that are right" in str(ran.asked[0])
+    assert "Remove the # only from the lines that are correct" in str(ran.asked[0])
     assert_right(folder.paste(1), FINEST)
 
 

@@ -50,7 +50,7 @@ ANSWERS: Mapping[str, list[str]] = {
     ],
     "Which nights are missing": ["2026-11-18 no snapshot", "2026-11-21 held"],
     "Which nights were held": ["20261121T021500Z held  "],
-    "Which responses of the API": [f"{TONIGHT} 1 list_portfolios 0001.zst abc"],
+    "Which API responses": [f"{TONIGHT} 1 list_portfolios 0001.zst abc"],
     "Which names did each portfolio have": [
         "p1 Portfolio p1 2026-11-17 2026-11-19",
         "p1 Growth 2026-11-20 2026-11-20",
