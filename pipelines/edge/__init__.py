@@ -1,6 +1,6 @@
-"""The API client: protocol, errors, signatures and models. It imports only its own modules.
+"""The API client. Its modules do not import any other module of this project.
 
-References such as §5.2 name a section of the API document.
+References such as §5.2 point to sections of the API document.
 """
 
 import sys

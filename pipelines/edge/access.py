@@ -1,4 +1,7 @@
-"""The API settings: origin, key and secret. This module does not import httpx."""
+"""Functions that read and check the API settings: origin, key and secret.
+
+This module does not import httpx.
+"""
 
 import ipaddress
 import stat
@@ -19,7 +22,7 @@ MORE_THAN_ORIGIN = (
 PLAIN_HTTP = "uses plain http, which is allowed only for connections to this machine. Use https."
 NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
 INVISIBLE = "contains a line break or an invisible character. Copy it again."
-MAX_SECRET_SIZE = 64 * 1024  # bytes
+MAX_SECRET_SIZE = 64 * 1024  # maximum size of the secret file in bytes
 
 # Control and format characters, surrogates, line and paragraph separators. They are invisible, so
 # nobody notices them when pasting a secret (5.2.6).
@@ -28,7 +31,7 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The API's address and the credentials. The `repr` shows neither key nor secret."""
+    """The API's address, key and secret. The `repr` contains neither the key nor the secret."""
 
     url: str
     key: str = field(repr=False)
@@ -99,13 +102,13 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
 
 
 def find_origin_problem(url: str) -> str | None:
-    """Return the reason not to send the key to this address, or None if it is safe.
+    """Return why the key must not be sent to this address, or None if the address is safe.
 
     The result starts with a verb and ends with a full stop. It does not quote the address, which
     may include a password.
     """
     url = url.strip().rstrip("/")
-    # Search the whole string, because parsing drops an empty query or fragment.
+    # Search the whole URL, because `urlsplit` drops an empty query or fragment.
     if set(url.partition("://")[2]) & set("@/?#"):
         return MORE_THAN_ORIGIN
     try:

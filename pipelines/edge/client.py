@@ -4,8 +4,8 @@
         for portfolio in edge.portfolios(integrations=True):
             print(portfolio.name, len(portfolio.positions))
 
-`fetch` and `fetch_all` return the exact bytes. Threads may share a client. `sending.exchange` makes
-a single attempt, and `sending.retries` decides whether to try again.
+`fetch` and `fetch_all` return responses with their exact bytes. Threads may share a client.
+`sending.exchange` makes a single attempt, and `sending.retries` decides whether to retry it.
 """
 
 import queue
@@ -64,7 +64,7 @@ class ServiceCheck:
 
 
 def now_ms() -> int:
-    """Return this machine's time in Unix milliseconds."""
+    """Return this machine's Unix time in milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -72,9 +72,9 @@ class EdgeClient:
     """A client for the API's five operations (§4). Thread-safe.
 
     `origin` is scheme, host and port. `concurrency` is the maximum number of simultaneous requests.
-    `deadline` limits everything that this client does, in seconds from now. `clock` returns Unix
-    milliseconds. `on_event` receives retries, slowdowns, clock corrections and outages. `on_bytes`
-    receives the size of each piece of a body. Both may be called from any thread. Raises
+    `deadline` is the time limit for all of the client's calls, in seconds from now. `clock` returns
+    Unix milliseconds. `on_event` receives retries, slowdowns, clock corrections and outages.
+    `on_bytes` receives the size of each piece of a body. Both may be called from any thread. Raises
     `InvalidOrigin` if the origin is invalid or would leak the key.
     """
 
@@ -162,7 +162,7 @@ class EdgeClient:
         """
         remaining = iter(calls)
         finished: queue.SimpleQueue[_Finished | None] = queue.SimpleQueue()
-        started = 0  # calls that have not been yielded yet
+        started = 0  # started calls that have not been yielded yet
         waiting = _WaitingCalls(lambda: finished.put(None))
 
         def run(call: Call) -> None:
@@ -196,7 +196,7 @@ class EdgeClient:
             _close_bodies(finished)
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
-        """Return the portfolios that the key may see, or only those with the given IDs (§4.1)."""
+        """Return all portfolios that the key can read, or only those with the given IDs (§4.1)."""
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:

@@ -15,7 +15,7 @@
     ├── ResponseTooLarge          raise the limit if the response is genuine
     ├── UnexpectedRedirect        set the service's new address
     ├── DeadlineExceeded          give the pull more time, or find the slow part
-    ├── CircuitBreakerOpen        the service is down, so run again when it is back
+    ├── CircuitBreakerOpen        wait until the service is up, then run again
     ├── ClientClosed              create a new client
     ├── SpoolFailed               make room on the disk
     ├── InvalidId                 correct the ID; nothing was sent
@@ -55,7 +55,7 @@ def _describe_last(failure: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Base class for errors from API calls that returned no usable response.
+    """Base class for all errors from the API client.
 
     `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` is the number of requests
     sent for the call.
@@ -65,8 +65,8 @@ class EdgeError(Exception):
         self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
     def copy_with(self, **changes: Any) -> Self:
-        """Return a copy with the given changes and no traceback. Ignore unknown fields."""
-        # The copy has no traceback, because its frames contain the request, which contains the key.
+        """Return a copy with some fields changed and without a traceback. Ignore unknown fields."""
+        # Do not copy the traceback, because the frames in it contain the request with the key.
         names = {item.name for item in fields(self)}
         return replace(self, **{name: value for name, value in changes.items() if name in names})
 
@@ -93,7 +93,7 @@ class ConnectionFailed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class ApiResponseError(EdgeError):
-    """The API answered with an error (§7). Each subclass is one kind of error."""
+    """An error response from the API (§7). Each subclass is one kind of error."""
 
     advice = "Nothing was read."
     request_line: str
@@ -123,7 +123,7 @@ class TimestampRefused(ApiResponseError):
 
 
 class AuthenticationFailed(ApiResponseError):
-    """The API rejects the key, or the signature does not match the key (§5.3). All calls stop."""
+    """The API rejected the key or the signature (§5.3), so the client sends no more requests."""
 
     advice = (
         "Nothing was read, and no more requests were sent, because the service might lock the "

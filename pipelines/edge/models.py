@@ -1,4 +1,4 @@
-"""The API's resources (§2) with all their fields, and the documented values.
+"""Models of the API's resources (§2), with all their fields and the documented enum values.
 
 Required fields have no default. An optional field is `UNSET` if it is absent and None if it is
 null, because for integrations, absent and empty mean different things. Enum values are strings, so
@@ -50,7 +50,7 @@ class Custody(Struct, frozen=True, rename="camel"):
 
 
 class Balance(Struct, frozen=True, rename="camel"):
-    """An account's money by bucket (§2.5). Any bucket may be absent."""
+    """An account's money in up to four buckets: trading, margin, staking, custody (§2.5)."""
 
     trading: Trading | UnsetType | None = UNSET
     margin: Margin | UnsetType | None = UNSET
@@ -67,7 +67,7 @@ class Account(Struct, frozen=True, rename="camel"):
 
 
 class Position(Struct, frozen=True, rename="camel"):
-    """One of a portfolio's assets, split across accounts (§2.3)."""
+    """A portfolio's holding of one asset, divided among its accounts (§2.3)."""
 
     asset_id: str
     is_custom_asset: bool
@@ -95,7 +95,7 @@ class VenueInstrument(Struct, frozen=True, rename="camel"):
 
 
 class Venue(Struct, frozen=True, rename="camel"):
-    """A place where assets are traded or kept (§2.6)."""
+    """An exchange, OTC desk or custodian that trades or holds assets (§2.6)."""
 
     id: str
     resource: str
@@ -136,7 +136,8 @@ class Instrument(Struct, frozen=True, rename="camel"):
     expiration: OptionalText = UNSET
 
 
-# The documented values by JSON path (§2, §3). Other values are kept, and are reported as drift.
+# The documented values of each enum field, by JSON path (§2, §3). An undocumented value is kept and
+# reported as drift.
 VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
     Portfolio: {
         "resource": frozenset({"portfolio"}),

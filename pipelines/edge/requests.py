@@ -1,4 +1,4 @@
-"""Requests for the API's five operations (§4), exactly as they are sent."""
+"""Functions that build requests for the API's five operations (§4), exactly as they are sent."""
 
 import itertools
 import re
@@ -128,7 +128,7 @@ def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...
 
 
 def _require_sendable(value: str) -> None:
-    """Raise `InvalidId` if a path segment would be changed or dropped on the way to the API."""
+    """Raise `InvalidId` if an ID or a path segment cannot be sent to the API unchanged."""
     if value in {"", ".", ".."}:
         raise InvalidId(value, "is empty, '.' or '..', which URL normalisation removes")
     if len(value) > _MAX_ID_LENGTH:

@@ -1,4 +1,4 @@
-"""Request signatures. Only this module handles the key and the secret."""
+"""The API credentials: they sign requests, and remove the key and secret from strings."""
 
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ def signature(secret: str, payload: bytes) -> str:
 
 
 class Credentials:
-    """An API key and its secret (§5). Cannot be printed or pickled, and compares by identity.
+    """An API key and its secret (§5). The `repr` hides both, and pickling or copying is refused.
 
     Raises `InvalidCredential` if the key or the secret is empty, or contains characters that cannot
     be sent or seen.
@@ -63,7 +63,10 @@ class Credentials:
         )
 
     def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
-        """Return the three headers for a request without a body (§5.1). Never log or store them."""
+        """Return the three authentication headers (§5.1) for a request without a body.
+
+        Never log or store these headers, because they contain the key and a valid signature.
+        """
         return {
             "SVC-API-KEY": self._key,
             "SVC-API-TIMESTAMP": str(timestamp),
@@ -93,7 +96,7 @@ def _remove(value: str, text: str) -> str:
 
 
 def _encodings(value: str) -> dict[str, None]:
-    """Return all encoded forms of a string (plain, JSON, URL, misread Latin-1), longest first."""
+    """Return all encoded forms of a string (plain, JSON, URL, read as Latin-1), longest first."""
     forms = (
         value,
         json.dumps(value)[1:-1],

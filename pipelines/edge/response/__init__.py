@@ -1,1 +1,1 @@
-"""Responses: receive and decode the body, check it, and classify errors."""
+"""Response handling: receive and decode the body, check its structure, and classify errors."""

@@ -1,7 +1,7 @@
-"""Response bodies: limits, framing, content decoding and storage.
+"""Response bodies: size limits, framing, decompression and storage.
 
-httpx 0.28 accepts truncated bodies, second gzip members and nested encodings, and unpacks zip bombs
-into memory. So bodies are read undecoded, and decoded here in small pieces.
+httpx 0.28 accepts truncated bodies and nested encodings, ignores all gzip members after the first,
+and unpacks zip bombs into memory. So bodies are read undecoded, and decoded here in small pieces.
 """
 
 import contextlib
@@ -44,9 +44,10 @@ class Limits:
 
 
 def require_framing(headers: Mapping[str, str], version: str) -> None:
-    """Raise `MalformedResponse` if nothing marks the end of the body.
+    """Raise `MalformedResponse` if the body has no `Content-Length` and is not chunked.
 
-    Otherwise a truncated body would look complete. `version` is the HTTP version.
+    In such a body, nothing marks the end, so a truncated body would look complete. `version` is the
+    HTTP version.
     """
     is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
     if not is_chunked and "content-length" not in headers:
@@ -66,7 +67,7 @@ def decode_body(
     Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
     signatures from the `Content-Encoding` header before an error quotes it.
     """
-    # Remove secrets before converting to lower case, because a lower-case key would not be found.
+    # Call `scrub` before `lower`, because `scrub` would not find a key that is in lower case.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
     received = _limit_size(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
@@ -170,8 +171,8 @@ class Body:
         self._is_closed = True
         self._memory = bytearray()
         if self._map is not None:
-            # If a record still refers to the map, closing it raises BufferError. The map is then
-            # freed together with the last of these records.
+            # Closing the memory map raises BufferError if a record still refers to the map. In that
+            # case, the map is freed together with the last such record.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
@@ -184,6 +185,6 @@ class Body:
 
 
 def release_pages(buffer: object) -> None:
-    """Release a memory map's pages if the system supports it. Ignore all other buffers."""
+    """Free the physical memory of a memory map, if the system can. Ignore all other buffers."""
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         buffer.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""Rules that use a member's name and value to judge whether a response is complete.
+"""Rules that judge whether a response is complete by the names and values of its members.
 
 The API document describes neither pages (§4.6) nor partial responses, so the names of such members
 are not known in advance. The rules judge a member by the words in its name.
@@ -76,7 +76,7 @@ _MESSAGES = {
 
 
 def describe(code: str) -> str:
-    """Return the message for a stored code, or the code itself if it is unknown."""
+    """Return the message for a hint's stored code, or the code itself if it is unknown."""
     return _MESSAGES.get(code, code)
 
 

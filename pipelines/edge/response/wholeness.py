@@ -84,7 +84,7 @@ class _LocatedHint:
 def find_truncation_hints(
     envelope: Envelope, headers: Mapping[str, str], resource: str
 ) -> tuple[TruncationHint, ...]:
-    """Return all hints that a response is incomplete, sorted by location.
+    """Return at most `MAX_HINTS` hints that a response is incomplete, sorted by location.
 
     `resource` is the kind of the records, for example `portfolios`.
     """
@@ -285,7 +285,7 @@ def shorten(value: Any) -> str:
 
 
 def _quote_key(key: str) -> str:
-    """Return a key for use in a JSON path, in quotes if it contains special characters."""
+    """Quote a key for a JSON path if the key contains special characters."""
     return key if re.fullmatch(r"[\w-]{1,64}", key) else msgspec.json.encode(key[:64]).decode()
 
 

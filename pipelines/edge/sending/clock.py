@@ -67,7 +67,7 @@ class Clock:
         self.offset: int | None = None
 
     def machine_time(self) -> int:
-        """Return this machine's time in Unix milliseconds."""
+        """Return this machine's Unix time in milliseconds."""
         return self._clock()
 
     def corrected_time(self) -> int:
@@ -106,7 +106,7 @@ class Clock:
 
 
 def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
-    """Measure the skew from a response's `Date` header.
+    """Measure the clock skew from a response's `Date` header.
 
     `sent` and `received` are this machine's time in Unix milliseconds. Returns None if the response
     has no valid `Date`, or has an `Age`, because a cached response has an old date.
@@ -136,7 +136,8 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     if not resets or not re.fullmatch(r"[0-9]{1,10}", resets[0]):
         return None
     reset = float(resets[0])
-    # Some services send the number of seconds to wait, others send the Unix time of the reset.
+    # Some services send the number of seconds to wait. Other services send the Unix time at which
+    # the rate limit is reset.
     wait = reset if reset <= _SECONDS_PER_DAY else reset - now.timestamp()
     return wait if 0 <= wait <= _SECONDS_PER_DAY else None
 

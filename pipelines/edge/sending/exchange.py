@@ -1,4 +1,4 @@
-"""One attempt: sign a request, send it and read the response. Never retries.
+"""A single attempt: sign a request, send it and read the response, without retries.
 
 Errors are returned, not raised. The caller raises them later, so that no traceback contains a frame
 with the request, which contains the key.
@@ -77,7 +77,7 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """A checked, successful response. The caller closes its `body`.
+    """A checked, successful response. The caller must close its `body`.
 
     `sent_at` and `received_at` are in UTC, by the corrected clock. `skew_ms` is the correction used
     to sign the request, in milliseconds (positive if the server is ahead), or None. `size` (bytes)
@@ -221,7 +221,7 @@ class Sender:
         _spool(body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
-        """Read an error body. If the body is truncated or too large, only the status is used."""
+        """Read an error body. Return an empty body if it is truncated, malformed or too large."""
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
                 _spool(body.write, piece)

@@ -26,7 +26,8 @@ BREAKER_THRESHOLD = 8
 # The client gives up after this many probes. If it has a deadline, it sends probes until the
 # deadline instead.
 MAX_PROBES = 2
-# Seconds before the first probe. Each further probe waits three times as long, up to a minute.
+# Seconds before the first probe. The wait before each further probe is three times as long, up to a
+# minute.
 FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
 
 # The retry budget: 50 retries for the whole client, plus one for every 10 successes. In a test with
@@ -123,7 +124,7 @@ class Limiter:
         last_failure: EdgeError | None,
         requested: float | None = None,
     ) -> None:
-        """Wait for a number of seconds.
+        """Wait for a number of seconds, unless the deadline would pass in the meantime.
 
         `requested` is the wait that the API asked for, in seconds. It is used only in the error
         message. Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
@@ -177,7 +178,7 @@ class Limiter:
 
     @contextmanager
     def slot(self, request_line: str, path: str) -> Iterator[Slot]:
-        """Wait for a slot, and hold it for one request or probe.
+        """Wait for a slot, and occupy it until the `with` block ends.
 
         Raises the errors of `require_open`.
         """
@@ -289,7 +290,7 @@ class Limiter:
         with self._changed:
             return self._latest_good_slot > slot_number
 
-    # Retry budget and pace
+    # Retry budget and send rate
 
     def take_retry(self) -> bool:
         """Use one retry from the budget. Return False if the budget is empty."""

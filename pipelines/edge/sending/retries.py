@@ -32,7 +32,8 @@ MAX_MALFORMED = 2
 MAX_THROTTLES = 30
 # Without a deadline, a call fails if the server asks to wait for more seconds than this.
 MAX_REQUESTED_WAIT = 60.0
-# Shortest and longest backoff in seconds. Each backoff is twice as long as the one before.
+# The smallest and largest upper bound of a backoff, in seconds. The upper bound doubles with each
+# failure in a row.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
 # If the wait before a probe is longer than this many seconds, report it, because nothing else
 # happens in the meantime.
@@ -52,7 +53,7 @@ class RetryMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A notice for the operator.
+    """An event that is reported to the operator, such as a retry or an outage.
 
     `kind` is `retry`, `pace`, `clock` or `breaker`. `attempt` counts from 1. `wait` is the number
     of seconds until the next attempt (`retry`), the next request of any call (`pace`) or the next
@@ -243,7 +244,7 @@ class RetryingSender:
         return failed
 
     def _record_failure(self, failed: FailedAttempt, state: _CallState, slot_number: int) -> None:
-        """Record whether the service is up, and report an outage."""
+        """Update the limiter after a failed attempt. Report an outage if the breaker opens."""
         error, path = failed.error, state.call.path
         if isinstance(error, AuthenticationFailed):
             self._limiter.refuse_key(error)
@@ -354,7 +355,7 @@ class RetryingSender:
 
 
 def backoff(failures: int, draw: float) -> float:
-    """Return the seconds to wait after this many failures in a row.
+    """Return a random wait in seconds, which depends on the number of failures in a row.
 
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
     0.5 to 60 seconds, so that callers that failed together do not retry together.
