@@ -20,7 +20,7 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Return whether a string has five valid cron fields (numbers, names, ranges, lists, steps)."""
+    """Return whether a string is a valid cron schedule with five fields and at least one run."""
     # A schedule is invalid if none of its months has the given days, even if it also lists
     # weekdays, because Dagster finds no run for such a schedule.
     fields = text.lower().split()
@@ -30,7 +30,7 @@ def is_schedule(text: str) -> bool:
     if not all(listed):
         return False
     _, _, days, months, _ = listed
-    # February 31 has five valid fields but never occurs.
+    # Reject a schedule such as February 31: its five fields are valid, but it never runs.
     return min(days) <= max(SHORT.get(month, 31) for month in months)
 
 

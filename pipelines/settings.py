@@ -108,7 +108,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
 
 
 def _is_foreign(name: str) -> bool:
-    """Return whether a variable belongs to the object store library or the catalog library."""
+    """Return whether a variable is an option of the object store library or catalog library."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
@@ -158,7 +158,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
 
 
 def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
-    """Read the home's path, and add an error if Dagster, SQLite or DuckDB could not use it."""
+    """Read the home folder. Add an error if Dagster, SQLite or DuckDB cannot use its path."""
     text = variables["NIGHTBOOK_HOME"]
     try:
         home = home_path(text)

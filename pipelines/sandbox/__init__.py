@@ -1,4 +1,4 @@
-"""An API server, written from the specification alone. It shares no code with the client.
+"""A simulated API server, based only on the specification. It shares no code with the client.
 
-References such as §5.2 name a section of the API document.
+References such as §5.2 point to sections of the API document.
 """

@@ -29,7 +29,7 @@ class Choices:
     """A decision for each point that the API document leaves open."""
 
     # Authentication, section 5.3:
-    window_ms: int = 30_000  # the document says 30 seconds, but tests shorten it
+    window_ms: int = 30_000  # maximum age of a timestamp (§5.3: 30 s, but tests shorten it)
     window_inclusive: bool = True  # whether a timestamp exactly 30 s old is accepted
     future_window_ms: int | None = 30_000  # how many ms a caller's clock may be ahead (None: any)
     # The order of the checks matters, because only the first failed check is reported.
@@ -95,7 +95,7 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
-    """Parse strings such as `missing_status=404`. Other choices keep their defaults.
+    """Parse choices such as `missing_status=404`. Choices that are not listed have their defaults.
 
     A value is JSON or a plain string. Raises ValueError if a name is unknown or a value is invalid.
     """

@@ -193,7 +193,7 @@ class RefusalError(Exception):
 
 
 def encode(document: object) -> bytes:
-    """Encode a document as JSON in UTF-8, without spaces."""
+    """Encode a document as compact JSON in UTF-8."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -237,7 +237,7 @@ _ABOUT = (
 
 
 def description(choices: Choices) -> Schema:
-    """Return the OpenAPI document for a server with these options."""
+    """Return the OpenAPI document for a server with these choices."""
     schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
     return {
         "openapi": "3.1.0",

@@ -1,4 +1,4 @@
-"""Faults in single record fields, which then violate section 2 of the API document.
+"""Faults in individual fields of records, which then violate section 2 of the API document.
 
 Each fault changes copies of one response's records in place. Records without the field are not
 changed.

@@ -73,7 +73,7 @@ class Rehearsal:
             objects = fault.name in self._of_transport
             if not fault.strikes(path, day, objects=objects):
                 continue
-            # Count all matching requests, including skipped ones.
+            # Count all matching requests, including the requests that `after` skips.
             seen = self._seen[number]
             self._seen[number] += 1
             if seen >= fault.after and (fault.count is None or seen < fault.after + fault.count):

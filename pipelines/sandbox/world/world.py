@@ -44,7 +44,7 @@ class Calendar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LivingWorld:
-    """A world that changes every day. It has `scale` copies of each portfolio and venue."""
+    """A source of worlds that change every day and contain `scale` copies of all records."""
 
     seed: str = "nightbook"
     scale: int = 1
