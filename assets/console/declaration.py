@@ -139,7 +139,7 @@ class _HelpInSections(click.Command):
 
 
 class TypedCommand(_HelpInSections):
-    """A command that has a set of traits."""
+    """A command with its traits, for example whether it writes to the home."""
 
     traits = Trait.NONE
 
@@ -175,7 +175,7 @@ class CommandGroup(_HelpInSections, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest `--help` for `help` and `--version` for `version`, not a similar command."""
+        """Suggest `--help` for `help` and `--version` for `version`, rather than a command."""
         meant = f"--{args[0]}"
         known = [name for each in self.get_params(ctx) for name in each.opts]
         if args[0] not in self.commands and meant in known:

@@ -146,7 +146,7 @@ def _reasons(
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
     except QueryFailed:
-        # An older version of nightbook published this warehouse, which does not have this table.
+        # This warehouse was published by an older version of nightbook, so it lacks this table.
         return ()
     return tuple(
         Reason(

@@ -133,7 +133,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     """Read a file written by `write`. Raises `DamagedFile` if the file is missing or changed."""
     try:
         text = path.read_bytes()
-    except PermissionError:  # a file that may not be read is not necessarily damaged
+    except PermissionError:  # a file without read permission is not necessarily damaged
         raise
     except OSError as error:
         problem = f"nothing readable ({type(error).__name__})"

@@ -88,8 +88,8 @@ REASONS = ops_table(
 
 LESSONS = ops_table(
     "lessons",
-    "One row for each lesson. A lesson is a reason that a person accepted as harmless, "
-    "so it does not hold later nights.",
+    "One row for each lesson. A lesson is a reason for holding a night that a person accepted as "
+    "harmless. Later nights are not held for this reason.",
     key=("snapshot_id", "reason_key"),
     is_small=True,
     columns=(

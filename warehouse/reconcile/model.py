@@ -451,7 +451,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Workbook content that a run must store in addition: names, roll-forward and omitted results.
+    """Workbook content that is stored with a run: names, roll-forward and omitted results.
 
     `left_out` are the results whose positions the workbook does not list. Older runs lack this
     field.
@@ -695,7 +695,7 @@ def moment(at: str) -> str:
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # number of digits that number cells of spreadsheet programs store and show
+FLOAT_DIGITS = 15  # number of significant digits that a spreadsheet stores in a number cell
 NO_AMOUNT = "it is not an amount"
 
 

@@ -173,7 +173,7 @@ def judge_completeness(member: Member) -> Hint | None:
 
 
 def judge_position(member: Member) -> Hint | None:
-    """Return the hint in a member that contains a page position, a link or a count, or None."""
+    """Return the hint in a JSON member (a page position, link or count), or None."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
         return COMPLETE if is_negative(value) else MORE

@@ -366,7 +366,7 @@ def _are_few(different: int, rows: int) -> bool:
 
 
 def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
-    """Return whether a column only repeats the values of a used column under other names."""
+    """Return whether a column only renames values, so that it adds nothing to a column in use."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
         return all(

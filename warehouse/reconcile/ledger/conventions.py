@@ -42,8 +42,8 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 def telling_cells(cells: pa.Array) -> list[str]:
     """Return the few cells that show how a column's amounts are written, in column order."""
-    # Return all cells that are not plain amounts, but only one plain amount of each kind: valid in
-    # both conventions, only with a decimal point, or only with a decimal comma.
+    # Return all cells that are not plain amounts. Of the plain amounts, return one of each kind:
+    # valid in both conventions, only with a decimal point, or only with a decimal comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
@@ -197,8 +197,8 @@ def _ask_for_footnotes(head: Header, cells: Sequence[object]) -> None:
     # person must decide.
     is_harmless = not any(map(_CHANGES.search, notes)) and not any(map(str.isalpha, "".join(found)))
     message = (
-        f"{head.location}: amounts like {examples} are followed by a mark that seems to refer to a "
-        f"footnote.{explained} With this setting, the amounts are read without the mark."
+        f"{head.location}: amounts like {examples} are followed by a mark that looks like a "
+        f"footnote mark.{explained} With this setting, the amounts are read without the mark."
     )
     raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
 

@@ -29,9 +29,9 @@ def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
 
     A row with both an asset and an amount beats rows with any number of other fields.
     """
-    # A text file is read with several encodings and delimiters, and the result with the most fields
-    # is used. Titles are short strings that contain a letter. All other strings are ignored,
-    # because looking them up took 10 % of a run (measured).
+    # This function is called for each encoding and delimiter of a text file, and the result with
+    # the most fields is used. Look up only short strings with a letter, because looking up all
+    # strings took 10 % of a run (measured).
     best = 0
     words = words_of(own_words)
     for row in rows[:HEAD]:

@@ -27,7 +27,7 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """The rows of a delimited text, stored as an Arrow array. Blank lines have no cells."""
+    """The rows of a delimited text file, stored as an Arrow array. Blank lines have no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines

@@ -170,8 +170,8 @@ def must(code: object) -> None:
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
     """Write a string unchanged, even if it looks like an escape or like rich-text XML."""
     # XlsxWriter escapes only the first of two overlapping escapes, so escape the string here. In
-    # constant-memory mode, XlsxWriter copies a string between <r> and </r> into the file as XML,
-    # but would escape its underscores once more. So write each underscore as a character reference.
+    # constant-memory mode, XlsxWriter writes a string that begins with <r> and ends with </r> as
+    # XML, but still escapes its underscores. So write each underscore as a character reference.
     if looks_like_xml(text):
         escaped = safe_xml(text).replace("_", "&#95;")
         markup = f'<r><t xml:space="preserve">{escaped}</t></r>'
