@@ -162,6 +162,14 @@ def test_an_alias_to_a_name_that_is_not_in_the_book_is_reported(desk: Desk) -> N
     )
 
 
+def test_an_alias_of_an_account_to_nothing_is_reported(desk: Desk) -> None:
+    """An account whose alias is an empty string is not treated as a new account."""
+    desk.publish([Amount("1", account="main")])
+    desk.settle('[alias.account]\ncold = ""\n')
+    desk.put(HEAD + line("1", account="cold"))
+    assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
+
+
 def test_a_name_that_may_mean_two_is_never_offered_as_one(desk: Desk) -> None:
     """The line to paste has a gap for the name, because the notice lists both possible names."""
     desk.publish([Amount("1", venue="Alpha"), Amount("2", venue="ALPHA")])

@@ -350,7 +350,9 @@ def _resolve_names(
         # If an account in the ledger does not resemble any account in the book, treat it as a new
         # account.
         resolved = {
-            name: match if match.id or match.suggestion else Resolution(name, "as written")
+            name: Resolution(name, "as written")
+            if match.how == "unknown" and not match.suggestion
+            else match
             for name, match in resolved.items()
         }
     return resolved
