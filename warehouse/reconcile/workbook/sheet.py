@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
@@ -111,6 +111,13 @@ class SheetWriter:
         self.name = name
         self.headings = headings
         self._letters = [xl_col_to_name(column) for column in range(len(headings))]
+        self._amounts = [column for column, head in enumerate(headings) if head.kind == "amount"]
+        # the columns whose text is wrapped, with their widths in characters
+        self._wrapped = [
+            (column, int(heading.width * LETTERS))
+            for column, heading in enumerate(headings)
+            if heading.is_printed and heading.kind not in ("amount", "exact")
+        ]
         self.row = 0
         self._formats = draft.formats
         text = _ROW | {"num_format": "@", "text_wrap": True}
@@ -175,18 +182,6 @@ class SheetWriter:
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
 
-    def _amount_style(self, column: int, text: str, decimals: int) -> _AmountStyle:
-        room = self._decimals.get(column, DECIMALS)
-        whole, _, part = text.lstrip("-").partition(".")
-        digits = (whole + part).strip("0")
-        # Tiny amounts have their own number format (`is_rounded` is None). Do not use a conditional
-        # format, because some programs apply only one per cell, and accepted breaks already have a
-        # conditional format for their colour.
-        is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
-        if digits and not whole.strip("0") and not part[:decimals].strip("0"):
-            is_rounded = None
-        return decimals, room, is_rounded
-
     def _amount_format(self, key: _AmountStyle) -> Any:
         decimals, room, is_rounded = key
         if key not in self._amount_formats:
@@ -246,7 +241,7 @@ class SheetWriter:
         if text is not None and len(text) <= LONGEST_NUMBER:
             room = self._decimals.get(column, DECIMALS)
             decimals = shown_decimals(text, room) if self._scale is None else self._scale
-            shape = self._amount_format(self._amount_style(column, text, decimals))
+            shape = self._amount_format(_amount_style(text, decimals, room))
             must(self.worksheet.write_number(self.row, column, float(text), shape))
 
     def formula(self, column: int, formula: str, value: object, kind: str = "text") -> None:
@@ -289,8 +284,7 @@ class SheetWriter:
         }
         for kind, (plain, hostile) in self._text_formats.items():
             styles |= {(kind,): plain, (f"hostile {kind}",): hostile}
-        amounts = [column for column, head in enumerate(self.headings) if head.kind == "amount"]
-        for room in sorted({self._decimals.get(column, DECIMALS) for column in amounts}):
+        for room in sorted({self._decimals.get(column, DECIMALS) for column in self._amounts}):
             for decimals in range(FEWEST_DECIMALS, room + 1):
                 for is_rounded in (False, True, None):
                     key = decimals, room, is_rounded
@@ -312,50 +306,48 @@ class SheetWriter:
             yield "".join(texts).encode()
 
     def _row_xml(self, row: int, values: Sequence[object], styles: Mapping[_Style, str]) -> str:
-        cells = list(zip(range(len(values)), self.headings, values, strict=True))
         amounts = [
             str(value.amount if isinstance(value, Formula) else value)
-            for _, heading, value in cells
-            if heading.kind == "amount" and value is not None
+            for value in (values[column] for column in self._amounts)
+            if value is not None
         ]
         room = self._decimals.get(next(iter(self._decimals), 0), DECIMALS)
         decimals = max(
             (shown_decimals(text, room) for text in amounts if text), default=FEWEST_DECIMALS
         )
-        lines = max((_lines(value, heading) for _, heading, value in cells), default=1)
+        lines = max((_lines(values[column], width) for column, width in self._wrapped), default=1)
         # If a row has only one line, do not fix its height, so that programs adapt the height to
         # the text that people type.
         points = _LINE_HEIGHT * min(lines, _MOST_LINES) + _ROW_MARGIN
         height = f' ht="{points:g}" customHeight="1"' if lines > 1 else ""
         xml = []
-        for column, _, value in cells:
+        for column, value in enumerate(values):
             style, content = self._cell(column, value, decimals)
             xml.append(f'<c r="{self._letters[column]}{row}" s="{styles[style]}"{content}')
         return f'<row r="{row}"{height}>{"".join(xml)}</row>'
 
     def _cell(self, column: int, value: object, decimals: int) -> tuple[_Style, str]:
         """Return the style of a cell, and the part of the cell's XML after the style number."""
-        kind, text = self.headings[column].kind, str(value)
+        kind = self.headings[column].kind
         is_amount = kind == "amount"
         if isinstance(value, Formula):
             return self._formula_cell(column, value, decimals)
-        if value is None or (is_amount and len(text) > LONGEST_NUMBER):
+        if value is None or (is_amount and len(str(value)) > LONGEST_NUMBER):
             return ("empty amount" if is_amount else "empty",), "/>"
         if is_amount:
-            return self._amount_style(column, text, decimals), f"><v>{number(text)[0]}</v></c>"
+            return _amount_cell(str(value), decimals, self._decimals.get(column, DECIMALS))
         if isinstance(value, int):
             return ("count",), f"><v>{value}</v></c>"
         if isinstance(value, date):
             return ("date",), f"><v>{(value - _DAY_ZERO).days}</v></c>"
-        kind = kind if kind in self._text_formats else "text"
-        style = f"hostile {kind}" if is_hostile(text) else kind
-        return (style,), f' t="inlineStr">{string(in_cell(text))}</c>'
+        return _text_cell(kind if kind in self._text_formats else "text", str(value))
 
     def _formula_cell(self, column: int, formula: Formula, decimals: int) -> tuple[_Style, str]:
         text, result = safe_xml(formula.text), safe_xml(str(formula.value))
         content = f"><f>{text}</f><v>{result}</v></c>"
         if formula.amount:
-            return self._amount_style(column, formula.amount, decimals), content
+            room = self._decimals.get(column, DECIMALS)
+            return _amount_style(formula.amount, decimals, room), content
         if isinstance(formula.value, str):
             return ("empty",), f' t="str"{content}'
         return ("count" if isinstance(formula.value, int) else "empty",), content
@@ -412,17 +404,39 @@ def describe_printed_rows(printed: int, rows: int) -> str:
     )
 
 
-def _lines(value: object, heading: Heading) -> int:
-    """Return the number of lines that a wrapped value needs in its column."""
-    if heading.kind in ("amount", "exact") or not heading.is_printed:
-        return 1
+# Most names and amounts repeat. Caching their cells makes the demo's workbook 12 % faster
+# (measured).
+@lru_cache(maxsize=50_000)
+def _text_cell(kind: str, text: str) -> tuple[_Style, str]:
+    style = f"hostile {kind}" if is_hostile(text) else kind
+    return (style,), f' t="inlineStr">{string(in_cell(text))}</c>'
+
+
+@lru_cache(maxsize=50_000)
+def _amount_cell(text: str, decimals: int, room: int) -> tuple[_Style, str]:
+    return _amount_style(text, decimals, room), f"><v>{number(text)[0]}</v></c>"
+
+
+def _amount_style(text: str, decimals: int, room: int) -> _AmountStyle:
+    whole, _, part = text.lstrip("-").partition(".")
+    digits = (whole + part).strip("0")
+    # Tiny amounts have their own number format (`is_rounded` is None). Do not use a conditional
+    # format, because some programs apply only one per cell, and accepted breaks already have a
+    # conditional format for their colour.
+    is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
+    if digits and not whole.strip("0") and not part[:decimals].strip("0"):
+        is_rounded = None
+    return decimals, room, is_rounded
+
+
+def _lines(value: object, width: int) -> int:
+    """Return the number of lines that a value needs in a column of `width` characters."""
     if value is None or isinstance(value, Formula):
         return 1
     text = str(value)
-    wide = int(heading.width * LETTERS)
-    if len(text) <= wide and "\n" not in text:
+    if len(text) <= width and "\n" not in text:
         # Do not wrap strings that fit on one line, as most strings do, because wrapping a string
         # takes as long as writing it (measured).
         return 1
     parts = text.split("\n")[:_MOST_LINES]
-    return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)
+    return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], width)) or 1 for part in parts)
