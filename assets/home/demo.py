@@ -26,8 +26,8 @@ class OnlyADemo(Exception):
     def __init__(self, layout: Layout) -> None:
         super().__init__(
             f"{layout.home} contains a demo's simulated nights, and real nights must not be mixed "
-            "with them. Nothing was read or written. Remove that folder, or choose another: set "
-            "NIGHTBOOK_HOME, or nightbook --home DIR run"
+            "with them. Nothing was read or written. Remove that folder, or choose another one: "
+            "set NIGHTBOOK_HOME, or run `nightbook --home DIR run`"
         )
 
 

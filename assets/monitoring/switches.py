@@ -168,7 +168,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
-    # If the clock was wrong, the run of this date may have pulled a night that belongs to a
+    # If the clock was wrong, the run for this date may have pulled a night that belongs to a
     # different date.
     if (manifest := night.taken_on(layout, day)) is not None:
         candidates += [
@@ -182,7 +182,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
 
 
 def next_night(nightbook: Nightbook) -> datetime:
-    """Return the next tick that pulls a night. A tick on a date with a night does nothing."""
+    """Return the next tick that will pull a night. Skip dates that already have a night."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()

@@ -174,7 +174,7 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
     """Return whether a person stopped the run. Dagster records Ctrl-C as a failure."""
     error = event.step_failure_data.error if event.is_step_failure else None
-    # The job, not a step, has the error if the run was interrupted between two steps.
+    # If the run was interrupted between two steps, the error is recorded on the job, not on a step.
     if event.is_job_failure:
         error = event.job_failure_data.error
     kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()

@@ -175,7 +175,7 @@ SHUTDOWN_TIMEOUT = 5  # in seconds
 def main(
     host: str, port: int, host_names: tuple[str, ...], log_format: str, working_directory: str
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM, which also end all processes started here."""
+    """Serve until Ctrl-C or SIGTERM. Then also stop all processes that this server started."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     configure_loggers(formatter=log_format, log_level="INFO")

@@ -216,7 +216,10 @@ def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccou
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The exact totals and account counts, by asset, that some portfolios contribute to a book."""
+    """The part of a book that a group of portfolios contributes: exact totals and account counts.
+
+    Both are by asset.
+    """
 
     totals: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, int] = field(default_factory=dict)

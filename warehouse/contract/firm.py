@@ -112,7 +112,7 @@ SHARED = ops_table(
         flag(
             "is_settled",
             "Whether firm.toml names this source for the portfolio. If not, nightbook uses the "
-            "source whose name comes first in the alphabet until firm.toml names one.",
+            "source that comes first alphabetically.",
         ),
     ),
 )

@@ -88,8 +88,8 @@ REASONS = ops_table(
 
 LESSONS = ops_table(
     "lessons",
-    "One row for each lesson. A lesson is a reason for holding a night that a person accepted as "
-    "harmless. Later nights are not held for this reason.",
+    "One row for each lesson. If a person accepts a night and says that the reason for holding it "
+    "is harmless, that reason becomes a lesson. Later nights are not held for this reason.",
     key=("snapshot_id", "reason_key"),
     is_small=True,
     columns=(

@@ -32,8 +32,8 @@ from warehouse.query.exact_amount import (
 from warehouse.query.origins import Origin
 
 TEXT_SUFFIX = "_text"
-# Columns that separate amounts, because amounts of different assets or nights are never added
-# together.
+# Amounts that differ in any of these columns are never added together, because they belong to
+# different assets or nights.
 SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
 # Columns with IDs, which are not amounts even if they look like numbers.
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)

@@ -93,7 +93,7 @@ class Origins:
         """Return the kinds of amounts from which a result column of type `kind` is calculated."""
         if self._by_index is not None:
             return self._by_index[index]
-        # If the origin of text is unknown, treat it as a name, not as an amount.
+        # If the origin of a text column is unknown, assume that it contains names, not amounts.
         unknown = Origin.NOTHING if kind == "VARCHAR" else self._unknown | self._unnamed
         return self._names.get(name.casefold(), unknown)
 

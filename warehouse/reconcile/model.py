@@ -95,7 +95,7 @@ Steps = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """An asset's opening, movement and closing since the previous run: ledger, book and breaks.
+    """An asset's roll-forward: opening, movement and closing of ledger, book and breaks.
 
     If an opening is unknown, it is empty, and so is the movement.
     """

@@ -183,7 +183,7 @@ def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
 
 
 def _draw_labels(drawing: Drawing, assets: Sequence[Bar]) -> Iterator[tuple[float, Bar]]:
-    """Draw the label of each bar, then yield the y coordinate of its middle and the bar."""
+    """Draw the label of each bar, and yield each bar with the y coordinate of its middle."""
     for number, bar in enumerate(assets):
         middle = PITCH * (number + 0.5)
         drawing.text(_NAMES - 6, middle, bar.label, anchor="end")

@@ -123,7 +123,7 @@ def _fill(
     form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
 ) -> str:
     # If a line of a form begins with `$name`, write each column on its own line. Otherwise, write
-    # all columns on one line. So the form remains readable as a query.
+    # all columns on one line. This keeps the query readable.
     lists = {
         "key": key,
         "own": [*state, *named],

@@ -29,7 +29,8 @@ MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
 # Maximum size of a record in bytes, because each record is decoded in memory.
 MAX_RECORD_SIZE = 1 << 27
-MAX_MEMBER_SIZE = 1 << 21  # maximum size of a large body's members in bytes, except for `data`
+# Maximum size in bytes of each member of a large body, except for `data`.
+MAX_MEMBER_SIZE = 1 << 21
 # Maximum size in bytes of each decoded member (all members except `data`).
 _MAX_DECODED_MEMBER = 1 << 20
 

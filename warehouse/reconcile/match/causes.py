@@ -27,8 +27,8 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-# The minimum number of positions from the previous book, because a few amounts may match by chance
-# or be booked late.
+# A file is reported as a day behind only if at least this many differing positions have the amount
+# of the previous book. Fewer amounts may match by chance or be booked late.
 _FEWEST_BEHIND = 3
 # The minimum number of significant digits in an amount, because short numbers may match by chance.
 _FEWEST_DIGITS = 3

@@ -298,7 +298,7 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """Return a column's name in formulas. Only the names of exact texts end with `_text`."""
+    """Return the name of a column in formulas. Names of columns with exact texts end in `_text`."""
     # A number and its exact text may have the same source, but each column needs its own name,
     # because Excel would repair a file with two equal names.
     name = column.source.removesuffix("_text")
