@@ -94,9 +94,8 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 def amount(value: object, *, signed: bool = False) -> Markup:
     """Format a rounded amount, aligned at its decimal point. A click shows the exact amount."""
-    exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
-        return exact
+        return digits(value, signed=signed)
     number = Decimal(str(value))
     short = _round(number)
     sign = "+" if signed and number > 0 else "-" if short.startswith("-") else ""
@@ -106,7 +105,9 @@ def amount(value: object, *, signed: bool = False) -> Markup:
     )
     if "e" not in short and Decimal(short) == number:
         return aligned
-    return Markup('<details class="exact"><summary>{}</summary>{}</details>').format(aligned, exact)
+    return Markup('<details class="exact"><summary>{}</summary>{}</details>').format(
+        aligned, digits(value, signed=signed)
+    )
 
 
 def delta(value: object) -> Markup:
@@ -168,7 +169,7 @@ def _group(text: str, first: int = 0) -> Markup:
     # together with the number.
     first = first or len(text) % 3 or 3
     groups = [text[start : start + 3] for start in range(first, len(text), 3)]
-    return escape(text[:first]) + Markup().join(Markup("<i>{}</i>").format(g) for g in groups)
+    return Markup(text[:first] + "".join(f"<i>{group}</i>" for group in groups))  # noqa: S704 - only digits
 
 
 def moment(value: object) -> Markup:

@@ -46,7 +46,7 @@ shown as (
     ) <= 25
 ),
 
-held as (
+amounts as (
     select
         findings.kind,
         findings.portfolio_id,
@@ -54,11 +54,10 @@ held as (
         findings.words,
         balances.asset_id,
         balances.is_custom_asset,
-        exact_sum(balances.amount_text) as amount
+        balances.amount_text
     from shown as findings
     inner join balances using (portfolio_id, venue_id)
     where starts_with(findings.kind, 'money_') and balances.amount is distinct from 0
-    group by all
     union all
     select
         findings.kind,
@@ -67,13 +66,12 @@ held as (
         findings.words,
         earlier.asset_id,
         earlier.is_custom_asset,
-        exact_sum(earlier.amount_text)
+        earlier.amount_text
     from shown as findings
     inner join balances_before as earlier
         on earlier.portfolio_id = findings.portfolio_id
     where findings.kind in ('portfolio_vanished', 'portfolio_emptied')
         and earlier.amount is distinct from 0
-    group by all
     union all
     select
         findings.kind,
@@ -82,12 +80,24 @@ held as (
         findings.words,
         earlier.asset_id,
         earlier.is_custom_asset,
-        exact_sum(earlier.amount_text)
+        earlier.amount_text
     from shown as findings
     inner join balances_before as earlier
         on earlier.venue_id = findings.venue_id
     where findings.kind = 'venue_emptied'
         and earlier.amount is distinct from 0
+),
+
+held as (
+    select
+        kind,
+        portfolio_id,
+        venue_id,
+        words,
+        asset_id,
+        is_custom_asset,
+        exact_sum(amount_text) as amount
+    from amounts
     group by all
     union all
     select
