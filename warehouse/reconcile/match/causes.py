@@ -131,24 +131,27 @@ def pair_names(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
     """Yield the amounts that occur once on each side, with keys that differ in only one field."""
-    for field in fields:
-        if field == "bucket":
-            continue
-        has_name = f"not starts_with(any_value({field}) filter (snapshot is null), '{UNMAPPED}')"
-        if field == "account":
-            has_name = "any_value(account) filter (snapshot is null) in "
-            has_name += "(select account from compared where snapshot is not null)"
-        others = "".join(f"{name}, " for name in fields if name != field)
-        rows = connection.execute(
-            "select min(no) filter (snapshot is null), min(no) filter (ledger is null), "
-            f"{has_name} from broken where (ledger is null or snapshot is null) "
-            f"and coalesce(ledger, snapshot) <> '0' group by {others}coalesce(ledger, snapshot) "
-            "having count(*) = 2 and count(ledger) = 1 order by min(no)"
-        ).fetchall()
-        for ledger_no, book_no, is_known in rows:
-            yield NamePair(
-                field=field, ledger=cases[ledger_no], book=cases[book_no], has_name=is_known
-            )
+    query = "select distinct account from compared where snapshot is not null"
+    in_book = set(connection.execute(query).fetchall() if "account" in fields else ())
+    pairs = [case.pair for case in cases.values()]
+    one_sided = [pair for pair in pairs if (pair.ledger is None) != (pair.snapshot is None)]
+    for place, field in enumerate(fields):
+        groups = defaultdict[object, list[Mismatch]](list)
+        for pair in one_sided if field != "bucket" else ():
+            if (amount := pair.ledger or pair.snapshot) != "0":
+                groups[pair.key[:place], pair.key[place + 1 :], amount].append(pair)
+        for group in groups.values():
+            ledger = [pair for pair in group if pair.snapshot is None]
+            book = [pair for pair in group if pair.ledger is None]
+            if len(ledger) == len(book) == 1:
+                name = ledger[0].key[place]
+                has_name = not name.startswith(UNMAPPED)
+                yield NamePair(
+                    field=field,
+                    ledger=cases[ledger[0].no],
+                    book=cases[book[0].no],
+                    has_name=(name,) in in_book if field == "account" else has_name,
+                )
 
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
