@@ -18,6 +18,7 @@ from pipelines.lake.iceberg import address as iceberg
 from pipelines.shelf import object_store
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
 from warehouse.contract import states
+from warehouse.reconcile.settings.layout import LAYOUT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -205,6 +206,13 @@ def test_every_setting_is_in_a_page() -> None:
     assert read == told
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert set(re.findall(r"NIGHTBOOK_[A-Z_]+", example)) <= read
+
+
+def test_every_layout_setting_is_in_the_page_for_finance() -> None:
+    """FINANCE.md shows each setting for the layout of a ledger."""
+    page = (ROOT / "warehouse" / "reconcile" / "FINANCE.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`([a-z_]+)(?: = [^`]+)?`", page))
+    assert set(LAYOUT.split()) <= shown
 
 
 def test_every_default_is_in_a_page() -> None:

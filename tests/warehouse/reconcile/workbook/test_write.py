@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openpyxl.utils import column_index_from_string, range_boundaries
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
@@ -151,6 +152,20 @@ def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
     assert rows["SHIB"][21] == "no"
     # No formula is exact for so many digits: the number itself stands there.
     assert rows["HUGE"][9] == pytest.approx(-1.2345678901234568e23)
+
+
+def test_the_printed_columns_of_a_sheet_are_its_first_columns(desk: Desk) -> None:
+    """A printed column to the right of an unprinted one would be cut off."""
+    unprinted = 0
+    for sheet in openpyxl.load_workbook(desk.run().files[0]):
+        columns = sheet.column_dimensions.items()
+        outlined = [
+            column_index_from_string(name) for name, column in columns if column.outline_level
+        ]
+        unprinted += len(outlined)
+        last = range_boundaries(sheet.print_area.replace("$", "").rpartition("!")[2])[2] or 0
+        assert last < min(outlined, default=last + 1), sheet.title
+    assert unprinted > 5
 
 
 @pytest.mark.torture
