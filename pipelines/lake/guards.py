@@ -286,9 +286,10 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
     )
     if gone:
         names, confirmed = and_more(gone, SHOWN), _confirmation(window, set(gone))
+        are = "is" if len(gone) == 1 else "are"
         yield Reason(
             "missing: portfolios",
-            f"{len(gone)} portfolios that held money are missing: {names}{confirmed}",
+            f"{count_of(len(gone), 'portfolio')} that held money {are} missing: {names}{confirmed}",
         )
 
 

@@ -21,6 +21,7 @@ from pipelines.shelf.night_manifest import NewerManifest, NightManifest, Shelved
 from pipelines.shelf.object_store import ObjectStore, manifest_key
 from pipelines.shelf.shelf_list import newest_manifests, read_night, without_bodies
 from warehouse.contract import states
+from warehouse.contract.model import count_of
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
 
@@ -47,9 +48,9 @@ class BodiesNotLocal(Exception):
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
         super().__init__(
-            f"The bodies of {len(nights)} nights (up to {max(nights)}) are not in this home, "
-            f"because it was loaded from a shelf without them. {not_done}. Download them with: "
-            "nightbook publish --with-landing"
+            f"The bodies of {count_of(len(nights), 'night')} (up to {max(nights)}) are not in this "
+            f"home, because it was loaded from a shelf without them. {not_done}. Download them "
+            "with: nightbook publish --with-landing"
         )
 
 

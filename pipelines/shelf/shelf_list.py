@@ -58,7 +58,10 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
         raise DamagedFile(
-            Path(FOLDER), f"{len(keys)} manifests without {latest_key}", "that manifest", ADVICE
+            Path(FOLDER),
+            f"{count_of(len(keys), 'manifest')} without {latest_key}",
+            "that manifest",
+            ADVICE,
         )
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:

@@ -220,7 +220,7 @@ DATA = (
         HELD,  # kept as it came; the portfolio of that money is gone
         lambda a: (
             "not-a-uuid" in {row["portfolio_id"] for row in a.rows["portfolios"]}
-            and "1 portfolios that held money are missing" in a.reasons
+            and "1 portfolio that held money is missing" in a.reasons
         ),
     ),
     DataFault(

@@ -33,7 +33,7 @@ HELD = {
         "key has lost its access (4.1); a second read 0 s later returned 0; requested by ID, 10 of "
         "14: 10 with access removed"
     ),
-    GONE: "1 portfolios that held money are missing: ",
+    GONE: "1 portfolio that held money is missing: ",
     HALF: "accounts fell from ",
     BUCKET: "balance kind trading is now empty",
 }

@@ -70,7 +70,7 @@ def held(keeper: Keeper, day: date) -> str:
     ("day", "words"),
     [
         (EMPTY, "the list of portfolios is empty, but had "),
-        (VANISHED, "1 portfolios that held money are missing: "),
+        (VANISHED, "1 portfolio that held money is missing: "),
         (BROKEN, "rejected values that carry money: 1, the first at data["),
     ],
 )
@@ -101,7 +101,7 @@ def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
     assert all(reason for *_, reason in rows[:3])
     of_missing = bad.keeper.ask(f"select words from ops.reasons where snapshot_date = '{VANISHED}'")
     assert [words.split(": ")[0] for (words,) in of_missing] == [
-        "1 portfolios that held money are missing"
+        "1 portfolio that held money is missing"
     ]
     gaps = bad.keeper.ask("select snapshot_date, reason, book_before from ops.gaps order by all")
     assert gaps == [(day, "held", THIRD) for day in (EMPTY, VANISHED, BROKEN)]

@@ -239,8 +239,8 @@ class ReadOnlyBook:
         reason = f" ({gaps[0]['reason']})" if gaps else ""
         nearest = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
         return (
-            f"{day} has no book{reason}. {len(self.days)} dates from {self.days[0]} to "
-            f"{self.days[-1]} have a book, and the nearest are "
+            f"{day} has no book{reason}. The dates with a book are between {self.days[0]} and "
+            f"{self.days[-1]}, and the nearest are "
             f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of these "
             "dates, or omit as_of for the newest book."
         )

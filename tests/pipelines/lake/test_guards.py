@@ -477,7 +477,7 @@ def test_a_reason_says_what_the_second_read_found() -> None:
     untold = Window(missing={"p1": UNTOLD})
     [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
     assert reason == (
-        "1 portfolios that held money are missing: p1; the list could not be read a second "
+        "1 portfolio that held money is missing: p1; the list could not be read a second "
         "time; requested by ID, 1 of 1: 1 not answered (p1)"
     )
 
@@ -516,7 +516,7 @@ def second_night(layout: Layout, before: list[Any], now: list[Any]) -> tuple[str
     return taken.decision.reasons
 
 
-MISSING = "1 portfolios that held money are missing: p0"
+MISSING = "1 portfolio that held money is missing: p0"
 
 
 def test_a_missing_portfolio_is_one_reason_and_the_rest_is_compared_without_it(
@@ -552,7 +552,7 @@ def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> No
     large = portfolios_of(1, scale="9") + portfolios_of(1, first=1)
     small = portfolios_of(2, first=1)
     missing, new = second_night(layout, [*small, *portfolios_of(1, first=9)], [*large, *small[1:]])
-    assert missing == "1 portfolios that held money are missing: p9"
+    assert missing == "1 portfolio that held money is missing: p9"
     assert new.startswith("1 portfolio is new: p0; including new portfolios, ")
 
 

@@ -662,7 +662,7 @@ def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
     """A gap, a time before the first night and nonsense are errors that name the days there are."""
     with pytest.raises(NoBookThatDay, match=r"2026-11-19 has no book.*nearest are.*2026-11-20"):
         book.holdings(as_of=GAP)
-    with pytest.raises(NoBookThatDay, match=r"1999-01-01 has no book.*from .* to 2026-11-20"):
+    with pytest.raises(NoBookThatDay, match=r"1999-01-01 has no book.*between .* and 2026-11-20"):
         book.balances("1999-01-01")
     with pytest.raises(
         NotAQuestion, match=r"no history of 'total'\. The tables and views with a history are acc"

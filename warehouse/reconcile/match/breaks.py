@@ -68,7 +68,7 @@ def status_now(
         return OPEN, f"reopened: {decided}"
     # Compare the number of days, because adding a large `accept_days` to a date could overflow.
     if (day - date.fromisoformat(decision.on)).days > accept_days:
-        return OPEN, f"acceptance expired after {accept_days} days: {decided}"
+        return OPEN, f"acceptance expired after {count_of(accept_days, 'day')}: {decided}"
     return ACCEPTED, ""
 
 
