@@ -38,7 +38,7 @@ _SUMS = tuple(
     for name, meaning in SUMS.items()
     for column in (
         amount(name, meaning),
-        text(f"{name}_text", f"The amount in {name} as exact text."),
+        text(f"{name}_text", f"The amount in the column {name}, as exact text."),
     )
 )
 _PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
@@ -52,7 +52,7 @@ HOLDINGS: tuple[Table, ...] = (
         key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
-            text("portfolio_id", "The portfolio that holds the asset."),
+            text("portfolio_id", "ID of the portfolio that holds the asset."),
             *_ASSET,
             *_SUMS,
             _ACCOUNTS,

@@ -38,14 +38,14 @@ def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
     yield SheetColumn(
         LOOKUP_KEY,
         "Key",
-        "lookup_key: the same text for the same position in every nightbook workbook. Use it "
-        "with XLOOKUP, VLOOKUP and MATCH.",
+        "lookup_key: Identifies the row, and is the same in every export and reconciliation. Use "
+        "it with XLOOKUP, VLOOKUP and MATCH.",
         SheetColumnKind.TEXT,
         width=21,
         is_printed=False,
     )
     if "venue_id" in exhibit.key:
-        meaning = "venue_name: the name of the venue, as in the reconciliation."
+        meaning = "venue_name: Display name of the venue. The reconciliation uses the same name."
         yield SheetColumn(
             VENUE_NAME, "Venue name", meaning, SheetColumnKind.TEXT, width=24, is_printed=False
         )
@@ -69,13 +69,22 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # maximum column width, wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
+# Meanings of two columns of the sheet with evidence.
+_KIND = (
+    "The kind of the row: run (a fact about the night), rows (the row count of a table), total "
+    "(the total of an asset) or body (an API response)."
+)
+_VALUE = (
+    "The value. For a body: the SHA-256, which changes if the response changes. If guards decided, "
+    "nightbook's automatic checks accepted the night, and no person had to."
+)
 _DECIMALS = 11  # the column width that the decimal point and the decimal places need
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
     'digits: "exact" if every number in the row equals its exact text. "rounded" if an amount has '
-    'more than 15 digits, because a number keeps only 15. "text only" if an amount does not fit in '
-    "a number cell.",
+    'more than 15 digits, because a number cell keeps only 15. "text only" if an amount does not '
+    "fit in a number cell.",
     SheetColumnKind.DIGITS,
     width=10,
 )
@@ -182,18 +191,18 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     """Build the sheet with evidence for the figures: versions, control totals and responses."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
-        ("Kind", "The row's kind: run, rows, total or body (an API response)."),
-        ("Of", "The name of a setting, table, asset or request."),
+        ("Kind", _KIND),
+        ("Of", "The item, table, asset or request that the row is about."),
         ("Custom", "For a total: yes if the organization defined the asset itself."),
-        (
-            "Value",
-            "The value. For a body: the SHA-256, which changes if the response changes.",
-        ),
-        (_PLACES[0], "The exact count or sum over the API's responses (JSON)."),
+        ("Value", _VALUE),
+        (_PLACES[0], "The exact row count or total in the API's responses (JSON)."),
         ("Ties", "yes if all places that show the figure agree to the last digit."),
-        (_PLACES[1], "The count or sum over the stored files, which are called the lake."),
-        (_PLACES[2], "The count or sum over the database (the warehouse)."),
-        *((exhibit.title, f"The count or sum on sheet {exhibit.title}.") for exhibit in EXHIBITS),
+        (_PLACES[1], "The row count or total in the stored files (the lake)."),
+        (_PLACES[2], "The row count or total in the database (the warehouse)."),
+        *(
+            (exhibit.title, f"The row count or total on sheet {exhibit.title}.")
+            for exhibit in EXHIBITS
+        ),
     )
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(

@@ -41,15 +41,18 @@ LIVE_COMPARISONS = (
 )
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
-Use the number columns to read, sort and add up amounts. A spreadsheet keeps 15 digits, so the \
-exact column next to each number column contains the true amount. The Digits column shows \
-whether the two are equal. A figure that begins with ~ has more digits than its cell shows.
-If an amount is blank, the API did not send it. A dash means zero. Different assets are \
-never added up. The JSON is the API's data, and the warehouse is the database that has the book.
+Use the number columns to read, sort and add up amounts. A number cell keeps only 15 digits, so \
+each number column has an exact column, which contains the true amount as text. The Digits column \
+shows whether the two are equal. A figure that begins with ~ has more digits than its cell shows.
+If an amount is blank, the API did not send it. A dash means zero. Amounts of different assets \
+are never added together.
+The book contains the positions of one night, which nightbook read from the API. The JSON is the \
+data as the API sent it, and the warehouse is the database that stores the book.
 Each of the other sheets has more columns to the right, which are not printed. They contain IDs \
 and the exact text of each amount. Point at the header of a column to see its meaning.
-You can use these names in formulas: as_of, snapshot_id, and one for each column, for example \
-accounts_total or holdings_asset_id. A table that continues over several sheets has no names.
+You can use these names in formulas: as_of, snapshot_id (the ID of the book), and one for each \
+column, for example accounts_total or holdings_asset_id. If a table is split over several sheets, \
+its columns have no names.
 """.strip().splitlines()
 
 

@@ -220,7 +220,7 @@ def rows_above(head: Header) -> Iterator[Unused]:
     texts = " | ".join(filter(None, map(as_text, rows[0])))
     reason = "it is" if first == last else "they are"
     more = "..." if len(texts) > _LONGEST_TITLE else ""
-    reason += f" above the header row ({texts[:_LONGEST_TITLE]}{more})"
+    reason += f' above the header row: "{texts[:_LONGEST_TITLE]}{more}"'
     yield Unused(head.place, FilePart.ROW, name, reason, severity, len(rows))
 
 

@@ -26,15 +26,15 @@ _HELP = """
 The rows list the positions in the book, which nightbook read from the API. Write the amount from \
 your ledger in the Amount column, as a number or as text. Add a row for each position that the \
 book does not have. You may add your own columns.
-A number cell keeps only 15 digits. An amount with more digits gets the result "Ledger precision", \
-which is not a break. If you write it as text (with an apostrophe before it), all of its digits \
-are compared.
+A number cell keeps only 15 digits. If a longer amount differs from the book only because of this \
+rounding, its result is "Ledger precision", which is not a break. To compare all of its digits, \
+write the amount as text (with an apostrophe before it).
 A blank amount does not mean zero, so nightbook rejects the row, unless your settings file \
 recon.toml contains blank = "skip". If the amount is zero, write 0 or delete the row. A position \
 that is 0 in the book and missing from the ledger is not a break.
 Save this workbook as xlsx, ods or CSV in the folder "inbox", which is next to recon.toml. You may \
 choose any file name. If the name contains a date, as in ledger-2026-11-20.xlsx, nightbook uses it \
-as the ledger's day. Then type this command in a terminal: nightbook reconcile run
+as the ledger's date. Then type this command in a terminal: nightbook reconcile run
 """.strip().splitlines()
 
 

@@ -163,7 +163,8 @@ after rounding to the ledger's digits), Within tolerance, Amount differs.
 Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
 book, Amount differs.
 Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
-The mark (custom) after an asset means that your organization defined the asset.
+It is blank unless your ledger has a column for it. The mark (custom) after an asset means that \
+your organization defined the asset.
 The exact amounts are texts, because a number cell keeps only 15 digits. nightbook decides each \
 result from the exact amounts. The formulas in this workbook do not change a result.
 A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
@@ -181,13 +182,16 @@ On the first run, only the book has an opening.
 Age is the number of days since "Occurred on", the day on which the break appeared. If a resolved \
 break returns, "Occurred on" is the day of its return, and "Occurrence" increases by 1. "First \
 seen" is the first day on which the break appeared. On the sheet Resolved, Status is the last \
-status of the break.
-The last columns contain IDs, and a text for lookups that is the same for a position in every \
-workbook of nightbook.
+status of the break, and Closed on is the day on which it was resolved.
+The last columns contain IDs and the Key, a text for lookups. A position has the same Key in every \
+reconciliation and export.
+Mapping lists the names in the ledger that the book writes differently. If nightbook recognizes \
+the program that exported a ledger, Mapping also lists the file and the program.
+In the Audit trail, Subject is the day or the break that the action is about.
 Statuses: Open, In progress, Waiting, Explained - accepted. A break counts as open until its \
 status is Explained - accepted. An accepted break is reopened if \
-its difference changes, if it returns, or if it was accepted more than accept_days days ago (a \
-setting in recon.toml). "Accepted difference" is the difference that was accepted.
+its difference changes, if it returns, or if its acceptance is older than the number of days in \
+accept_days (a setting in recon.toml). "Accepted difference" is the difference that was accepted.
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
 and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
 in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
@@ -298,7 +302,8 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
 
 def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the previous run's breaks that are now resolved, with their last comments."""
-    title = f"Breaks resolved by {content.run.day}{'' if content.run.resolved else ': none'}"
+    title = f"Breaks resolved since the previous run, as of {content.run.day}"
+    title += "" if content.run.resolved else ": none"
     rows = [
         [
             *(break_.id, break_.result_words, *_names(break_.names)),
@@ -368,10 +373,10 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
     earlier = content.over_time.nights[-2:-1]
-    before = f"the previous run{f' of {earlier[0].day}' if earlier else ''}"
+    before, note = f"the previous run{f' ({earlier[0].day})' if earlier else ''}", ""
     if is_first:
-        before = "the previous book (this is the first run, so the ledger has no opening)"
-    sheet.title(f"Change of each asset to {content.run.day} from {before}")
+        before, note = "the previous book", ". This is the first run, so the ledger has no opening"
+    sheet.title(f"Change in each asset from {before} to {content.run.day}{note}")
     header = sheet.row
     sheet.heads()
     steps = [[text or None for text in line.steps] for line in content.rolled]
@@ -413,7 +418,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that differ between ledger and book, and programs that exported the ledger"
+    title = "Names that the ledger and the book write differently, and recognized ledger files"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

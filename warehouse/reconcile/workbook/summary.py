@@ -23,7 +23,7 @@ from warehouse.reconcile.model import (
     unused_by_reason,
 )
 from warehouse.reconcile.terms import display_asset
-from warehouse.reconcile.workbook.content import TRAIL, WorkbookContent
+from warehouse.reconcile.workbook.content import TIES, TRAIL, WorkbookContent
 from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
@@ -121,7 +121,7 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
     """Write the first sheet. It is protected without a password, except for the sign-off cells."""
     sheet = SheetWriter(draft, "Summary", _COLUMNS)
-    sheet.title(f"Reconciliation {content.run.name}")
+    sheet.title(f"Reconciliation: {content.run.name}")
     must(sheet.worksheet.write_datetime(sheet.row, 1, content.run.day, draft.formats.day))
     draft.book.define_name("as_of", f"=Summary!$B${sheet.row + 1}")
     sheet.add("As of")
@@ -283,7 +283,9 @@ def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
             sheet.number(column, amount)
         sheet.add(display_asset(tie.asset), None, None, None, tie.breaks, tie.result)
     equal = sum(tie.result == EQUAL for tie in of_assets)
-    words = f"{equal:,} of {count_of(len(of_assets), 'asset')} without a difference"
+    words = f"{equal:,} of {count_of(len(of_assets), 'asset')} are equal in every position"
+    if len(of_assets) > len(ties):
+        words += f". This table shows {len(ties)}, and the sheet {TIES} contains all of them"
     _spread(sheet, ((0, _LAST, words),))
     sheet.row += 1
 

@@ -5,10 +5,10 @@
 -- exactly, the number is NULL, but the column ..._text always has the exact amount.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: The portfolio that has the account.
--- asset_id: The asset of the account.
+-- portfolio_id: ID of the portfolio that the account belongs to.
+-- asset_id: ID of the account's asset.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- venue_id: The venue at which the account is.
+-- venue_id: ID of the venue that holds the account.
 -- account_name: Name of the account at the venue.
 -- duplicate_no: Usually 0. If the API lists an account more than once, the repetitions have the
 --     numbers 1, 2 and so on.

@@ -3,10 +3,10 @@
 -- Amounts are compared by value, so `1.0` equals `1.00`. If there is no previous book, all amounts
 -- are new.
 --
--- portfolio_id: The portfolio that has the account.
--- asset_id: The asset of the account.
+-- portfolio_id: ID of the portfolio that the account belongs to.
+-- asset_id: ID of the account's asset.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- venue_id: The venue at which the account is.
+-- venue_id: ID of the venue that holds the account.
 -- account_name: Name of the account at the venue.
 -- duplicate_no: Number of the repetition, as in `accounts`.
 -- bucket: A kind of balance, as in `balances`.

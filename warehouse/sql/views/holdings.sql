@@ -1,7 +1,7 @@
 -- Holdings of each portfolio by asset, summed over all venues and accounts.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: The portfolio that holds the asset.
+-- portfolio_id: ID of the portfolio that holds the asset.
 -- asset_id: Asset ID. Amounts of different assets are never added together.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset

@@ -4,7 +4,7 @@
 -- at any depth.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: The portfolio that holds the asset.
+-- portfolio_id: ID of the portfolio that holds the asset.
 -- venue_id: The venue where the asset is kept.
 -- asset_id: The locked asset.
 -- is_custom_asset: Whether the organization defined the asset itself.

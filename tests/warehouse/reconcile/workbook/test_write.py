@@ -193,7 +193,9 @@ def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
     assert [sheet.title for sheet in book if sheet.max_row == 2] == [
         sheet.title for sheet in book if str(sheet["A1"].value).endswith((": none", "anything yet"))
     ]
-    assert str(book["Resolved"]["A1"].value) == "Breaks resolved by 2026-11-20: none"
+    assert str(book["Resolved"]["A1"].value) == (
+        "Breaks resolved since the previous run, as of 2026-11-20: none"
+    )
     rows = list(book["Tie-out"].iter_rows(min_row=3, values_only=True))
     assert {row[9] for row in rows if row[0] in ("asset", "venue", "portfolio")} == {"yes"}
     (counted,) = [row for row in rows if row[0] == "ledger.csv"]
