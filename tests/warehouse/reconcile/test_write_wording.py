@@ -21,8 +21,8 @@ from warehouse.reconcile.record.views import history_lines, trends
 OFFICE = shutil.which("soffice")
 # Words that a reader in finance does not use, and texts that are instructions for a machine.
 UNUSED = re.compile(
-    r"snapshot|\bkeys?\b|nobody|(?-i:OPEN BREAKS)|\b1 open breaks|\bstood\b|ever seen|\bepisode"
-    r"|no part of the|proves itself|10\^|^(was|words|about|perhaps|per|of|in all)$",
+    r"snapshot|(?<!\")\bkeys?\b|nobody|(?-i:OPEN BREAKS)|\b1 open breaks|\bstood\b|ever seen"
+    r"|\bepisode|no part of the|proves itself|10\^|^(was|words|about|perhaps|per|of|in all)$",
     re.IGNORECASE,
 )
 MACHINES = (SETTINGS_DIGEST, "Key")  # a title for lookups, and a digest

@@ -183,8 +183,8 @@ Age is the number of days since "Occurred on", the day on which the break appear
 break returns, "Occurred on" is the day of its return, and "Occurrence" increases by 1. "First \
 seen" is the first day on which the break appeared. On the sheet Resolved, Status is the last \
 status of the break, and Closed on is the day on which it was resolved.
-The last columns contain IDs and the Key, a text for lookups. A position has the same Key in every \
-reconciliation and export.
+The last columns contain IDs and the column "Key", a text for lookups, which is the same for a \
+position in every reconciliation and export.
 Mapping lists the names in the ledger that the book writes differently. If nightbook recognizes \
 the program that exported a ledger, Mapping also lists the file and the program.
 In the Audit trail, Subject is the day or the break that the action is about.

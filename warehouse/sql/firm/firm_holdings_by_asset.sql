@@ -9,13 +9,13 @@
 -- is_custom_asset: Whether an organisation defined the asset itself.
 -- custom_of: The source that defined a custom asset. NULL for a listed asset.
 -- free: Free amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
--- free_text: The amount in free as exact text.
+-- free_text: The amount in the column free, as exact text.
 -- locked: Locked amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
--- locked_text: The amount in locked as exact text.
+-- locked_text: The amount in the column locked, as exact text.
 -- other: All amounts of undocumented balance kinds. NULL if DECIMAL(38,18) cannot hold the sum exactly.
--- other_text: The amount in other as exact text.
+-- other_text: The amount in the column other, as exact text.
 -- total: Sum of free, locked and other. NULL if DECIMAL(38,18) cannot hold the sum exactly.
--- total_text: The amount in total as exact text.
+-- total_text: The amount in the column total, as exact text.
 -- sources: Number of sources in the book that hold the asset.
 -- source_names: The names of these sources, in alphabetical order.
 -- missing_sources: Sources that are missing from the book of that night (see ops.nights). NULL if

@@ -14,23 +14,23 @@
 --     numbers 1, 2 and so on.
 -- balance_count: Number of amounts in the balance. 0 if the balance is empty.
 -- trading_free: Amount that is free to trade. NULL if the API does not send it.
--- trading_free_text: The amount in trading_free as exact text.
+-- trading_free_text: The amount in the column trading_free, as exact text.
 -- trading_locked: Amount that is locked by trading. NULL if the API does not send it.
--- trading_locked_text: The amount in trading_locked as exact text.
+-- trading_locked_text: The amount in the column trading_locked, as exact text.
 -- margin_locked: Amount that is locked as margin. NULL if the API does not send it.
--- margin_locked_text: The amount in margin_locked as exact text.
+-- margin_locked_text: The amount in the column margin_locked, as exact text.
 -- staking_locked: Amount that is locked by staking. NULL if the API does not send it.
--- staking_locked_text: The amount in staking_locked as exact text.
+-- staking_locked_text: The amount in the column staking_locked, as exact text.
 -- custody_free: Amount that is free in custody. NULL if the API does not send it.
--- custody_free_text: The amount in custody_free as exact text.
+-- custody_free_text: The amount in the column custody_free, as exact text.
 -- custody_locked: Amount that is locked in custody. NULL if the API does not send it.
--- custody_locked_text: The amount in custody_locked as exact text.
+-- custody_locked_text: The amount in the column custody_locked, as exact text.
 -- other: Sum of all amounts that have no column of their own, for example amounts of a new balance
 --     kind. NULL if there are no such amounts.
--- other_text: The amount in other as exact text.
+-- other_text: The amount in the column other, as exact text.
 -- total: Sum of all amounts in the balance, including undocumented balance kinds. 0 if the balance is
 --     empty.
--- total_text: The amount in total as exact text.
+-- total_text: The amount in the column total, as exact text.
 -- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
 -- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text

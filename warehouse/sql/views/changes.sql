@@ -21,7 +21,7 @@
 -- after_text: Amount in this book as exact text. NULL if the amount is gone.
 -- delta: Column `after` minus column `before`. A missing amount counts as 0. NULL if DECIMAL(38,18)
 --     cannot hold the difference exactly.
--- delta_text: The amount in delta as exact text.
+-- delta_text: The amount in the column delta, as exact text.
 -- portfolio_name: Display name of the portfolio. If the portfolio is gone, its last name. NULL if
 --     the API does not send a name.
 -- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.

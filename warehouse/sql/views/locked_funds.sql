@@ -11,7 +11,7 @@
 -- bucket: The kind of balance, as in `balances`.
 -- locked: Sum of the locked amounts of all accounts. NULL if DECIMAL(38,18) cannot hold the sum
 --     exactly.
--- locked_text: The amount in locked as exact text.
+-- locked_text: The amount in the column locked, as exact text.
 -- accounts: Number of accounts with a locked amount.
 -- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
 -- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.

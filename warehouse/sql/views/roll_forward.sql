@@ -12,17 +12,17 @@
 --     empty.
 -- closing_date: Business date of the closing book. NULL if this book is empty.
 -- opening: Amount in the opening book. 0 if the book does not have the asset.
--- opening_text: The amount in opening as exact text.
+-- opening_text: The amount in the column opening, as exact text.
 -- new_accounts: Amount in accounts that the opening book does not list.
--- new_accounts_text: The amount in new_accounts as exact text.
+-- new_accounts_text: The amount in the column new_accounts, as exact text.
 -- gone_accounts: Amount in accounts that the closing book does not list, as a negative number.
--- gone_accounts_text: The amount in gone_accounts as exact text.
+-- gone_accounts_text: The amount in the column gone_accounts, as exact text.
 -- increased: Sum of all increases of accounts that are in both books.
--- increased_text: The amount in increased as exact text.
+-- increased_text: The amount in the column increased, as exact text.
 -- decreased: Sum of all decreases of accounts that are in both books, as a negative number.
--- decreased_text: The amount in decreased as exact text.
+-- decreased_text: The amount in the column decreased, as exact text.
 -- closing: Amount in the closing book. 0 if the book does not have the asset.
--- closing_text: The amount in closing as exact text.
+-- closing_text: The amount in the column closing, as exact text.
 -- accounts_new: Number of new accounts, including empty accounts.
 -- accounts_gone: Number of accounts that are gone, including empty accounts.
 -- accounts_increased: Number of accounts with an increase.

@@ -5,15 +5,15 @@
 --
 -- free: Sum of the free amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
--- free_text: The amount in free as exact text.
+-- free_text: The amount in the column free, as exact text.
 -- locked: Sum of the locked amounts of all documented balance kinds. 0 if the API sends no such
 --     amount.
--- locked_text: The amount in locked as exact text.
+-- locked_text: The amount in the column locked, as exact text.
 -- other: Sum of the amounts whose balance kind is not in the API's documentation. 0 if there are
 --     no such amounts.
--- other_text: The amount in other as exact text.
+-- other_text: The amount in the column other, as exact text.
 -- total: Sum of free, locked and other.
--- total_text: The amount in total as exact text.
+-- total_text: The amount in the column total, as exact text.
 
 with listed as (
     $query
