@@ -131,10 +131,9 @@ def pair_names(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
     """Yield the amounts that occur once on each side, with keys that differ in only one field."""
-    query = "select distinct account from compared where snapshot is not null"
-    in_book = set(connection.execute(query).fetchall() if "account" in fields else ())
     pairs = [case.pair for case in cases.values()]
     one_sided = [pair for pair in pairs if (pair.ledger is None) != (pair.snapshot is None)]
+    in_book = _accounts_in_book(connection, one_sided, fields) if "account" in fields else set()
     for place, field in enumerate(fields):
         groups = defaultdict[object, list[Mismatch]](list)
         for pair in one_sided if field != "bucket" else ():
@@ -150,8 +149,20 @@ def pair_names(
                     field=field,
                     ledger=cases[ledger[0].no],
                     book=cases[book[0].no],
-                    has_name=(name,) in in_book if field == "account" else has_name,
+                    has_name=name in in_book if field == "account" else has_name,
                 )
+
+
+def _accounts_in_book(
+    connection: DuckDBPyConnection, pairs: Sequence[Mismatch], fields: Key
+) -> set[str]:
+    """Return those accounts of these ledger rows that the book also contains."""
+    place = fields.index("account")
+    names = [pair.key[place] for pair in pairs if pair.snapshot is None]
+    query = "select distinct account from compared semi join (select unnest(?) as account) "
+    query += "using (account) where snapshot is not null"
+    rows = connection.execute(query, [names]).fetchall() if names else []
+    return {account for (account,) in rows}
 
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
