@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """A request of a pull and its result, as a row in `ops.requests`. Times are in UTC.
+    """A request that a pull sent, and its result, as a row in `ops.requests`. Times are in UTC.
 
     `purpose` has four values. `book`: the tables are built from the response. `replaced`: the list
     was reread, because it had changed. `closing`: the response was only compared, not stored.

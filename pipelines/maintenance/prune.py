@@ -249,7 +249,7 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Map each night to keep to the earlier night from which its instruments were carried over."""
+    """Map kept nights with carried-over instruments to the earlier nights that they came from."""
     # The earlier night must be kept too. If its instruments were also carried over, so must the
     # night before it.
     needed: dict[str, str] = {}

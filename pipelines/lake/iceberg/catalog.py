@@ -38,7 +38,7 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
+REFUSED = 409  # HTTP status that a REST catalog returns if a table was changed in the meantime
 # HTTP statuses from REST catalogs that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
 # Environment variables that configure a store, each with its pyiceberg option.

@@ -319,7 +319,7 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
 
 
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
-    """Return the settings for a column with the number of decimals for each asset.
+    """Return the settings for a column that contains the number of decimals of each asset.
 
     The list is empty if any amount has a fraction, because amounts in smallest units are whole.
     """

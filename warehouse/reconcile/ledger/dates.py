@@ -67,7 +67,10 @@ def order_of(cells: Iterable[object]) -> str:
 
 
 def order_with(cells: Iterable[object], day: date) -> str:
-    """Return the only order in which one of these dates is the given day, or "" if unclear."""
+    """Return the order (`day first` or `month first`) that reads one of these dates as `day`.
+
+    Return "" if both orders or neither of them do.
+    """
     dates = list(cells)
     orders = [order for order in ORDERS if day in {date_of(cell, order) for cell in dates}]
     return orders[0] if len(orders) == 1 else ""

@@ -42,7 +42,7 @@ _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
 _HEAD = 100  # number of lines at the beginning in which to search for a header
-BOTH = 10  # the lowest score from `recognised` for rows that name both an asset and an amount
+BOTH = 10  # Rows with at least this score from `recognised` name both an asset and an amount.
 _Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]
 
