@@ -172,15 +172,16 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            f"Balance kind: {', '.join(KNOWN_BALANCES)}, or the API's name for an undocumented kind.",
+            f"Balance kind: {', '.join(KNOWN_BALANCES)}, or the API's name for an undocumented "
+            "kind.",
         ),
         text(
             "state",
             "Balance.*",
             "Name of the field with the amount: free or locked, or the API's name for an "
-            "undocumented field. The names of nested fields are joined by dots (rewards.pending), and a name "
-            "that contains a dot is in quotes. If the API sends an amount instead of an object, "
-            "the state is `stated`.",
+            "undocumented field. The names of nested fields are joined by dots (rewards.pending), "
+            "and a name that contains a dot is in quotes. If the API sends an amount instead of an "
+            "object, the state is `stated`.",
         ),
         amount(
             "amount",
