@@ -19,6 +19,8 @@ from warehouse.contract.lake import HOLDINGS, LAKE, SUMS, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database.materialized_views import create_rows_of, materialized_views
+from warehouse.report.figures import split_shares
+from warehouse.sql.catalog import firm_views
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
@@ -76,6 +78,15 @@ def test_each_documented_state_has_a_column_of_holdings() -> None:
         "warehouse/sql/views/forms/holdings.sql, or it would be in their total alone"
         for state in sorted(states - SUMS.keys())
     ] == []
+
+
+def test_the_firm_and_the_report_have_every_part_of_holdings() -> None:
+    """The firm's holdings have a column for each part, and the report's shares include it."""
+    parts = [name for name in SUMS if name != "total"]
+    for view in firm_views():
+        if view.name.startswith("firm_holdings_by_"):
+            assert {f"{part}_text" for part in parts} <= view.entries.keys(), view.name
+    assert split_shares({f"{part}_text": "1" for part in parts}) == (1 / len(parts),) * len(parts)
 
 
 def test_a_field_that_reaches_nothing_is_named() -> None:
