@@ -91,8 +91,8 @@ def take(
     is_tick: bool = False,
 ) -> int:
     """Run the job for a date, send its alerts, and print the result."""
-    # If there is a `log`, write the progress and the result to it, and also print messages for a
-    # person to standard error. `is_tick` means that cron may start more runs for the date later.
+    # If `log` is given, write the progress and the result to it, and also print readable messages
+    # to standard error. `is_tick` means that cron may start more runs for the date later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress

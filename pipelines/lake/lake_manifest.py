@@ -195,7 +195,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return how far each measure has moved since the earlier book that is most similar."""
+    """Return how far each measure has moved since the most similar earlier book."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 

@@ -30,6 +30,6 @@ def home_path(text: str) -> Path:
 def misleading_sign(path: Path) -> str:
     """Return the part of a path that DuckDB would misinterpret, or an empty string."""
     # In a path, wildcards would match other files, a line break would split the list of files, and
-    # DuckDB would read the date from a folder `snapshot_date=` above the lake.
+    # DuckDB would read the date from a `snapshot_date=...` folder above the lake.
     signs = ("*", "?", "[", "\n", "snapshot_date=")
     return next((sign for sign in signs if sign in str(path)), "")

@@ -149,7 +149,7 @@ class VerifyResult:
         rows = " and ".join(filter(None, (", ".join(self.compared[:-1]), self.compared[-1])))
         return (
             f"{self.file}: {rows} have not changed since run {self.run_id} wrote them. Numbers, "
-            "texts, names and formulas were compared, but not the cells that people fill in."
+            "text, names and formulas were compared, but not the cells that people fill in."
         )
 
 

@@ -83,7 +83,7 @@ group by all having not bool_or(is_current) order by all;
 select snapshot_date, exact_sum(amount_text) as total from history.balances
 where asset_id = 'BTC' and not is_custom_asset group by all order by all;
 
--- analyst: What explains the change of each asset between two days?
+-- analyst: What explains the change in each asset between two days?
 select asset_id, is_custom_asset, opening_text, new_accounts_text, gone_accounts_text,
     increased_text, decreased_text, closing_text
 from roll_forward_between(

@@ -1,6 +1,6 @@
 -- Locked amounts, with one row for each portfolio, venue, asset and balance kind.
 --
--- Zero amounts are left out. Undocumented balance kinds are included if they have a field `locked`
+-- Zero amounts are left out. Undocumented balance kinds are included if they have a `locked` field
 -- at any depth.
 --
 -- snapshot_date: Business date of the book.
