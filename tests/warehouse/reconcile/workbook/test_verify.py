@@ -236,7 +236,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
         f"{book}: 15 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 16 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
         f"Notices, Mapping, Evidence, Audit trail, Help, Lists have not changed since "
-        f"run {found.run_id} wrote them. Numbers, texts, names and formulas were compared, but not "
+        f"run {found.run_id} wrote them. Numbers, text, names and formulas were compared, but not "
         "the cells that people fill in."
     )
 
