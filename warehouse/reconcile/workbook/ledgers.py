@@ -24,8 +24,8 @@ _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
 _HELP = """
 The rows list the positions in the book, which nightbook read from the API. Write the amount from \
-your ledger in the Amount column, as a number or as text. Add a row for each position that the \
-book does not have. You may add your own columns.
+your ledger in the Amount column, as a number or as text. Add a row for each position that is in \
+your ledger but not in the book. You may add your own columns.
 A number cell keeps only 15 digits. If a longer amount differs from the book only because of this \
 rounding, its result is "Ledger precision", which is not a break. To compare all of its digits, \
 write the amount as text (with an apostrophe before it).

@@ -159,14 +159,14 @@ Result is the first of these results that applies to a position: Rejected (the a
 ledger could not be read), Unmapped (the book has no portfolio, asset or venue with the name in \
 the ledger), Portfolio not delivered (the API did not send the portfolio), Not in ledger, Not in \
 book, Matched, Matched (zero) (one side is missing, the other is zero), Ledger precision (equal \
-after rounding to the ledger's digits), Within tolerance, Amount differs.
-Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
-book, Amount differs.
+after rounding to the number of digits in the ledger), Within tolerance, Amount differs.
+Breaks are the positions that a person must explain, because their result is Rejected, Unmapped, \
+Not in ledger, Not in book or Amount differs.
 Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
 It is blank unless your ledger has a column for it. The mark (custom) after an asset means that \
 your organization defined the asset.
-The exact amounts are texts, because a number cell keeps only 15 digits. nightbook decides each \
-result from the exact amounts. The formulas in this workbook do not change a result.
+The exact amounts are stored as text, because a number cell keeps only 15 digits. nightbook \
+decides each result from the exact amounts. The formulas in this workbook do not change a result.
 A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
 same number of decimals, and the exact texts are in the columns to the right.
 "Digits equal?" is yes if both exact amounts are equal. "Digits" and "Shown amounts" say whether \
@@ -178,7 +178,8 @@ the differences in breaks plus the differences within tolerance.
 Roll-forward shows three amounts for each asset: the ledger's total, the book's total, and the \
 difference in breaks. Opening is the amount in the previous run, movement is the change since \
 then, and closing is the amount now. "Adds up" is yes if opening plus movement equals closing. \
-On the first run, only the book has an opening.
+On the first run, the book's opening is its total in the previous book, and the ledger and the \
+breaks have no opening.
 Age is the number of days since "Occurred on", the day on which the break appeared. If a resolved \
 break returns, "Occurred on" is the day of its return, and "Occurrence" increases by 1. "First \
 seen" is the first day on which the break appeared. On the sheet Resolved, Status is the last \
@@ -195,8 +196,8 @@ accept_days (a setting in recon.toml). "Accepted difference" is the difference t
 nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
 and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
 in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
-If two people write different texts for one break, nightbook stores both texts in its comment and \
-adds a notice.
+If two people change the same cell of a break differently, nightbook stores both entries in the \
+comment of the break and adds a notice.
 "Original text" in Notices is the text in the ledger, or the ID in the book, that a notice is about.
 A signature (sign-off) is valid for this result only. It is void as soon as an amount changes.
 "SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
@@ -418,7 +419,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that the ledger and the book write differently, and recognized ledger files"
+    title = "Names that differ between the ledger and the book, and recognized ledger files"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

@@ -285,7 +285,7 @@ def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
     equal = sum(tie.result == EQUAL for tie in of_assets)
     words = f"{equal:,} of {count_of(len(of_assets), 'asset')} are equal in every position"
     if len(of_assets) > len(ties):
-        words += f". This table shows {len(ties)}, and the sheet {TIES} contains all of them"
+        words += f". The sheet {TIES} contains all {len(of_assets):,} assets"
     _spread(sheet, ((0, _LAST, words),))
     sheet.row += 1
 
