@@ -171,7 +171,9 @@ DATA = (
         "a required field missing everywhere",
         ("field-missing-everywhere",),
         HELD,
-        lambda a: "in every record" in a.reasons and "list_venues createdAt" in a.reasons,
+        lambda a: (
+            "every record has the same defect" in a.reasons and "list_venues createdAt" in a.reasons
+        ),
     ),
     DataFault(
         "D13",
@@ -188,21 +190,21 @@ DATA = (
         "an amount that is none: NaN",
         ("amount-nan",),
         HELD,
-        lambda a: "1 rejected records carry money" in a.reasons,
+        lambda a: "rejected values that carry money: 1" in a.reasons,
     ),
     DataFault(
         "D14b",
         "an amount that is none: 1_000",
         ("amount-underscore",),
         HELD,
-        lambda a: "1 rejected records carry money" in a.reasons,
+        lambda a: "rejected values that carry money: 1" in a.reasons,
     ),
     DataFault(
         "D14c",
         "an amount that is none: full-width digits",
         ("amount-full-width",),
         HELD,
-        lambda a: "1 rejected records carry money" in a.reasons,
+        lambda a: "rejected values that carry money: 1" in a.reasons,
     ),
     DataFault(
         "D15",
@@ -235,7 +237,7 @@ DATA = (
         "a single object comes with another id",
         ("portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*"),
         HELD,
-        lambda a: "1 without an answer that tells" in a.reasons,
+        lambda a: "1 of 1: 1 not answered" in a.reasons,
     ),
     DataFault(
         "D19",
