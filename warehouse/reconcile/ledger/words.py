@@ -266,7 +266,8 @@ def words_of(own: str = "") -> Words:
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
-    tables = {group: _by_key(group, shipped) for group in {group for group, _ in shipped}}
+    groups = dict.fromkeys(group for group, _ in shipped)
+    tables = {group: _by_key(group, shipped) for group in groups}
     own_tables = {group: _by_key(group, theirs) for group in tables}
     # A word that the user adds to one of these groups no longer belongs to the other group.
     for group, other in (("field", "second"), ("second", "field")):
