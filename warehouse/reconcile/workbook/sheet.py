@@ -406,13 +406,13 @@ def describe_printed_rows(printed: int, rows: int) -> str:
 
 # Most names and amounts repeat. Caching their cells makes the demo's workbook 12 % faster
 # (measured).
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=4096)
 def _text_cell(kind: str, text: str) -> tuple[_Style, str]:
     style = f"hostile {kind}" if is_hostile(text) else kind
     return (style,), f' t="inlineStr">{string(in_cell(text))}</c>'
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=4096)
 def _amount_cell(text: str, decimals: int, room: int) -> tuple[_Style, str]:
     return _amount_style(text, decimals, room), f"><v>{number(text)[0]}</v></c>"
 
