@@ -346,8 +346,8 @@ def book_query(day: date, fields: Key) -> str:
         f"select {', '.join(fields)}, case "
         "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
         "else internal.exact_sums([part])[1]['text'] end as amount "
-        f"from (select {', '.join(fields)}, internal.exact_part_where(internal.exact_split("
-        f"amount, amount_text), true) as part from ({rows}) group by all)"
+        f"from (select {', '.join(fields)}, internal.exact_night_part(amount, amount_text) as part "
+        f"from ({rows}) group by all)"
     )
 
 

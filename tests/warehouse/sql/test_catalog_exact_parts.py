@@ -25,21 +25,23 @@ EDGES = st.sampled_from(
 )
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), SMALL | EDGES), min_size=1, max_size=8)
 QUERY = """
-with parts as (
-    select
-        internal.exact_part_where(split, kind = 'a') as a,
-        internal.exact_part_where(split, kind <> 'a') as b
-    from (
-        select kind, internal.exact_split(internal.as_amount(amount_text), amount_text) as split
-        from (select unnest($1::varchar[]) as kind, unnest($2::varchar[]) as amount_text)
-    )
+with split as (
+    select kind, internal.exact_split(internal.as_amount(amount_text), amount_text) as split
+    from (select unnest($1::varchar[]) as kind, unnest($2::varchar[]) as amount_text)
 )
 
 select
-    coalesce(len(internal.exact_merge(a, b)['texts']), 0) > 0 as is_odd,
-    internal.exact_merge(a, b)['small'] as small,
-    internal.exact_sums([a, b, internal.exact_merge(a, b)]) as sums
-from parts
+    list(split['odd']) filter (where split['odd'] is not null) is not null as is_odd,
+    sum(split['small']) as small,
+    internal.exact_sums_by_part(
+        [
+            {'part': 'a', 'small': sum(split['small']) filter (where kind = 'a')},
+            {'part': 'b', 'small': sum(split['small']) filter (where kind = 'b')},
+            {'part': null, 'small': sum(split['small'])}
+        ],
+        list({'part': kind, 'text': split['odd']}) filter (where split['odd'] is not null)
+    ) as sums
+from split
 """
 
 
@@ -63,13 +65,27 @@ def test_both_ways_give_the_exact_sum(
     found = connection.execute(QUERY, [kinds, texts]).fetchone()
     assert found is not None
     is_odd, small, sums = found
-    of_a = [text for kind, text in rows if kind == "a"]
-    of_b = [text for kind, text in rows if kind != "a"]
-    expected = [exact(some) if some else None for some in (of_a, of_b, texts)]
+    by_kind = [[text for kind, text in rows if kind == chosen] for chosen in "ab"]
+    expected = [exact(some) if some else None for some in (*by_kind, texts)]
     assert [one["text"] for one in sums] == expected
     assert [one["amount"] for one in sums] == [text and fits(text) for text in expected]
     if not is_odd:
         assert small == sums[2]["amount"]
+
+
+@settings(max_examples=2 * settings().max_examples, deadline=None, derandomize=True)
+@given(st.lists(SMALL | EDGES, max_size=8))
+def test_the_sum_of_one_night_is_exact(
+    connection: duckdb.DuckDBPyConnection, texts: list[str]
+) -> None:
+    """`exact_night_part` gives the exact sum of any amounts, and NULL if there are none."""
+    query = """
+        select internal.exact_sums(
+            [internal.exact_night_part(internal.as_amount(amount_text), amount_text)]
+        )[1]['text']
+        from (select unnest($1::varchar[]) as amount_text)
+    """
+    assert connection.execute(query, [texts]).fetchone() == (exact(texts) if texts else None,)
 
 
 @pytest.mark.parametrize(("text", "is_odd"), [("999999999999.9", False), ("1e12", True)])

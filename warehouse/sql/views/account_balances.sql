@@ -110,31 +110,18 @@ sums as (
         -- The slow calculation, for the few that are not sums of small decimals.
         case
             when texts is not null
-                then internal.exact_sums(
-                    list_transform(
-                        [
-                            {'part': 'trading_free', 'small': trading_free},
-                            {'part': 'trading_locked', 'small': trading_locked},
-                            {'part': 'margin_locked', 'small': margin_locked},
-                            {'part': 'staking_locked', 'small': staking_locked},
-                            {'part': 'custody_free', 'small': custody_free},
-                            {'part': 'custody_locked', 'small': custody_locked},
-                            {'part': 'other', 'small': other},
-                            {'part': null, 'small': total}
-                        ],
-                        lambda summed: {
-                            'small': summed['small'],
-                            'whole': null::decimal(38, 0),
-                            'part': null::decimal(38, 18),
-                            'texts': list_transform(
-                                list_filter(
-                                    texts,
-                                    lambda stated: coalesce(stated['part'] = summed['part'], true)
-                                ),
-                                lambda stated: stated['text']
-                            )
-                        }
-                    )
+                then internal.exact_sums_by_part(
+                    [
+                        {'part': 'trading_free', 'small': trading_free},
+                        {'part': 'trading_locked', 'small': trading_locked},
+                        {'part': 'margin_locked', 'small': margin_locked},
+                        {'part': 'staking_locked', 'small': staking_locked},
+                        {'part': 'custody_free', 'small': custody_free},
+                        {'part': 'custody_locked', 'small': custody_locked},
+                        {'part': 'other', 'small': other},
+                        {'part': null, 'small': total}
+                    ],
+                    texts
                 )
         end as odd
     from parts

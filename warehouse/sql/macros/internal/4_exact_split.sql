@@ -1,4 +1,4 @@
--- exact_split(amount, amount_text): One amount in the form that `exact_part_where` adds.
+-- exact_split(amount, amount_text): One amount in the form that `exact_night_part` adds.
 --
 -- amount: The amount as DECIMAL(38,18), or NULL if only its text is exact.
 -- amount_text: The same amount as text.

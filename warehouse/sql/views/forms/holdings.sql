@@ -22,7 +22,7 @@ with listed as (
 split as (
     select
         $key,
-        case when internal.is_known_balance(bucket, state) then state else 'other' end as kind,
+        case when internal.is_known_balance(bucket, state) then state else 'other' end as part,
         internal.exact_split(amount, amount_text) as split
     from balances
 ),
@@ -30,30 +30,32 @@ split as (
 parts as (
     select
         $key,
-        internal.exact_part_where(split, kind = 'free') as free,
-        internal.exact_part_where(split, kind = 'locked') as locked,
-        internal.exact_part_where(split, kind = 'other') as other
+        sum(case when part = 'free' then split.small end) as free,
+        sum(case when part = 'locked' then split.small end) as locked,
+        sum(case when part = 'other' then split.small end) as other,
+        sum(split.small) as total,
+        list({'part': part, 'text': split.odd}) filter (where split.odd is not null) as texts
     from split
     group by $key
 ),
 
-totals as (
-    select
-        *,
-        internal.exact_merge(internal.exact_merge(free, locked), other) as total
-    from parts
-),
-
 sums as (
     select
-        $key,
-        free.small as free,
-        locked.small as locked,
-        other.small as other,
-        total.small as total,
+        *,
         -- The slow calculation, for the few that are not sums of small decimals.
-        case when len(total.texts) > 0 then internal.exact_sums([free, locked, other, total]) end as odd
-    from totals
+        case
+            when texts is not null
+                then internal.exact_sums_by_part(
+                    [
+                        {'part': 'free', 'small': free},
+                        {'part': 'locked', 'small': locked},
+                        {'part': 'other', 'small': other},
+                        {'part': null, 'small': total}
+                    ],
+                    texts
+                )
+        end as odd
+    from parts
 )
 
 select
