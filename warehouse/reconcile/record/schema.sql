@@ -1,9 +1,9 @@
 -- The state of a reconciliation: one SQLite file, record.db, in the folder `reconcile` of a home.
--- Dates are ISO 8601 text, times ISO 8601 text with an offset, amounts exact text. Columns that are
+-- Dates are ISO 8601 text, times are ISO 8601 text with an offset, and amounts are exact text. Columns that are
 -- only read as a whole are JSON: fields, names, own_settings, shown, skipped and covers.
 
--- One row for each run. day_no counts the runs of a day; the one with the highest number counts.
--- prior is the run of the day before that this run was compared with.
+-- One row for each run. day_no numbers the runs of a day, and only the run with the highest number is valid.
+-- prior is the earlier run with which this run was compared.
 create table runs (
   no integer primary key, day text not null, day_no integer not null, run_id text not null, digest text not null,
   prior integer references runs, name text not null, snapshot_id text not null, fields text not null,
@@ -13,8 +13,8 @@ create table runs (
 );
 create index runs_by_run_id on runs (run_id);
 
--- The breaks of a run, those that it did not compare, and those that it resolved. A column of the key is NULL
--- if the level of the break does not have it.
+-- The breaks that a run found, did not compare, or resolved. A column of the key is NULL if breaks at this level
+-- do not have it.
 create table breaks (
   run_no integer not null references runs on delete cascade, place integer not null,
   state text not null check (state in ('break', 'not compared', 'resolved')), break_id text not null,
@@ -28,7 +28,7 @@ create table breaks (
 ) without rowid;
 create index breaks_by_id on breaks (break_id, run_no);
 
--- Occurrences of breaks that do not follow from the runs before, because an older nightbook kept them itself.
+-- Occurrences of breaks that cannot be calculated from earlier runs, because an older version stored them separately.
 create table carried (
   run_no integer not null references runs on delete cascade, break_id text not null, episode integer not null,
   ever_seen text not null,
@@ -51,8 +51,8 @@ create table run_inputs (
 ) without rowid;
 create index inputs_by_sha256 on run_inputs (sha256);
 
--- What one workbook, or the engine, said at one moment. Nothing is ever changed here: a revision of the engine
--- that counts no more is listed in replacements.
+-- The values that a workbook or the engine stated at one moment. Rows never change. If a revision of the engine is no
+-- longer valid, it is listed in replacements.
 create table revisions (
   no integer primary key, who text not null, at text not null, source text not null, sha256 text not null,
   run_id text not null, base_revision integer not null, read_for text, engine_day text
@@ -99,7 +99,7 @@ create table closed_days (
 
 create table ledgers_read (sha256 text primary key, first_day text not null) without rowid;
 create table workbooks_seen (sha256 text primary key) without rowid;
--- What was learned of the columns of ledgers with the same header.
+-- Conventions learned from the columns of ledgers with the same header.
 create table lessons (
   fingerprint text not null, name text not null, value text not null,
   primary key (fingerprint, name)
@@ -110,8 +110,8 @@ create table imprints (identity text primary key, content blob not null) without
 create view newest_runs as
   select * from runs as r where day_no = (select max(day_no) from runs where day = r.day);
 
--- Open breaks of each day, including those that were not compared. The age counts from the first day of the
--- present occurrence.
+-- The open breaks of each day, including breaks that were not compared. The age counts from the first day of the
+-- current occurrence.
 create view open_breaks as
   select r.day, cast(julianday(r.day) - julianday(b.first_seen) as integer) as age, b.*
   from breaks as b join newest_runs as r on r.no = b.run_no
@@ -124,7 +124,7 @@ create view ages as
     count(*) as in_all
   from open_breaks group by 1, 2;
 
--- The value of each field of each break that counts now, with the decision on a status.
+-- The current value of each field of each break, with the decision about its status.
 create view in_force as
   select break_id, field, value, episode, accepted, note, who, at, said_on, said_by
   from (
@@ -135,8 +135,8 @@ create view in_force as
   )
   where nth = 1;
 
--- Everything that people did and every run, for people who ask with SQL. The audit trail of workbooks and packs has
--- the same rows in words.
+-- Every run and every action of a person, for queries in SQL. The audit trail in workbooks and packs describes the same
+-- rows in sentences.
 create view trail as
   select v.at, v.who, 'entry' as kind, e.break_id as subject, e.field as detail, e.value, e.accepted,
     v.source as file, v.sha256, coalesce(v.read_for, v.engine_day) as day
