@@ -19,7 +19,7 @@ from warehouse.contract import states
 
 LEAVE = "leave"
 STATES = {"accept": states.ACCEPTED, "reject": states.REJECTED}
-# The empty form for a decision that Dagster's Launchpad shows.
+# The empty decision form, as shown in Dagster's Launchpad.
 TO_FILL_IN = {"decision": LEAVE, "by": "", "why": "", "snapshot": ""}
 # Use a dict for the schema, not a `dg.Config` class, because importing `dg.Config` adds 0.1 s to
 # each night.

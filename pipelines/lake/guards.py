@@ -41,14 +41,15 @@ MARGIN = Decimal("1.5")
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change in only one asset is not a reason to hold a night
 FEWEST_GONE, FEWEST_NEW = 2, 5  # smaller changes in a count are ignored
-FEW = 4  # If a measure counts at most this many items, a night is held only if all of them moved.
+# If a measure counts at most this many items, hold the night only if every item changed.
+FEW = 4
 SHOWN_ASSETS = 3
 LONG = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How far one measure moved: the fraction (`share`), a description, and the items counted."""
+    """The change of one measure: the fraction (`share`), a description, and the items counted."""
 
     measure: str
     share: Decimal
@@ -96,7 +97,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
 
 
 def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """Yield how far each measure has moved since an earlier book."""
+    """Yield the change of each measure since an earlier book."""
     for table in COUNTS:
         yield from _counts(table, facts, before)
     yield from _assets(facts, before)

@@ -64,7 +64,7 @@ class Choices:
     uuid_any_case: bool = True  # whether UUIDs in paths and lists may be upper case
 
     # Errors, sections 4.6 and 7:
-    # Status for an unknown ID in a path (the document has 200, 400 and 401).
+    # Status for an unknown ID in a path. The document only mentions 200, 400 and 401.
     missing_status: int = 400
     missing_code: str = "RESOURCE_NOT_FOUND"
     # Whether other callers' portfolios are reported as not found.

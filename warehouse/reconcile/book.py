@@ -305,7 +305,7 @@ _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Names from the book and from earlier nights: IDs with their other names.
+    """The IDs in the book and in earlier nights, each with all its names.
 
     `delivered` are the portfolios in this book. Other portfolios are known from earlier nights.
     `closed` has the status of each venue that is not trading. `sources` are a firm's organisations.
@@ -320,7 +320,7 @@ class Reference:
 
 
 def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
-    """Create the table `book_rows` with a day's book, summed up by these fields."""
+    """Create the table `book_rows` from a day's book, with the amounts summed by these fields."""
     connection.execute(f"create temp table book_rows as {book_query(day, fields)}")
 
 

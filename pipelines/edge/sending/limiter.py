@@ -215,7 +215,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a request must wait because a request for a healthy path is waiting.
+        """Return whether a request must wait, because other requests for healthy paths wait too.
 
         This applies only to paths that have failed. Requests for other paths need not wait.
         """

@@ -89,14 +89,14 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
     "503-retry-after": (
-        "503 with Retry-After: 2, or `seconds`",
+        "503 with Retry-After: 2 (or `seconds`)",
         _later(503, "Service Unavailable"),
     ),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
-    "429": ("429 with Retry-After: 2, or `seconds`", _later(429, "Too Many Requests")),
+    "429": ("429 with Retry-After: 2 (or `seconds`)", _later(429, "Too Many Requests")),
     "429-date": (
-        "429 with Retry-After as a date, 5 s or `seconds` in the future",
+        "429 with Retry-After as a date that is 5 s (or `seconds`) in the future",
         _throttled_date,
     ),
     "429-day": ("429 with Retry-After: 86400", _retry_after("86400")),

@@ -27,7 +27,7 @@ _SERVICE_FAULTS = {
     "night)",
 }
 _CONNECTION_FAULTS = {
-    REFUSED: "the port is closed, forever or for `seconds` (no other scope is possible)"
+    REFUSED: "the port is closed, either forever or for `seconds` (no other scope is possible)"
 }
 
 DESCRIPTIONS: Mapping[str, str] = {

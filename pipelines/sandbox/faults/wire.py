@@ -176,9 +176,9 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         "a chunked body (valid)",
         _sends(lambda r: r.chunked_head(b"Connection: close") + _chunk(r.body) + b"0\r\n\r\n"),
     ),
-    "hang": ("there is no response, forever or for `seconds`", _hang),
+    "hang": ("there is no response, either forever or for `seconds`", _hang),
     "hang-mid-body": ("half the body arrives, and then nothing", _hang),
-    "drip": ("the body arrives byte by byte, 0.05 s or `seconds` apart", _drip),
+    "drip": ("the body arrives byte by byte, every 0.05 s (or `seconds`)", _drip),
     "endless": ("the body never ends", _endless),
     "close-after": (
         "a good response, then the connection closes unannounced",

@@ -16,9 +16,9 @@ from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
 from warehouse.query.connect import records
 
-# If several sources list a portfolio, it counts for its owner in firm.toml, or else for the first
-# source by name. If a source cannot be read now, use its last known book, so that its portfolios do
-# not move to another source and no sum counts them twice.
+# If several sources list a portfolio, only one of them counts it: its owner in firm.toml, or the
+# source whose name is first in the alphabet. If a source cannot be read now, use its last known
+# book. Otherwise its portfolios would move to a different source, or count twice.
 _SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (

@@ -43,8 +43,9 @@ def sign(
     source: str = "",
     sha256: str = "",
 ) -> Signature:
-    """Sign a result. `entered_by` typed the `cells`, in the workbook `source` or a terminal.
+    """Sign a result.
 
+    `entered_by` is the person who typed the `cells`, in the workbook `source` or in a terminal.
     `entries` are the entries of the same workbook. They change the number of open breaks.
 
     Raises `NotReconciled` if the role is unknown, the person does not have it, the name is empty,

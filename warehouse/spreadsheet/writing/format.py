@@ -300,7 +300,7 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 def column_name(column: SheetColumn) -> str:
     """Return the name of a column in formulas. Names of columns with exact texts end in `_text`."""
     # A number and its exact text may have the same source, but each column needs its own name,
-    # because Excel would repair a file with two equal names.
+    # because Excel reports a file with duplicate names as damaged.
     name = column.source.removesuffix("_text")
     return {SheetColumnKind.NUMBER: name, SheetColumnKind.EXACT: f"{name}_text"}.get(
         column.kind, column.source
