@@ -167,7 +167,7 @@ def test_a_worker_of_another_contract_is_refused(firm: Path, tmp_path: Path) -> 
     other, worker, log = tmp_path / "other", tmp_path / "python", tmp_path / "log"
     for room in ("assets", "pipelines", "warehouse"):
         shutil.copytree(environments.ROOT / room, other / room)
-    rules = other / "warehouse" / "contract" / "lake_contract.py"
+    rules = other / "warehouse" / "contract" / "lake.py"
     rules.write_text(rules.read_text("utf-8").replace("RULES = ", "RULES = 1000 + "), "utf-8")
     worker.write_text(
         f'#!/bin/sh\nPYTHONPATH={other}:$PYTHONPATH exec {sys.executable} "$@"\n', "utf-8"

@@ -380,7 +380,8 @@ def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settle
     book = openpyxl.load_workbook(said.splitlines()[-1].strip())
     summary = [str(cell) for row in book["Summary"].iter_rows(values_only=True) for cell in row]
     assert any("ties out to the last digit" in cell for cell in summary)
-    before = firm.command("query", "select snapshot_id from firm_nights", "--format", "csv")[1]
+    ids = ("query", "select snapshot_id from firm_nights", "--format", "csv")
+    before = firm.command(*ids)[1]
 
     # What status prints is valid TOML; here the other organisation has it.
     assert tomllib.loads(f"[portfolios]\n{line}") == {"portfolios": {"shared 1": "alpha"}}
@@ -392,7 +393,7 @@ def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settle
     require_words(firm, ())
     assert differences([firm.layout.database], ["duckdb12"]) == {}
     # Another content of the book is another book, for a reconciliation too.
-    assert before != firm.command("query", "select snapshot_id from firm_nights")[1]
+    assert before != firm.command(*ids)[1]
 
 
 def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Firm) -> None:
