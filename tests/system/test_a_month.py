@@ -1,4 +1,4 @@
-"""A month of nights against a service that limits, goes down and restarts: no date is lost."""
+"""Tests of a month against a service that limits, goes down and restarts: no date is lost."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ Span = tuple[datetime, datetime]
 
 @dataclass
 class Month:
-    """A home whose service is down in some spans, and what its operator was sent."""
+    """A home whose service is down in some time spans, and the messages to its operator."""
 
     home: Path
     down: list[Span]
@@ -73,7 +73,7 @@ class Month:
         return None
 
     def live(self, nights: int) -> None:
-        """Let these nights pass, with a look after every failed tick and at noon."""
+        """Simulate these nights, and look for alerts after every failed tick and at noon."""
         settings = self.nightbook.settings()
         last = FIRST + timedelta(days=nights)
         with self.time.running():
@@ -87,7 +87,7 @@ class Month:
                     self._look([])
 
     def _tick(self, day: date) -> list[Alert]:
-        """Take the date as its run would, and say what a sensor would be told of that."""
+        """Take the night of a date as its run would, and return the alerts if it fails."""
         if switches.night_of(self.nightbook, day) is not None:
             return []
         self.tried.append(self.time.now())
@@ -117,7 +117,7 @@ class Month:
 
     @property
     def page(self) -> list[str]:
-        """What was sent, line by line."""
+        """The lines of all messages that were sent."""
         return "\n".join(self.sent).splitlines()
 
     def missing(self, nights: int) -> list[date]:
@@ -143,13 +143,17 @@ def troubles(seed: int) -> Iterator[Span]:
 def test_a_month_of_trouble_costs_no_date_and_fills_at_most_a_page(
     tmp_path: Path, sized: Callable[[int, int], int]
 ) -> None:
-    """Two requests a second, twenty minutes down, two restarts: every date has its book."""
+    """With limits, outages and restarts, each date has its book, and the alerts fit on one page.
+
+    The service allows 2 requests a second. Each night, it is down for twenty minutes and restarts
+    twice.
+    """
     month = Month(tmp_path, list(troubles(8)))
     count = sized(5, NIGHTS)
     month.live(count)
     assert month.missing(count) == []
     assert len(month.tried) <= count + 3
-    assert month.simulation.statuses(0) > count  # it was down indeed
+    assert month.simulation.statuses(0) > count  # the service was indeed down
     assert month.simulation.statuses(429) > count  # and limited
     assert len(month.page) <= PAGE, "\n".join(month.page)
 
@@ -165,7 +169,7 @@ OUTAGES: list[tuple[str, tuple[int, int], list[str], int]] = [
 def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end(
     name: str, hours: tuple[int, int], told: list[str], tries: int, tmp_path: Path
 ) -> None:
-    """One message says that it is tried again and when; another only when the last tick failed."""
+    """The first message names the next attempt. A second message follows if the last tick fails."""
     begins, ends = (FIRST + timedelta(days=1, hours=hour) for hour in hours)
     month = Month(tmp_path, [(begins, ends)], limit=100)
     month.live(2)
@@ -179,7 +183,7 @@ def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end
 
 
 def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
-    """Only the schedule and cron come back by themselves: another run's failure is a failure."""
+    """If a person starts a run, its failure is reported immediately, because nothing retries it."""
     month = Month(tmp_path, [])
     run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
     alert = sensors.failure_alert(month.nightbook, run, (), "It is down.")
@@ -189,7 +193,7 @@ def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: Path) -> None:
-    """`run --unless-taken` reads nothing where the date has its night, and says which."""
+    """If a date already has its night, `run --unless-taken` reads nothing and names that night."""
     shown.show()
     keeper = Keeper(tmp_path / "home", shown)
     day = FIRST.date()
@@ -206,7 +210,7 @@ def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: 
 
 @pytest.mark.torture
 def test_a_month_of_runs_costs_no_date(receiver: Receiver, tmp_path: Path) -> None:
-    """The same month by the command that cron calls: the real job, alerts by a real channel."""
+    """The command that cron calls loses no date either, with the real job and a real channel."""
     month = Month(tmp_path, list(troubles(9)), channel=receiver.channel)
     settings = month.nightbook.settings()
     with month.time.running():

@@ -1,7 +1,7 @@
-"""A year of nights by a simulated clock: ticks, partitions, gaps, alerts, retention and the disk.
+"""Tests of a year of simulated nights: ticks, partitions, gaps, alerts, retention and disk use.
 
-Only two things are not as in production: nobody waits for the clock, and what the API answers is
-landed from memory. Ticks are Dagster's own, and its schedule decides at each of them.
+Only two things differ from production: nobody waits for the clock, and the responses of the API
+are landed from memory. The ticks are Dagster's own, and its schedule decides at each tick.
 """
 
 from collections.abc import Iterator
@@ -40,10 +40,10 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some weeks or a year of a home in one zone, which ticks twice a night.
+    """Some weeks or a year of a home in one time zone, which ticks twice a night.
 
-    `changes` are the nights in which its first tick is at an hour that there is not, or is twice:
-    with the one moment at which it ticks.
+    `changes` are the nights in which the local time of the first tick is skipped or repeated, with
+    the one UTC time at which it ticks.
     """
 
     zone: str
@@ -54,26 +54,26 @@ class Span:
 
     @property
     def dates(self) -> list[date]:
-        """All of its dates."""
+        """All dates of the span."""
         return [self.first + n * DAY for n in range(self.days)]
 
     def at(self, share: float) -> date:
-        """The date after that share of it."""
+        """Return the date after that share of the span."""
         return self.dates[int(self.days * share)]
 
     @property
     def down(self) -> list[date]:
-        """Three dates on which the API cannot be read at either tick."""
+        """Three dates on which the API fails at both ticks."""
         return [self.at(0.25), self.at(0.25) + DAY, self.at(0.8)]
 
     @property
     def late(self) -> date:
-        """A date on which only the second tick can read it."""
+        """A date on which the API fails at the first tick only."""
         return self.at(0.4)
 
     @property
     def held(self) -> list[date]:
-        """Two dates on which the portfolios are an empty list: one is accepted, one rejected."""
+        """Two dates with an empty list of portfolios. One is accepted and the other is rejected."""
         return [self.at(0.5), self.at(0.7)]
 
 
@@ -111,7 +111,7 @@ SPANS = [
 
 @dataclass(slots=True)
 class Year:
-    """A home that lives through a span; what its alerts said, and when its runs began."""
+    """A home that goes through a span, with its alerts and the start times of its runs."""
 
     home: Path
     span: Span
@@ -122,7 +122,7 @@ class Year:
 
     @property
     def layout(self) -> Layout:
-        """Where things lie."""
+        """The layout of the home."""
         return Layout(self.home)
 
     @property
@@ -137,7 +137,7 @@ class Year:
         return Nightbook(lambda: variables, lambda: self.moment)
 
     def ticks(self) -> Iterator[datetime]:
-        """Every tick of the span, as Dagster's daemon has them."""
+        """Yield every tick of the span, as Dagster's daemon calculates them."""
         zone = ZoneInfo(self.span.zone)
         begin = datetime.combine(self.span.first, time(), zone)
         end = datetime.combine(self.span.dates[-1] + DAY, time(), zone)
@@ -149,7 +149,7 @@ class Year:
             yield tick
 
     def live(self, book: Book) -> None:
-        """All of it: each tick asks the schedule, each run takes its night, people decide."""
+        """Run the span: each tick asks the schedule, each run takes its night, people decide."""
         self.moment = next(self.ticks()).astimezone(UTC)
         definitions = assemble(self.keeper)
         schedule = definitions.resolve_schedule_def("nightly_schedule")
@@ -167,7 +167,7 @@ class Year:
         self.look()
 
     def run(self, day: date, tick: datetime, book: Book) -> None:
-        """One run of the night of a day, and what comes of it."""
+        """Run the night of a day, which fails, is held or is accepted."""
         self.runs.setdefault(day, []).append(tick)
         is_second = len(self.runs[day]) > 1
         if day in self.span.down or (day == self.span.late and not is_second):
@@ -179,14 +179,14 @@ class Year:
         taken = night.finish(LakeManifests(self.layout), folder, self.moment)
         assert taken.state == (HELD if day in self.span.held else ACCEPTED)
         is_looked_at = day in self.span.held or day - DAY in self.span.down
-        publish.refresh(self.keeper)  # what is not published is read again by the next tick
+        publish.refresh(self.keeper)  # otherwise the next tick reads the night again
         if is_looked_at:
             self.look()
         if day in self.span.held:
             self.waiting.append((day, manifest.snapshot_id))
 
     def decide(self, morning: datetime) -> None:
-        """A person decides on what was held, hours after the last tick of its night."""
+        """Decide on the held nights, some hours after the last tick of the night."""
         self.moment = morning
         for day, snapshot_id in self.waiting:
             verb = ("accept", "reject")[self.span.held.index(day)]
@@ -194,12 +194,12 @@ class Year:
         self.waiting.clear()
 
     def command(self, *words: str) -> int:
-        """A command, an hour later; its exit code."""
+        """Run a command an hour later, and return its exit code."""
         self.moment += timedelta(hours=1)
         return main(words, self.keeper)
 
     def look(self) -> None:
-        """Look as a sensor does; each message is taken by somebody."""
+        """Look for alerts as a sensor does, and record the title of each message."""
 
         def send(_: str, title: str, __: str, ___: str) -> bool:
             self.told.append(title)
@@ -208,12 +208,12 @@ class Year:
         look(self.keeper, self.told.append, send=send)
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of the warehouse."""
+        """Return rows of the warehouse."""
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             return connection.execute(query).fetchall()
 
     def sizes(self) -> dict[str, int]:
-        """What the files of each snapshot take, in the landing zone and in the lake."""
+        """Return the size of each snapshot's files in the landing folder and in the lake."""
         found = {one.snapshot_id: 0 for one in snapshots.landed_snapshots(self.layout)}
         for path, size in disk(self.layout).items():
             [of] = {Path(path).stem, Path(path).parent.name} & found.keys()
@@ -222,7 +222,7 @@ class Year:
 
 
 def lived(home: Path, span: Span) -> Year:
-    """A home that has lived through a span of small nights, all alike."""
+    """Create a home that has gone through a span of small nights with equal content."""
     world = LivingWorld().at(span.first)
     book = Book(list(world.portfolios)[2:4], [dict(one) for one in world.venues[:3]])
     year = Year(home, span)
@@ -233,7 +233,7 @@ def lived(home: Path, span: Span) -> Year:
 @pytest.mark.torture
 @pytest.mark.parametrize("span", SPANS, ids=lambda span: f"{span.zone}, {span.days} days")
 def test_a_year_of_nights(span: Span, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every date ticks once, holes are told and listed, retention and the disk are as said."""
+    """Each date ticks once, gaps are reported and listed, and retention and disk use are right."""
     year = lived(tmp_path / "home", span)
     every_date_has_its_tick(year)
     holes_are_told_and_listed(year)
@@ -242,7 +242,7 @@ def test_a_year_of_nights(span: Span, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def every_date_has_its_tick(year: Year) -> None:
-    """One run a date, at its hour; a second one only where the first could not."""
+    """Check that each date runs once at its hour, and again only if the first run failed."""
     span = year.span
     assert sorted(year.runs) == span.dates
     twice = {*span.down, span.late}
@@ -261,7 +261,7 @@ def every_date_has_its_tick(year: Year) -> None:
 
 
 def holes_are_told_and_listed(year: Year) -> None:
-    """Three gaps, one rejected night; one message for each cause, and none for anything else."""
+    """Check the gaps: three missing nights, one rejected night, and one message per cause."""
     span = year.span
     gaps = {(day, "no snapshot") for day in span.down} | {(span.held[1], "rejected")}
     assert set(year.ask("select snapshot_date, reason from ops.gaps")) == gaps
@@ -276,7 +276,7 @@ def holes_are_told_and_listed(year: Year) -> None:
 
 
 def the_disk_grows_by_the_night(year: Year) -> None:
-    """A night takes as much at the end as at the beginning, and five versions are kept."""
+    """Check that all nights use about the same disk space, and that five versions are kept."""
     known = snapshots.landed_snapshots(year.layout)
     sizes = year.sizes()
     alike = [sizes[one.snapshot_id] for one in known if one.snapshot_date not in year.span.held]
@@ -286,7 +286,7 @@ def the_disk_grows_by_the_night(year: Year) -> None:
 
 
 def retention_keeps_what_it_says(year: Year, capsys: pytest.CaptureFixture[str]) -> None:
-    """By age, then by space: what stays is what the rule says, and the rest is lines of record."""
+    """Check that pruning by age and by size keeps exactly the nights that the rule promises."""
     span, layout = year.span, year.layout
     books = {day for (day,) in year.ask("select snapshot_date from ops.snapshots where is_book")}
     ends = {max(one for one in books if (one.year, one.month) == month) for month in months(books)}
@@ -308,7 +308,7 @@ def retention_keeps_what_it_says(year: Year, capsys: pytest.CaptureFixture[str])
 
 
 def by_space(year: Year, ends: set[date]) -> None:
-    """Half of the room: the oldest go, month ends last, the newest book never."""
+    """Prune to half the size: the oldest nights first, month ends last, the newest book never."""
     known = [one for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED]
     sizes = year.sizes()
     most = sum(sizes[one.snapshot_id] for one in known) // 2
@@ -324,31 +324,31 @@ def by_space(year: Year, ends: set[date]) -> None:
 
 
 def months(days: set[date]) -> set[tuple[int, int]]:
-    """The months of dates."""
+    """Return the months of some dates."""
     return {(day.year, day.month) for day in days}
 
 
 def kept(year: Year) -> set[date]:
-    """The dates whose bodies are there."""
+    """Return the dates whose bodies still exist."""
     return {
         one.snapshot_date for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED
     }
 
 
 def alive(year: Year) -> set[str]:
-    """The snapshots whose bodies are there."""
+    """Return the IDs of the snapshots whose bodies still exist."""
     known = snapshots.landed_snapshots(year.layout)
     return {one.snapshot_id for one in known if one.state != PRUNED}
 
 
 def disk(layout: Layout) -> dict[str, int]:
-    """Every file of landing and lake, and its size."""
+    """Return the size of every file in the landing folder and in the lake."""
     there = (*layout.landing.rglob("*"), *layout.lake.rglob("*"))
     return {str(path): path.stat().st_size for path in there if path.is_file()}
 
 
 def only_lines_are_left(year: Year) -> None:
-    """Of a pruned night its manifest and its decisions are there, and nothing else."""
+    """Check that pruned nights consist of only their manifest and their decisions."""
     gone = [one for one in snapshots.landed_snapshots(year.layout) if one.state == PRUNED]
     assert gone
     sizes = year.sizes()

@@ -1,4 +1,4 @@
-"""The demo's three nights: the twenty questions have their answers, and the report its page."""
+"""Tests of the demo's three nights: the answers to the twenty questions, and the report."""
 
 import hashlib
 import re
@@ -30,12 +30,12 @@ run. A test runs all queries and compares the answers with this page.
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """Where the demo was run."""
+    """Run the demo, and return the layout of its home."""
     return take_demo(tmp_path_factory.mktemp("demo") / "data")
 
 
 def timeless(given: str) -> str:
-    """A text without what differs from run to run: the sandbox sends lists in any order."""
+    """Replace the times and digests in a text, because they are different in every run."""
     given = re.sub(r"[0-9a-f]{64}", "(64 letters)", given)
     given = re.sub(r"(\d{8}T02)\d{4}Z", r"\1mmssZ", given)
     return re.sub(r" 02:\d\d:\d\d(\.\d+)?Z?", " 02:mm:ss", given)
@@ -46,7 +46,7 @@ def _timeless(value: object) -> object:
 
 
 def lines(layout: Layout) -> Iterator[str]:
-    """The page of answers."""
+    """Yield the parts of the page of answers."""
     yield OPENING
     for number, question in enumerate(QUESTIONS, start=1):
         yield f"## Question {number}\n"
@@ -67,12 +67,12 @@ def _answered(layout: Layout, question: Question) -> Iterator[str]:
 def test_every_question_has_its_answer_on_the_demo(
     layout: Layout, golden: Callable[[str, str], None]
 ) -> None:
-    """The answers on the nights of the demo are those of the committed page, row by row."""
+    """The answers for the demo's nights equal those on the committed page, row by row."""
     golden("../../warehouse/answers.md", "\n".join(lines(layout)))
 
 
 def test_the_dictionary_leads_to_every_answer() -> None:
-    """Each question of the dictionary names its place on the page of answers."""
+    """Each question of the dictionary links to its section on the page of answers."""
     page = FILE.read_text("utf-8")
     answers = FILE.with_name("answers.md").read_text("utf-8")
     for number, question in enumerate(QUESTIONS, start=1):
@@ -82,7 +82,7 @@ def test_the_dictionary_leads_to_every_answer() -> None:
 
 @pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
 def test_the_report_of_the_demo_can_be_read(layout: Layout, browser: Browser, look: Look) -> None:
-    """On a phone, a screen and paper nothing overlaps or is cut, and nothing is asked for."""
+    """On a phone, a screen and paper, nothing overlaps or is cut, and no other file is loaded."""
     file = layout.reports / LATEST
     require_sound(browser.look(file, look), file)
     assert file.stat().st_size < 1_000_000
@@ -90,6 +90,6 @@ def test_the_report_of_the_demo_can_be_read(layout: Layout, browser: Browser, lo
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser."""
+    """Start a browser."""
     with chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser

@@ -1,4 +1,4 @@
-"""Three nights of a changing world through the real job, over real loopback HTTP."""
+"""Tests of three nights of a changing world through the real job, over real loopback HTTP."""
 
 import shutil
 from collections import defaultdict
@@ -19,7 +19,7 @@ COLUMNS = "portfolio_id, asset_id, venue_id, account_name, bucket, state, amount
 
 
 def test_a_night_says_what_it_did(taken: tuple[Keeper, Said]) -> None:
-    """A good night ends with 0, tells what it landed and accepted, and complains of nothing."""
+    """A good night exits with 0, reports its responses and its acceptance, and has no warnings."""
     said = taken[1]
     assert (said.code, said.err) == (0, "")
     assert "landed 28 responses" in said.out
@@ -28,7 +28,7 @@ def test_a_night_says_what_it_did(taken: tuple[Keeper, Said]) -> None:
 
 @pytest.mark.parametrize("day", NIGHTS)
 def test_history_holds_every_amount_of_every_night(nights: Keeper, day: date) -> None:
-    """Each date in history has exactly the amounts that the world held on it, as sent."""
+    """Each date in history has exactly the amounts of the world on that date, as sent."""
     assert len(amounts_of(day)) > 2000
     query = f"select {COLUMNS} from history.balances where snapshot_date = '{day}' order by all"
     assert sorted(nights.ask(query)) == amounts_of(day)
@@ -36,7 +36,7 @@ def test_history_holds_every_amount_of_every_night(nights: Keeper, day: date) ->
 
 @pytest.mark.parametrize("day", NIGHTS)
 def test_as_of_macros_show_the_book_of_the_date(nights: Keeper, day: date) -> None:
-    """Each as-of macro gives the book of its date: the amounts, and their exact sums."""
+    """Each as-of macro returns the book of its date: the amounts and their exact sums."""
     rows = nights.ask(f"select {COLUMNS} from balances_as_of('{day}') order by all")
     assert sorted(rows) == amounts_of(day)
     sums: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -49,7 +49,7 @@ def test_as_of_macros_show_the_book_of_the_date(nights: Keeper, day: date) -> No
 
 
 def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
-    """Schema main is the book of the third night, also between and after the dates of books."""
+    """Schema main and later as-of dates show the third night. Dates before the first book fail."""
     assert sorted(nights.ask(f"select {COLUMNS} from balances")) == amounts_of(THIRD)
     later = nights.ask(f"select {COLUMNS} from balances_as_of('2026-12-31')")
     assert sorted(later) == amounts_of(THIRD)
@@ -59,7 +59,7 @@ def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
 
 
 def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
-    """Every request of every night has its file in the landing zone, with size and digest."""
+    """Each response of each night has its file in the landing folder."""
     rows = nights.ask(
         "select snapshot_date, snapshot_id, file, status from ops.requests where purpose = 'book'"
     )
@@ -71,7 +71,7 @@ def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
 
 @pytest.mark.torture
 def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
-    """A landed past date is made again from its landed bytes, and every row stays as it was."""
+    """A run for a past date rebuilds the night from its landed bytes and changes no row."""
     before = copied.everything()
     copied.sandbox.show("portfolios-empty")
     said = copied("run", "--date", str(SECOND))
@@ -81,7 +81,7 @@ def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
-    """A second run of one day takes a second snapshot, which is the book; the first is kept."""
+    """A second run on one day takes a second snapshot, which is the book. The first one is kept."""
     before = copied.history()
     said = copied("run")
     assert (said.code, said.err) == (0, "")
@@ -95,7 +95,7 @@ def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
 def test_a_run_after_the_clock_was_set_back_is_judged_itself(
     empty: Callable[..., Keeper],
 ) -> None:
-    """What a run has pulled is what it judges and holds; accepted, it is the book of its date."""
+    """A run judges and holds its own snapshot, which is the book of its date after an accept."""
     keeper = empty()
     keeper.sandbox.show("portfolio-vanished")
     assert keeper.run(THIRD, hour=4).code == 0
@@ -112,7 +112,7 @@ def test_a_run_after_the_clock_was_set_back_is_judged_itself(
 
 @pytest.mark.torture
 def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
-    """Days and nights that somebody copied beside the real ones are told by `verify` alone."""
+    """Copies of days and nights in the landing folder are reported only by `verify`."""
     before, landed = copied.everything(), copied.layout.landing
     for folder in sorted(landed.glob("*/*")):
         shutil.copytree(folder, folder.with_name(f"{folder.name}-copy"))
@@ -130,7 +130,7 @@ def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
     ("day", "words"), [("2026-02-01", "was never pulled"), ("2999-01-01", "is in the future")]
 )
 def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: str) -> None:
-    """A date without landed bytes is refused with the reason, and nothing is read or written."""
+    """A date without landed bytes is rejected with the reason, and nothing is read or written."""
     before = sorted(copied.home.rglob("*"))
     said = copied("run", "--date", day)
     assert (said.code, said.out) == (2, "")
@@ -140,7 +140,7 @@ def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: s
 
 
 def test_dagster_refuses_a_date_never_landed(copied: Keeper) -> None:
-    """A gap asked for in Dagster fails once, in the same words, and leaves the books alone."""
+    """A run of a gap in Dagster fails once, with the same message, and changes no book."""
     shutil.rmtree(copied.layout.landing / str(SECOND))
     before = copied.ask("select version from ops.build")
     ran = run_night(copied.nightbook, SECOND)
@@ -154,7 +154,7 @@ def test_dagster_refuses_a_date_never_landed(copied: Keeper) -> None:
 
 @pytest.mark.parametrize("words", some_daily([(("--from-landing",),), ((),)], 2))
 def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -> None:
-    """The warehouse made again, from the lake or from landing, has the rows the nights made."""
+    """The warehouse, rebuilt from the lake or from landing, has the same rows as before."""
     before = copied.everything()
     said = copied("rebuild", *words)
     assert (said.code, said.err) == (0, "")
@@ -164,7 +164,7 @@ def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -
 
 @pytest.mark.torture
 def test_landing_alone_is_enough(nights: Keeper, tmp_path: Path) -> None:
-    """A landing zone copied into an empty home becomes the same lake and warehouse, offline."""
+    """The landing folder, copied into an empty home, gives the same lake and warehouse offline."""
     alone = Keeper(tmp_path / "home", nights.sandbox, {"NIGHTBOOK_API_URL": ""})
     shutil.copytree(nights.layout.landing, alone.layout.landing)
     said = alone("rebuild", "--from-landing")

@@ -1,4 +1,4 @@
-"""PostgreSQL keeps Dagster's run history, by the instance file that is shipped for it."""
+"""A test of the shipped PostgreSQL instance file, which stores Dagster's run history."""
 
 import json
 import subprocess
@@ -22,13 +22,13 @@ SHOWN = "{ runsOrError { ... on Runs { results { status jobName tags { key value
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
-    """A server of one's own, with nothing of it left afterwards."""
+    """Start a private PostgreSQL server, and remove it completely afterwards."""
     with serving() as server:
         yield server
 
 
 def asked(port: int, question: str) -> Any:
-    """What the UI's own interface answers; None while it does not."""
+    """Return the response of the UI's GraphQL endpoint, or None if it does not respond."""
     body = json.dumps({"query": question}).encode()
     head = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/graphql", body, head)
@@ -41,7 +41,7 @@ def asked(port: int, question: str) -> Any:
 
 @pytest.mark.torture
 def test_a_night_runs_and_the_ui_shows_it(postgres: Postgres, tmp_path: Path) -> None:
-    """A night from the command line is in PostgreSQL, and the shipped unit's UI shows it."""
+    """A night from the command line is in PostgreSQL, and the UI of the shipped unit shows it."""
     home, port = tmp_path / "home", free_port()
     shipped = (DEPLOY / "dagster-postgres.yaml").read_text(encoding="utf-8")
     assert "port: 5432\n" in shipped

@@ -1,7 +1,7 @@
-"""Two machines and one shelf: whatever happens between them, both end in one state.
+"""Tests of two machines with one shelf: after any history, both machines have the same state.
 
-Histories are random: nights are taken and decided on both machines, commands are killed at requests
-and at writes, the store is away for a while, and the clocks are a minute apart.
+The histories are random. Nights are taken and decided on both machines, commands are killed at
+requests and at writes, the store is sometimes down, and the clocks differ by a minute.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ SAME = ("snapshots", "decisions", "reasons", "lessons", "control_totals")
 
 @dataclass(slots=True)
 class World:
-    """The true time, which passes with everything that happens, and the shelf."""
+    """The shelf and the true time, which advances with every event."""
 
     shelf: Path
     moment: datetime = nights.FIRST
@@ -60,7 +60,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine with a home of its own; its clock is off, and its store may be away."""
+    """A machine with its own home, a clock that may be wrong, and a store that may be down."""
 
     name: str
     home: Path
@@ -70,7 +70,7 @@ class Machine:
 
     @property
     def layout(self) -> Layout:
-        """Where things are."""
+        """The layout of the home."""
         return Layout(self.home)
 
     @property
@@ -81,7 +81,7 @@ class Machine:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let this process be one of this machine."""
+        """Run the code of the `with` block as a process of this machine."""
         with (
             mock.patch.object(snapshots, "machine_name", return_value=self.name),
             mock.patch.dict(sys.modules, {"obstore": self.store}),
@@ -89,7 +89,7 @@ class Machine:
             yield
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        """One command: its exit code and what it said."""
+        """Run a command, and return its exit code and output."""
         said = io.StringIO()
         with (
             self.running(),
@@ -103,28 +103,28 @@ class Machine:
         return code, said.getvalue()
 
     def take(self, kind: str) -> None:
-        """Take a night as a run does: land, judge what is landed, publish."""
+        """Take a night as a run does: land, judge everything that is landed, publish."""
         clock = nights.Clock(self.world.moment + self.ahead)
         with self.running():
             nights.land(self.layout, clock, bodies(clock.moment.date(), kind))
             self.recover()
 
     def recover(self) -> None:
-        """Judge and publish what is landed, also by a run that died."""
+        """Judge and publish all landed nights, including those of killed runs."""
         with self.running():
             publish.recover(self.nightbook, lambda *_, **__: None, but="")
             publish.restore_lake(self.nightbook)
 
     def nights(self) -> list[Snapshot]:
-        """What is landed here."""
+        """Return the nights that are landed here."""
         return snapshots.landed_snapshots(self.layout)
 
     def knows(self, why: str) -> bool:
-        """Whether a decision with this reason is on disk here."""
+        """Return True if a decision with this reason is on disk here."""
         return any(why in one.reasons for night in self.nights() for one in night.decisions)
 
     def tables(self) -> dict[str, list[tuple[object, ...]]]:
-        """Every book, and what `ops` has of nights, decisions and control totals."""
+        """Return the rows of every book and of the `ops` tables in `SAME`."""
         names = [stored_as(table) for table in BOOK] + [f"ops.{name}" for name in SAME]
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             return {
@@ -133,7 +133,10 @@ class Machine:
 
 
 def bodies(day: date, kind: str) -> nights.Answers:
-    """A good night; one without its portfolios, which is held; or one that a person may teach."""
+    """Return a good night, a night without portfolios, or a night that seems to be one page.
+
+    The last two are held. If a person accepts the last kind, this teaches a lesson.
+    """
     good = nights.answers(day, 0 if kind == "empty" else nights.PORTFOLIOS)
     if kind != "paged":
         return good
@@ -145,7 +148,7 @@ def bodies(day: date, kind: str) -> nights.Answers:
 
 @contextlib.contextmanager
 def dying(machine: Machine, chance: random.Random) -> Iterator[None]:
-    """End what runs on a machine at a request or at a write, if it comes so far."""
+    """Kill the work on a machine at a random request or write, if it gets that far."""
     machine.store.at, machine.store.before = 0, chance.random() < 0.5
     at, numbers, fsync = chance.randint(1, 25), count(1), os.fsync
 
@@ -166,7 +169,7 @@ def dying(machine: Machine, chance: random.Random) -> Iterator[None]:
 
 @dataclass(slots=True)
 class History:
-    """What happens to two machines, and which decisions people made."""
+    """The events on two machines, and the reasons of all decisions that people made."""
 
     one: Machine
     two: Machine
@@ -175,7 +178,7 @@ class History:
 
     @classmethod
     def of(cls, two_nights: Path, folder: Path, seed: int) -> "History":
-        """A history that begins with two good nights, which both machines have."""
+        """Create a history that begins with two good nights, which both machines have."""
         chance, world = random.Random(seed), World(folder / "shelf")
         ahead = chance.choice([MINUTE, -MINUTE])
         history = cls(
@@ -191,15 +194,15 @@ class History:
 
     @property
     def machines(self) -> tuple[Machine, Machine]:
-        """Both of them."""
+        """Both machines."""
         return self.one, self.two
 
     def pass_time(self, span: timedelta = timedelta()) -> None:
-        """Let time pass, some seconds at least."""
+        """Advance the time by a span and some seconds."""
         self.one.world.moment += span + timedelta(seconds=self.chance.randint(1, 90))
 
     def step(self) -> None:
-        """Let one thing happen, and perhaps be killed."""
+        """Do one random thing, which may be killed."""
         machine = self.chance.choice(self.machines)
         happens = self.chance.choices(
             (self.take, self.decide, self.take_back, self.shelve, self.publish, self.turn_store),
@@ -215,24 +218,24 @@ class History:
             happens(machine)
 
     def take(self, machine: Machine) -> None:
-        """A night is taken, and shelved if the store is there."""
+        """Take a night, and shelve it if the store is up."""
         machine.take(self.chance.choices(("good", "empty", "paged"), weights=(2, 3, 2))[0])
         self.shelve(machine)
 
     def decide(self, machine: Machine) -> None:
-        """A person decides on one of the last nights."""
+        """Decide on one of the newest nights."""
         night = self.chance.choice(machine.nights()[-4:])
         self.type(machine, self.chance.choice(("accept", "reject")), night.snapshot_id)
 
     def take_back(self, machine: Machine) -> None:
-        """A person takes back a lesson, if there is one."""
+        """Take back a lesson, if there is one."""
         for lesson in lessons.all_lessons(machine.nights()):
             if lesson.taken_back is None:
                 self.type(machine, "reject", lesson.name)
                 return
 
     def type(self, machine: Machine, verb: str, name: str) -> None:
-        """One decision, which has a reason of its own; whatever comes of it, it is not stuck."""
+        """Make one decision with a unique reason, and check that it is done or clearly refused."""
         why = f"why-{len(self.whys)}"
         self.whys.append(why)
         code, said = machine(verb, name, "--why", why)
@@ -241,21 +244,21 @@ class History:
             assert "cannot be" in said or "no lesson" in said, said
 
     def shelve(self, machine: Machine) -> None:
-        """What waits is shelved, unless the store is away."""
+        """Shelve the waiting nights, which fails only if the store is down."""
         code, said = machine("shelve")
         assert code == int(machine.store.is_down), said
 
     def publish(self, machine: Machine) -> None:
-        """The book is refreshed from the shelf, unless the store is away."""
+        """Refresh the book from the shelf, which fails only if the store is down."""
         code, said = machine("publish")
         assert code == int(machine.store.is_down), said
 
     def turn_store(self, machine: Machine) -> None:
-        """The store goes away for a machine, or comes back."""
+        """Turn the store of a machine off or on."""
         machine.store.is_down = not machine.store.is_down
 
     def agree(self) -> None:
-        """All is well again, and each machine shelves and publishes."""
+        """Turn the stores on, then recover, shelve and publish on each machine twice."""
         for machine in self.machines * 2:
             machine.store.is_down = False
             machine.recover()
@@ -263,7 +266,7 @@ class History:
             self.publish(machine)
 
     def require_one_state(self) -> None:
-        """See that homes and shelf have one state, with each decision that was ever recorded."""
+        """Check that homes and shelf have the same state, with each recorded decision."""
         here, there = (
             {night.snapshot_id: (night.state, night.decisions) for night in machine.nights()}
             for machine in self.machines
@@ -277,13 +280,13 @@ class History:
         assert len(tables["ops.decisions"]) == sum(len(decided) for _, decided in here.values())
 
     def require_recorded(self, recorded: set[str]) -> None:
-        """See that decisions are on record, each once."""
+        """Check that each of these decisions is recorded exactly once."""
         reasons = [row[6] for row in self.one.tables()["ops.decisions"]]
         for why in recorded:
             assert sum(why in str(reason).split("; ") for reason in reasons) == 1, why
 
     def require_free_commands(self) -> None:
-        """See that no command of either machine is stuck."""
+        """Check that no command of either machine is blocked."""
         for machine in self.machines:
             for words in (
                 ("shelve",),
@@ -298,7 +301,7 @@ class History:
 
 
 def run_history(two_nights: Path, folder: Path, seed: int) -> None:
-    """Live through one history, and see that it ends well."""
+    """Run one history, and check that it ends well."""
     history = History.of(two_nights, folder, seed)
     recorded: set[str] = set()
     for _ in range(STEPS):

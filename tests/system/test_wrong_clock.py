@@ -1,4 +1,4 @@
-"""A machine whose clock is hours off: where the night goes, and what its run says."""
+"""A test of a machine with a wrong clock: the date of its night, and the output of its run."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ TWENTY_HOURS = 72_000_331
 def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     empty: Callable[..., Keeper],
 ) -> None:
-    """Twenty hours ahead, it takes the first for the second: the night lies where it belongs."""
+    """With a clock twenty hours ahead, the night has the API's date and is held as uncertain."""
     keeper = empty()
     assert keeper.run(FIRST).code == 0
     keeper.sandbox.show(skew_ms=-TWENTY_HOURS)
@@ -30,7 +30,7 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     manifest = load_manifest(wrong.folder)
     assert manifest.is_date_doubtful
     assert (manifest.machine_date, manifest.snapshot_date) == (SECOND, FIRST)
-    # The clock is mended: the night of the second is taken as any other.
+    # After the clock is corrected, the night of the second date is taken normally.
     keeper.sandbox.show()
     assert keeper.run(SECOND).code == 0
     newest = snapshots.landed_snapshots(keeper.layout)[-1]
