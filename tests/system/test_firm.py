@@ -1,4 +1,4 @@
-"""A firm of several organisations: one book over homes that know nothing of one another."""
+"""Tests of a firm of several organisations: one book from homes that are independent."""
 
 import contextlib
 import io
@@ -29,7 +29,7 @@ ANALYSTS = (Path(__file__).parents[2] / "warehouse" / "ANALYSTS.md").read_text("
 
 @pytest.fixture(scope="module", params=[3, pytest.param(10, marks=pytest.mark.torture)])
 def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> FirmHome:
-    """Three organisations, or ten: the first is well, one is down, one is held."""
+    """Create a firm of three or ten organisations, of which one is down and one is held."""
     made = firm_of(tmp_path_factory.mktemp("firm"), request.param)
     made.publish()
     return made
@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 @pytest.fixture
 def book(home: FirmHome) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The firm's book as any client opens it."""
+    """Open the firm's book as any client does."""
     with duckdb.connect(str(home.layout.database), read_only=True) as connection:
         yield connection
 
@@ -45,7 +45,10 @@ def book(home: FirmHome) -> Iterator[duckdb.DuckDBPyConnection]:
 def test_the_gate_says_which_organisation_is_in_the_book_and_why_another_is_not(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
-    """One row each: the held one by its guard's reason, the one that is down by its run's."""
+    """The table ops.nights has one row per organisation, with its state and the reason for a gap.
+
+    The reason is that of the guard for a held organisation, and that of the run for a failed one.
+    """
     rows = book.execute(
         "select source, is_in_book, state, as_of, reason from ops.nights "
         "where snapshot_date = ? order by source",
@@ -63,7 +66,7 @@ def test_the_gate_says_which_organisation_is_in_the_book_and_why_another_is_not(
 def test_sums_over_the_firm_are_those_of_the_landed_bytes_of_whom_the_book_holds(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
-    """A second sum, by Python's decimals over the bodies; custom assets are never added up."""
+    """Sums equal a second calculation from the bodies, and custom assets stay per organisation."""
     expected: dict[tuple[str, bool, str | None], Decimal] = defaultdict(Decimal)
     with localcontext(prec=200):
         for name in set(home.names) - {DOWN, HELD}:
@@ -87,7 +90,10 @@ def test_sums_over_the_firm_are_those_of_the_landed_bytes_of_whom_the_book_holds
 def test_every_view_says_of_an_organisation_what_its_own_warehouse_says(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
-    """Row for row, column for column, with the source in front; the others are in none of them."""
+    """Each view has exactly the rows of an organisation's own warehouse, with the source first.
+
+    Organisations that are not in the book have no rows.
+    """
     well = home.names[0]
     with duckdb.connect(str(home.of(well).database), read_only=True) as own:
         for view in views():
@@ -103,7 +109,7 @@ def test_every_view_says_of_an_organisation_what_its_own_warehouse_says(
 
 
 def test_the_night_before_holds_everybody(home: FirmHome, book: duckdb.DuckDBPyConnection) -> None:
-    """What is missing tonight is in the book of its last night, under that date."""
+    """The book of the previous night includes organisations that are missing tonight."""
     sources = book.execute("select distinct source from holdings_as_of('2026-11-20')").fetchall()
     assert {row[0] for row in sources} == set(home.names)
     nights = book.execute("select sources, listed from firm_nights order by snapshot_date")
@@ -112,7 +118,7 @@ def test_the_night_before_holds_everybody(home: FirmHome, book: duckdb.DuckDBPyC
 
 
 def test_the_workbook_has_the_source_first_and_says_whom_it_lacks(home: FirmHome) -> None:
-    """Its rows are those of the organisations in the book; names are texts and never formulas."""
+    """The workbook has the rows of the organisations in the book, and names are never formulas."""
     exported = export(
         home.layout.database,
         home.layout.exports,
@@ -144,7 +150,7 @@ def _run(home: FirmHome, *words: str) -> tuple[int, str]:
 
 
 def test_status_and_report_are_loud(home: FirmHome) -> None:
-    """A held organisation waits for a person: exit code 3; the page names both that it lacks."""
+    """A held organisation makes status exit with 3, and the report names a missing one's error."""
     code, said = _run(home, "status")
     assert code == 3
     assert f"{len(home.names) - 2} of {len(home.names)} organisations" in said
@@ -165,7 +171,7 @@ ERRORS = 4
 def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organisations(
     home: FirmHome,
 ) -> None:
-    """The planted errors are breaks, nothing else is; who is not in the book is not compared."""
+    """Only the planted errors are breaks. Organisations without a book today are not compared."""
     inbox = home.layout.home / "reconcile" / "inbox"
     code, said = _run(home, "reconcile", "init")
     assert code == 0, said
@@ -210,7 +216,7 @@ def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organi
 def test_a_night_is_taken_where_its_settings_lie_and_knows_no_others(
     home: FirmHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the firm's own process has for settings reaches none; each says how it ended."""
+    """Each run uses its own folder without the firm's settings, and returns its last message."""
     monkeypatch.setenv("NIGHTBOOK_API_KEY", "the-firms-own")
     script = (
         "import os, sys; names = [n for n in os.environ if n.startswith('NIGHTBOOK_')]; "
@@ -236,7 +242,7 @@ def test_a_night_is_taken_where_its_settings_lie_and_knows_no_others(
 
 
 def test_dagster_takes_a_shard_and_publishes_what_all_have(home: FirmHome, tmp_path: Path) -> None:
-    """One organisation makes its landed night again, the other has none and says so itself."""
+    """The job rebuilds one organisation's landed night, and reports the failure of the other."""
     copy = FirmHome(tmp_path / "copy", home.names)
     shutil.copytree(home.root, copy.root, symlinks=True)
     well = home.names[0]
@@ -259,7 +265,7 @@ def test_dagster_takes_a_shard_and_publishes_what_all_have(home: FirmHome, tmp_p
 
 
 def test_the_queries_of_the_page_answer(book: duckdb.DuckDBPyConnection) -> None:
-    """What analysts are told to ask of a firm's book has rows, of everybody where it says so."""
+    """The firm queries in ANALYSTS.md return rows, except those about shared portfolios."""
     section = ANALYSTS.partition("## Several organisations\n")[2].partition("\n## ")[0]
     queries = [
         query

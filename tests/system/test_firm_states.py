@@ -1,4 +1,4 @@
-"""A firm whose homes vanish, come back, share portfolios, and are renamed and removed."""
+"""Tests of a firm whose homes vanish, return, share portfolios, are renamed or are removed."""
 
 import contextlib
 import io
@@ -32,7 +32,7 @@ from warehouse.storage.layout import Layout
 FIRST = date(2026, 11, 1)
 NAMES = ("alpha", "beta", "gamma", "delta")
 POOL = ("shared 1", "shared 2", "shared 3")
-# Stands in for `nightbook run` of an organisation, and leaves a trace in its home.
+# Replaces `nightbook run` of an organisation, and leaves a file in its home as evidence.
 STARTED = "import pathlib; pathlib.Path('data').mkdir(exist_ok=True); open('data/started', 'a')"
 Totals = Mapping[str, Decimal]
 Holdings = dict[str, dict[str, Decimal]]
@@ -40,7 +40,7 @@ Holdings = dict[str, dict[str, Decimal]]
 
 @dataclass
 class Organisation:
-    """One organisation: the nights of its real home, and where that home is now."""
+    """One organisation: the nights of its real home, and the current location of that home."""
 
     folder: Path
     nights: list[Night] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Organisation:
 
     @property
     def layout(self) -> Layout:
-        """Where its home is as long as it is there."""
+        """The layout of the home, which exists only while `is_there` is true."""
         return Layout(self.folder / "data")
 
     def take(self, day: date, holdings: Holdings, state: str = "accepted") -> None:
@@ -69,14 +69,14 @@ class Organisation:
             self.layout.snapshot(one.day, one.snapshot_id).mkdir(parents=True, exist_ok=True)
 
     def vanish(self, *, is_empty: bool) -> None:
-        """Let the disk be away; where it was mounted is nothing, or an empty folder."""
+        """Unmount the disk, which leaves no folder or an empty one."""
         self.folder.joinpath("data").rename(self.folder / "elsewhere")
         self.is_there = False
         if is_empty:
             self.folder.joinpath("data").mkdir()
 
     def come_back(self) -> None:
-        """Mount the disk again, whole."""
+        """Mount the disk with its whole content."""
         shutil.rmtree(self.folder / "data", ignore_errors=True)
         self.folder.joinpath("elsewhere").rename(self.folder / "data")
         self.is_there = True
@@ -84,7 +84,7 @@ class Organisation:
 
 @dataclass
 class Firm:
-    """A firm, and what its book must hold by a second calculation."""
+    """A firm, with a second calculation of the content that its book must have."""
 
     root: Path
     day: date = FIRST
@@ -100,7 +100,7 @@ class Firm:
             self.add(name, name)
 
     def add(self, name: str, organisation: str) -> None:
-        """List an organisation under a name; its folder is made with the first."""
+        """List an organisation under a name, and create its folder if it is new."""
         folder = self.root / organisation
         folder.mkdir(exist_ok=True, parents=True)
         self.organisations.setdefault(organisation, Organisation(folder))
@@ -108,11 +108,11 @@ class Firm:
         self.removed.discard(name)
 
     def remove(self, name: str) -> None:
-        """Take a name out of firm.toml, and all that counts for it."""
+        """Remove a name from firm.toml, with its portfolios and known books."""
         del self.listed[name]
         self.owners = {key: owner for key, owner in self.owners.items() if owner != name}
         self.known.pop(name, None)
-        self.removed |= {name} & self.published  # a name that no book had is not missed
+        self.removed |= {name} & self.published  # a name that was never published is not missed
 
     @property
     def layout(self) -> Layout:
@@ -120,11 +120,11 @@ class Firm:
         return Layout(self.root / "firm")
 
     def of(self, name: str) -> Organisation:
-        """The organisation that a name in firm.toml is of."""
+        """Return the organisation that firm.toml lists under a name."""
         return self.organisations[self.listed[name]]
 
     def command(self, *words: str) -> tuple[int, str, str]:
-        """Type a command in the home of the firm: exit code, output, error output."""
+        """Run a command in the home of the firm, and return exit code, output and error output."""
         home = {"NIGHTBOOK_HOME": str(self.layout.home)}
         moment = datetime(self.day.year, self.day.month, self.day.day, 6, tzinfo=UTC)
         with (
@@ -135,7 +135,7 @@ class Firm:
         return code, out.getvalue(), errors.getvalue()
 
     def publish(self, command: str) -> tuple[int, str]:
-        """Write firm.toml, type a command that publishes, and note what the firm must know now."""
+        """Write firm.toml, run a publishing command, and record the books that must be known."""
         lines = ["[sources]"]
         lines += [f"{json.dumps(name)} = '../{folder}'" for name, folder in self.listed.items()]
         lines += ["[portfolios]"] * bool(self.owners)
@@ -152,7 +152,11 @@ class Firm:
         return code, out
 
     def claims(self, day: date) -> dict[str, str]:
-        """For which organisation each portfolio counts on a day: that of its last known book."""
+        """Return the organisation for which each portfolio counts, by the last known books.
+
+        If firm.toml names an organisation that has the portfolio, the portfolio counts for it.
+        Otherwise, the portfolio counts for the first organisation by name.
+        """
         found: dict[str, list[str]] = defaultdict(list)
         for name in sorted(self.known):
             if last := max((one for one in self.known[name] if one <= day), default=None):
@@ -164,7 +168,7 @@ class Firm:
         }
 
     def totals(self, day: date) -> Totals:
-        """The total of each asset over the organisations whose book of the day is there."""
+        """Return the total of each asset over the organisations that have a book of the day."""
         sums = defaultdict[str, Decimal](Decimal)
         for name, nights in self.known.items():
             for asset, total in total_of(nights.get(day, {}), self.counted(name, day)).items():
@@ -172,7 +176,7 @@ class Firm:
         return sums
 
     def moves(self) -> dict[tuple[str, str], tuple[Decimal, Decimal]]:
-        """The totals of each source and asset in the book before and in the newest one."""
+        """Return the totals of each source and asset in the previous and in the newest book."""
         newest = max(day for nights in self.known.values() for day in nights)
         found = dict[tuple[str, str], tuple[Decimal, Decimal]]()
         for name, nights in self.known.items():
@@ -184,11 +188,11 @@ class Firm:
         return found
 
     def counted(self, name: str, day: date) -> set[str]:
-        """The portfolios that count for an organisation on a day."""
+        """Return the portfolios that count for an organisation on a day."""
         return {portfolio for portfolio, owner in self.claims(day).items() if owner == name}
 
     def shared(self) -> set[str]:
-        """Portfolios of which firm.toml names no organisation that saw them, when several did."""
+        """Return the portfolios of several organisations for which firm.toml names none of them."""
         undecided = {}
         for day in sorted({day for nights in self.known.values() for day in nights}):
             seen = defaultdict[str, list[str]](list)
@@ -203,7 +207,7 @@ class Firm:
 
 
 def held(one: Night) -> Holdings:
-    """What the portfolios of a night hold."""
+    """Return the holdings of each portfolio of a night."""
     holdings: Holdings = {row["portfolio_id"]: {} for row in one.rows["portfolios"]}
     for row in one.rows["balances"]:
         holdings[row["portfolio_id"]][row["asset_id"]] = Decimal(row["amount_text"])
@@ -211,7 +215,7 @@ def held(one: Night) -> Holdings:
 
 
 def total_of(holdings: Holdings, portfolios: set[str]) -> defaultdict[str, Decimal]:
-    """The total of each asset over some portfolios."""
+    """Return the total of each asset over some portfolios."""
     sums = defaultdict[str, Decimal](Decimal)
     for portfolio in holdings.keys() & portfolios:
         for asset, amount in holdings[portfolio].items():
@@ -220,7 +224,7 @@ def total_of(holdings: Holdings, portfolios: set[str]) -> defaultdict[str, Decim
 
 
 def drawn(random_: random.Random, name: str) -> Holdings:
-    """What an organisation holds tonight: its own portfolio, and some of the pool."""
+    """Draw the holdings of an organisation: its own portfolio, and up to two from the pool."""
     portfolios = [f"own of {name}", *random_.sample(POOL, random_.randint(0, 2))]
     return {
         portfolio: {
@@ -232,7 +236,7 @@ def drawn(random_: random.Random, name: str) -> Holdings:
 
 
 def require_sums(firm: Firm) -> None:
-    """See that no table that adds up amounts counts a portfolio twice, or leaves one out."""
+    """Check that each table with sums counts every portfolio exactly once."""
     days = sorted({day for nights in firm.known.values() for day in nights})
     sums = {
         "history.balances": "amount_text",
@@ -267,7 +271,7 @@ def require_sums(firm: Firm) -> None:
 
 
 def require_moves(firm: Firm) -> None:
-    """See that what compares the newest book with the one before counts as they do."""
+    """Check that the comparisons of the newest book with the previous one count in the same way."""
     with duckdb.connect(str(firm.layout.database), read_only=True) as book:
 
         def found(query: str) -> dict[tuple[str, str], tuple[Decimal, ...]]:
@@ -292,7 +296,7 @@ def require_moves(firm: Firm) -> None:
 
 
 def require_words(firm: Firm, missing: Iterable[str]) -> None:
-    """See that status, report and query name each organisation and portfolio that is not well."""
+    """Check that status, report and query name each organisation and portfolio with a problem."""
     code, status, _ = firm.command("status")
     _, _, note = firm.command("query", "select 1")
     _, said, _ = firm.command("report")
@@ -310,7 +314,7 @@ def require_words(firm: Firm, missing: Iterable[str]) -> None:
 
 
 def take_night(firm: Firm, random_: random.Random) -> set[str]:
-    """Take a night of every organisation that can; those that have none come back."""
+    """Take a night of most organisations, and return the names of those without a new book."""
     missing = set()
     for name, folder in firm.listed.items():
         organisation = firm.organisations[folder]
@@ -324,7 +328,7 @@ def take_night(firm: Firm, random_: random.Random) -> set[str]:
 
 
 def happen(firm: Firm, random_: random.Random) -> None:
-    """Let one thing happen to the firm."""
+    """Apply one random event to the firm."""
     name = random_.choice(sorted(firm.listed))
     organisation = firm.of(name)
     if not organisation.is_there:
@@ -345,7 +349,7 @@ def happen(firm: Firm, random_: random.Random) -> None:
 
 @pytest.fixture
 def firm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Firm:
-    """A firm of alpha and beta with one night each; no real night is taken, no file written."""
+    """Return a firm of alpha and beta, which starts no real runs and writes no report files."""
     command = (sys.executable, "-c", STARTED)
     monkeypatch.setattr(firm_command, "take_nights", partial(take_nights, command=command))
     monkeypatch.setattr(publishing, "write_files", lambda *_: [])
@@ -364,7 +368,11 @@ BETA: Holdings = {"own of beta": {"BTC": Decimal(100), "ETH": Decimal(7)}}
 def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settles_for_which(
     firm: Firm,
 ) -> None:
-    """Until then status exits with 3; each place names portfolio and organisations."""
+    """A portfolio that two organisations report counts once, for the one that firm.toml names.
+
+    Until firm.toml names one, run and status exit with 3, and status and export name the portfolio
+    and its organisations.
+    """
     firm.of("alpha").take(FIRST, {**ALPHA, **SHARED})
     firm.of("beta").take(FIRST, {**BETA, "shared 1": {"BTC": Decimal("18055.26")}})
     code, said = firm.publish("run")
@@ -383,7 +391,7 @@ def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settle
     ids = ("query", "select snapshot_id from firm_nights", "--format", "csv")
     before = firm.command(*ids)[1]
 
-    # What status prints is valid TOML; here the other organisation has it.
+    # The line that status prints is valid TOML. Here, the other organisation gets the portfolio.
     assert tomllib.loads(f"[portfolios]\n{line}") == {"portfolios": {"shared 1": "alpha"}}
     firm.owners["shared 1"] = "beta"
     code, said = firm.publish("rebuild")
@@ -392,17 +400,21 @@ def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settle
     require_sums(firm)
     require_words(firm, ())
     assert differences([firm.layout.database], ["duckdb12"]) == {}
-    # Another content of the book is another book, for a reconciliation too.
+    # A book with different content has a different snapshot ID, so reconciliations see the change.
     assert before != firm.command(*ids)[1]
 
 
 def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Firm) -> None:
-    """Also through a rebuild, also if its own schedule takes a night there; whole, it goes on."""
+    """If a home is empty, status fails, nothing is started there, and its history is kept.
+
+    This is also true after a rebuild, and if its own schedule takes a night in the empty home. When
+    the complete home is back, its nights continue.
+    """
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
     assert firm.publish("run")[0] == 0
     firm.of("beta").vanish(is_empty=True)
-    # Tonight's book is there, and the home is gone all the same.
+    # Tonight's book exists, but status still reports that the home is missing.
     code, status, _ = firm.command("status")
     assert code == 1
     assert "beta: " in status
@@ -439,7 +451,11 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
 
 
 def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm: Firm) -> None:
-    """Also on later nights, and if the old name is taken back; whole, it has its history again."""
+    """An organisation that is renamed while its home is missing is not started as a new one.
+
+    This is also true on later nights, and if it gets its old name back. When the complete home is
+    back, the organisation has its history.
+    """
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
     firm.publish("run")
@@ -465,7 +481,7 @@ def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm
 
 
 def test_a_rebuild_remembers_who_left_and_a_night_that_nobody_took(firm: Firm) -> None:
-    """`ops.sources` and the reasons of `ops.nights` are in no other place."""
+    """A rebuild keeps `ops.sources` and the rows of `ops.nights`, which exist in no other file."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
     firm.publish("run")
@@ -486,7 +502,7 @@ def test_a_rebuild_remembers_who_left_and_a_night_that_nobody_took(firm: Firm) -
 def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
     firm: Firm,
 ) -> None:
-    """Exit code 3 as in each of their homes; each home is named with its command."""
+    """The status command exits with 3, as in their homes, and names each home with its command."""
     for name, holdings in (("alpha", ALPHA), ("beta", BETA)):
         firm.of(name).take(FIRST, holdings)
         firm.of(name).take(FIRST, {}, "held")
@@ -502,7 +518,7 @@ def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
 
 
 def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
-    """And which commands check the nights; a byte that changed is found."""
+    """`verify` checks the firm's warehouse file, and names the commands that check the nights."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.remove("beta")
     firm.publish("run")
@@ -523,7 +539,7 @@ def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
 def test_the_backup_of_a_firm_has_firm_toml_and_its_reconciliations(
     firm: Firm, tmp_path: Path
 ) -> None:
-    """Restored beside it, the firm publishes the same book, and says what else to back up."""
+    """After a restore, the firm has the same book. The backup names the homes that it lacks."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
     firm.publish("run")
@@ -551,7 +567,7 @@ def test_the_backup_of_a_firm_has_firm_toml_and_its_reconciliations(
 def test_a_firm_toml_beside_the_home_is_pointed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It belongs in the home; whoever starts a command next to it is told which home is read."""
+    """If firm.toml is outside the firm's home, each command fails and says how to fix that."""
     (tmp_path / FIRM).write_text('[sources]\nalpha = "../alpha"\n', "utf-8")
     monkeypatch.chdir(tmp_path)
     for words in (["run"], ["status"], ["query", "select 1"], ["doctor"]):
@@ -569,7 +585,10 @@ def test_a_firm_toml_beside_the_home_is_pointed_out(
 def test_whatever_happens_to_its_homes_a_firm_counts_each_portfolio_once_and_says_what_it_lacks(
     firm: Firm, seed: int, nights: int
 ) -> None:
-    """Homes vanish, come back empty or whole, share portfolios, are renamed and removed."""
+    """After any mix of events, each portfolio counts once, and missing organisations are named.
+
+    Homes vanish, return empty or complete, share portfolios, are renamed and are removed.
+    """
     random_ = random.Random(seed)
     for name in ("gamma", "delta"):
         firm.add(name, name)
