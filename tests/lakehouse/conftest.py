@@ -1,4 +1,7 @@
-"""The servers of `make lakehouse`, each started once; what is missing skips its tests in words."""
+"""Fixtures for the servers of `make lakehouse`. A missing server skips its tests with a reason.
+
+Each server starts once per session.
+"""
 
 from collections.abc import Iterator
 
@@ -11,34 +14,34 @@ from tests.support.postgres import Postgres, serving
 
 @pytest.fixture(scope="session")
 def seaweedfs() -> Iterator[ObjectStore]:
-    """S3, with an Iceberg REST catalog."""
+    """Start an S3 store with an Iceberg REST catalog."""
     with object_stores.seaweedfs() as store:
         yield store
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[ObjectStore]:
-    """Azure blobs."""
+    """Start a store of Azure blobs."""
     with object_stores.azurite() as store:
         yield store
 
 
 @pytest.fixture(scope="session")
 def rclone() -> Iterator[ObjectStore]:
-    """S3 that ignores every condition."""
+    """Start an S3 store that ignores all conditions."""
     with object_stores.rclone() as store:
         yield store
 
 
 @pytest.fixture(scope="session", params=["seaweedfs", "azurite"])
 def object_store(request: pytest.FixtureRequest) -> ObjectStore:
-    """Each store that keeps its word."""
+    """Return each store that respects conditions."""
     store: ObjectStore = request.getfixturevalue(request.param)
     return store
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL with one empty database."""
+    """Start a PostgreSQL server with one empty database."""
     with serving() as server:
         yield server

@@ -1,4 +1,4 @@
-"""Nights by the command line: on a store, in a catalog, and read from there by somebody else."""
+"""A test of nights from the command line on a store and in a catalog, read by another program."""
 
 import json
 import os
@@ -41,13 +41,13 @@ print(json.dumps([states, rows]))
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """A catalog: the settings of nightbook, and what any reader gives to pyiceberg."""
+    """A catalog: the settings for nightbook, and the options for any reader with pyiceberg."""
 
     settings: Mapping[str, str]
     reader: Mapping[str, str]
 
     def read(self) -> tuple[dict[str, str], dict[str, list[list[str]]]]:
-        """The state of each night, and its amounts, as a program without nightbook reads them."""
+        """Read the state and the amounts of each night in a program that does not use nightbook."""
         places = str(environments.packages("iceberg"))
         answer = subprocess.run(
             [sys.executable, "-c", READ, json.dumps(self.reader)],
@@ -65,7 +65,7 @@ class Catalog:
 def catalog(
     request: pytest.FixtureRequest, seaweedfs: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> Catalog:
-    """A catalog in PostgreSQL, and one that speaks REST."""
+    """Return a catalog in PostgreSQL and one with a REST API."""
     monkeypatch.syspath_prepend(str(environments.packages("iceberg")))
     key, secret = (
         seaweedfs.variables[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
@@ -91,7 +91,7 @@ def catalog(
 
 
 def _amounts(keeper: Keeper) -> dict[str, list[list[str]]]:
-    """Every amount of each night in the published book, as `Catalog.read` gives them."""
+    """Return every amount of each night in the published book, in the format of `Catalog.read`."""
     rows = keeper.ask(
         "select strftime(snapshot_date, '%Y%m%d'), asset_id, "
         "list(amount_text order by amount_text) "
@@ -106,7 +106,10 @@ def _amounts(keeper: Keeper) -> dict[str, list[list[str]]]:
 def test_nights_are_registered_by_the_run_and_decisions_follow(
     catalog: Catalog, seaweedfs: ObjectStore, tmp_path: Path
 ) -> None:
-    """What another program reads of the catalog is what the book says, each night to the letter."""
+    """The catalog contains exactly the amounts of the book, and it follows a later decision.
+
+    If the catalog is down, the run fails without showing its password, and `shelve` adds the night.
+    """
     place = {"NIGHTBOOK_LAKE": f"{seaweedfs.root}/{tmp_path.name}", **seaweedfs.variables}
     with sandbox() as api:
         keeper = Keeper(tmp_path / "home", api, {**place, **catalog.settings})

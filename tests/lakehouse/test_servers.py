@@ -1,4 +1,4 @@
-"""The servers of the suite are what they are started for: two keep their word, one does not."""
+"""Tests of the servers of this suite: two stores respect conditions, and one ignores them."""
 
 import time
 
@@ -22,7 +22,7 @@ def _bucket(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> obstore.stor
 def test_a_store_refuses_what_its_conditions_forbid(
     object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second create and a swap with a stale tag are refused, a swap with the right one is not."""
+    """A store rejects a second create and a swap with a stale tag, and accepts the right tag."""
     bucket, key = _bucket(object_store, monkeypatch), f"servers/{time.time_ns()}"
     first = obstore.put(bucket, key, b"1", mode="create")
     with pytest.raises(AlreadyExistsError):
@@ -36,7 +36,7 @@ def test_a_store_refuses_what_its_conditions_forbid(
 def test_the_bad_store_takes_a_second_create(
     rclone: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a store that ignores conditions does to a commit: the second wins in silence."""
+    """On a store that ignores conditions, a second create silently replaces the first commit."""
     bucket = _bucket(rclone, monkeypatch)
     for content in (b"1", b"2"):
         obstore.put(bucket, "servers/commit", content, mode="create")
@@ -44,5 +44,5 @@ def test_the_bad_store_takes_a_second_create(
 
 
 def test_postgresql_answers(postgres: Postgres) -> None:
-    """The catalog's database is there."""
+    """The PostgreSQL server of the catalog is running."""
     assert postgres.port

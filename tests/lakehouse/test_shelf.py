@@ -1,7 +1,8 @@
-"""The shelf on real stores: nights as on one machine, whatever happens on the way.
+"""Tests of the shelf on real stores: nights are as on one machine, despite failures on the way.
 
-Killed at each request, answers lost, two writers of one night, a store that is down or lies: no
-reader sees half a night, nothing is lost, and the next run needs no hand.
+A process is killed at each request, responses are lost, two machines write one night, and a store
+is down or ignores conditions. No reader sees half a night, nothing is lost, and the next run needs
+no manual help.
 """
 
 import multiprocessing
@@ -29,20 +30,21 @@ pytestmark = pytest.mark.lakehouse
 
 INSTANTS = 51
 NIGHTS = ("20261118T021500Z", "20261119T021500Z")
-# Children begin in a process that never asked a store: obstore's own threads survive no fork.
+# Children start from a process that has not used a store, because threads of obstore do not survive
+# a fork.
 children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.support.shelves"])
 
 
 @pytest.fixture
 def home(two_nights: Path, tmp_path: Path) -> Path:
-    """A home with two nights that no shelf has."""
+    """Create a home with two nights that no shelf has."""
     return Path(shutil.copytree(two_nights, tmp_path / "home", symlinks=True))
 
 
 @pytest.fixture(scope="module")
 def shown() -> Iterator[Sandbox]:
-    """An API whose nights are real ones."""
+    """Start an API with realistic nights."""
     with sandbox() as api:
         api.show()
         yield api
@@ -50,23 +52,23 @@ def shown() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def proxy(object_store: ObjectStore) -> Iterator[tuple[str, Worst]]:
-    """A proxy before the store."""
+    """Start a proxy in front of the store."""
     with proxied(object_store.endpoint) as reached:
         yield reached
 
 
 def address_of(store: ObjectStore, name: str, endpoint: str = "") -> StoreAddress:
-    """The address of a shelf of its own on a store, perhaps reached by a proxy."""
+    """Return the address of a separate shelf on a store, optionally through a proxy."""
     return StoreAddress(f"{store.root}/{name}", store.reached_by(endpoint or store.endpoint))
 
 
 def shelve_alone(home: Path, address: StoreAddress) -> None:
-    """What a child process does."""
+    """Shelve the nights of a home, in a child process."""
     assert shelve(home, open_store(address)).problems == ()
 
 
 def child_of(home: Path, address: StoreAddress, worst: Worst) -> int:
-    """Shelve in a process of its own, which may be killed; how it ended."""
+    """Shelve in a separate process, which may be killed, and return its exit code."""
     process = children.Process(target=shelve_alone, args=(home, address))
     process.start()
     worst.process = process.pid or 0
@@ -75,12 +77,12 @@ def child_of(home: Path, address: StoreAddress, worst: Worst) -> int:
 
 
 def keeper(store: ObjectStore, home: Path, api: Sandbox, name: str) -> Keeper:
-    """The command line of a home with a shelf."""
+    """Return the command line of a home with a shelf."""
     return Keeper(home, api, {"NIGHTBOOK_LAKE": f"{store.root}/{name}", **store.variables})
 
 
 def figures(reader: Keeper) -> list[str]:
-    """Every table of all nights, rows in order, with the exact totals."""
+    """Return the ordered rows of each table over all nights, and the exact totals."""
     asked = [f"select * from history.{table.name} order by all" for table in BOOK]
     asked.append(
         "select snapshot_date, asset_id, exact_sum(amount_text) from history.balances "
@@ -94,7 +96,7 @@ def figures(reader: Keeper) -> list[str]:
 def test_nights_are_as_on_one_machine(
     object_store: ObjectStore, shown: Sandbox, tmp_path: Path
 ) -> None:
-    """A second machine has the same rows, totals and proofs; a lost one is made again."""
+    """A second machine has the same rows and totals, and a lost home is restored from the shelf."""
     local = Keeper(tmp_path / "local", shown)
     first = keeper(object_store, tmp_path / "first", shown, "machines")
     second = keeper(object_store, tmp_path / "second", shown, "machines")
@@ -121,7 +123,7 @@ def test_nights_are_as_on_one_machine(
 def test_killed_at_any_request_readers_see_whole_nights(
     object_store: ObjectStore, proxy: tuple[str, Worst], home: Path, tmp_path: Path, way: str
 ) -> None:
-    """A process that dies at a request of its shelving leaves whole nights; the next completes."""
+    """After a kill at any request, readers see only whole nights, and the next run finishes."""
     endpoint, worst = proxy
     worst.forget()
     counted = address_of(object_store, f"counted-{way}", endpoint)
@@ -143,7 +145,7 @@ def test_killed_at_any_request_readers_see_whole_nights(
 def test_lost_answers_lose_nothing(
     object_store: ObjectStore, proxy: tuple[str, Worst], home: Path, tmp_path: Path
 ) -> None:
-    """The store takes a write and its answer is lost: the shelving knows its own work again."""
+    """If the response to a write is lost, the run recognises its own object and loses nothing."""
     endpoint, worst = proxy
     worst.forget(verb="PUT")
     whole = Path(shutil.copytree(home, tmp_path / "whole", symlinks=True))
@@ -160,7 +162,7 @@ def test_lost_answers_lose_nothing(
 def test_of_two_writers_both_are_heard(
     object_store: ObjectStore, home: Path, tmp_path: Path
 ) -> None:
-    """Two machines decide one night otherwise and shelve it at once: all have both decisions."""
+    """If two machines decide on one night at the same time, both get both decisions."""
     for number in range(5):
         name = f"writers-{number}"
         store = open_store(address_of(object_store, name))
@@ -188,7 +190,7 @@ def test_of_two_writers_both_are_heard(
 def test_a_store_that_ignores_conditions_is_refused(
     rclone: ObjectStore, shown: Sandbox, tmp_path: Path
 ) -> None:
-    """The night is published here, the run says why it is not shelved, and nothing is on it."""
+    """The night is published locally, the run says why it is not shelved, and a probe remains."""
     liar = keeper(rclone, tmp_path / "home", shown, "liar")
     taken = liar.run(FIRST)
     assert taken.code == FAILED
@@ -201,7 +203,7 @@ def test_a_store_that_ignores_conditions_is_refused(
 def test_a_store_that_is_down_costs_no_night(
     seaweedfs: ObjectStore, shown: Sandbox, tmp_path: Path
 ) -> None:
-    """The book is published, the run and status say what waits, and the next run shelves both."""
+    """The book is published, run and status name the waiting night, and the next run shelves it."""
     down = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     up = keeper(seaweedfs, tmp_path / "home", shown, "down")
     away = Keeper(up.home, shown, {**up.more, **down})

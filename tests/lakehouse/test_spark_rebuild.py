@@ -1,4 +1,4 @@
-"""Nights flattened on Spark are byte for byte those that are flattened here, whoever dies."""
+"""Tests of flattening on Spark: the files equal the local ones, even if processes are killed."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ TOTALS = (
 
 
 def book(seed: str, number: int) -> nights.Book:
-    """A night's answers: in some nights a venue fails, or has no instruments any more."""
+    """Return the answers of a night. In some nights, a venue fails or has no instruments."""
     day = (nights.STARTED + timedelta(days=number)).date()
     full = nights.of_world(LivingWorld(seed).at(day))
     silent, emptied = (venue["id"] for venue in full.venues[:2])
@@ -53,8 +53,8 @@ def book(seed: str, number: int) -> nights.Book:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A firm whose organisations have lake and warehouse made here of what was landed."""
-    spark_cluster.packages()  # skips in words, before minutes are spent
+    """Create a firm whose organisations have a lake and warehouse that were rebuilt locally."""
+    spark_cluster.packages()  # skips the tests before minutes are spent
     root = tmp_path_factory.mktemp("local")
     for layout in homes_of(root):
         for number in range(NIGHTS):
@@ -66,7 +66,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def firm(local: Path, tmp_path: Path) -> Path:
-    """The same nights with nothing made of them, as a restored machine has them."""
+    """Create the same firm with only the landed nights, as on a restored machine."""
     for source, target in zip(homes_of(local), homes_of(tmp_path), strict=True):
         shutil.copytree(source.landing, target.landing)
     lines = "".join(f'{name} = "../{name}"\n' for name in ORGANISATIONS)
@@ -76,17 +76,17 @@ def firm(local: Path, tmp_path: Path) -> Path:
 
 
 def homes_of(root: Path) -> list[Layout]:
-    """Where the things of each organisation of a firm lie."""
+    """Return the layout of each organisation of a firm."""
     return [Layout(root / name / "data") for name in ORGANISATIONS]
 
 
 def keeper(layout: Layout) -> Nightbook:
-    """The keeper of a home."""
+    """Return the keeper of a home."""
     return Nightbook(lambda: {"NIGHTBOOK_HOME": str(layout.home)})
 
 
 def files(layout: Layout) -> dict[str, str]:
-    """The SHA-256 of every file and manifest of a lake."""
+    """Return the SHA-256 of every file and manifest of a lake."""
     return {
         str(path.relative_to(layout.home)): digest_of(path)
         for path in layout.lake.rglob("*")
@@ -95,7 +95,7 @@ def files(layout: Layout) -> dict[str, str]:
 
 
 def require_alike(homes: list[Layout], local: Path) -> None:
-    """Lake and totals are those of a local rebuild, and nothing else is left."""
+    """Check that lake and totals equal those of a local rebuild, and that no scratch is left."""
     for layout in homes:
         [same] = [
             each for each in homes_of(local) if each.home.parent.name == layout.home.parent.name
@@ -108,12 +108,12 @@ def require_alike(homes: list[Layout], local: Path) -> None:
 
 
 def attempts(homes: list[Layout]) -> int:
-    """How many nights workers began to flatten."""
+    """Count the nights that workers began to flatten."""
     return sum(1 for layout in homes for _ in layout.work.glob("flattened-*/*"))
 
 
 def job(home: Path, variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """Start what an operator types; what it and Spark say goes to the log."""
+    """Start the operator's command, with its output and that of Spark in the log."""
     program = [sys.executable, "-m", "assets.cli", "--home", str(home)]
     with log.open("wb") as out:
         return subprocess.Popen(
@@ -126,7 +126,7 @@ def job(home: Path, variables: Mapping[str, str], log: Path) -> subprocess.Popen
 
 
 def test_a_worker_that_dies_costs_time_and_no_byte(local: Path, firm: Path, tmp_path: Path) -> None:
-    """Sixty nights of three organisations on two workers, one killed on the way: all is alike."""
+    """If one of two workers is killed, sixty nights of three organisations are still identical."""
     homes, log = homes_of(firm), tmp_path / "log"
     with spark_cluster.cluster(tmp_path / "cluster", workers=2) as (master, workers):
         variables = spark_cluster.settings(tmp_path / "settings", master)
@@ -145,7 +145,7 @@ def test_a_worker_that_dies_costs_time_and_no_byte(local: Path, firm: Path, tmp_
 def test_a_command_that_dies_changed_nothing_and_is_run_again(
     local: Path, firm: Path, tmp_path: Path
 ) -> None:
-    """Killed while Spark flattens, the old lake stands; the next one clears up and ends alike."""
+    """If the command is killed, the old lake stays, and the next command cleans up and finishes."""
     layout, log = homes_of(firm)[0], tmp_path / "log"
     rebuild(keeper(layout), from_landing=True)
     before = files(layout)
@@ -163,7 +163,7 @@ def test_a_command_that_dies_changed_nothing_and_is_run_again(
 
 
 def test_a_worker_of_another_contract_is_refused(firm: Path, tmp_path: Path) -> None:
-    """Its nights are not taken, the command says where and what to do, and nothing is made."""
+    """If a worker has a different contract, the command fails with advice and changes nothing."""
     other, worker, log = tmp_path / "other", tmp_path / "python", tmp_path / "log"
     for room in ("assets", "pipelines", "warehouse"):
         shutil.copytree(environments.ROOT / room, other / room)
