@@ -1,1 +1,1 @@
-"""Homes as older nightbooks left them, and how they were made: `python -m tests.homes`."""
+"""Homes from older nightbooks, and the script that made them: `python -m tests.homes`."""

@@ -1,9 +1,9 @@
-"""Makes the homes under test again: `python -m tests.homes [COMMIT ...]`.
+"""A script that recreates the homes under test: `python -m tests.homes [COMMIT ...]`.
 
-Each is made by the code of the last commit of one contract, checked out aside, with the packages
-of this environment: two nights that are accepted, one that is held, and a reconciliation. Kept are
-landing zone, lake, reconciliation and the published version; run history and older versions are
-large, and no contract of ours is in them.
+The code of the last commit of each contract makes one home, in a separate checkout, with the
+packages of this environment: two accepted nights, one held night, and a reconciliation. The
+archive contains the landing folder, the lake, the reconciliation and the published version. It
+leaves out run history and older versions, because they are large and no contract describes them.
 """
 
 import os
@@ -23,7 +23,7 @@ COMMITS = {
     "67ecda9": "before names of accounts were pressed in another way",
     "6c70bdc": "before a night in the lake said by which contract it was made",
 }
-# The last home before every module moved: its contract is ours, so nothing is made again.
+# The last home before all modules moved. The rules changed later, so a run rebuilds its nights.
 BEFORE_THE_MOVE = "12e8951"
 NIGHTS = """
 import shutil, sys
@@ -51,7 +51,7 @@ with sandbox() as shown:
 
 
 def make(commit: str) -> Path:
-    """Make the home of a commit's code; the file it is kept in."""
+    """Make the home of a commit's code, and return the archive in which it is stored."""
     target = HOMES / f"{commit}.tar.xz"
     with tempfile.TemporaryDirectory() as folder:
         code, home = Path(folder, "code"), Path(folder, "home")
@@ -80,7 +80,7 @@ def _pack(home: Path, target: Path) -> None:
 
 
 def _kept(entry: tarfile.TarInfo, shown: str) -> tarfile.TarInfo | None:
-    """What of a home is packed: of the warehouse the version that people see."""
+    """Select the files of a home: of the versions of the warehouse, only the published one."""
     parts = Path(entry.name).parts
     if parts[:2] == ("warehouse", "versions") and len(parts) > 2 and parts[2] != shown:
         return None

@@ -1,9 +1,9 @@
-"""Makes the reconciliation under test again: `python -m tests.homes.reconciliation FOLDER`.
+"""A script that recreates the reconciliation: `python -m tests.homes.reconciliation FOLDER`.
 
-It is made by the code of the last commit before texts and codes were separated, with the packages
-of this environment: `PYTHONPATH=<checkout of 476b94c> python -m tests.homes.reconciliation FOLDER`.
-The archive has the folder `reconcile` of a home whose month is closed, and no warehouse: tests
-publish the books again.
+The code of the last commit before texts and codes were separated makes it, with the packages of
+this environment: `PYTHONPATH=<checkout of 476b94c> python -m tests.homes.reconciliation FOLDER`.
+The archive contains the folder `reconcile` of a home with a closed month, but no warehouse. The
+tests publish the books again.
 """
 
 import sys
@@ -29,7 +29,7 @@ LEDGERS = (
 
 
 def amounts() -> list[Amount]:
-    """The book of each night: its breaks are one of each result."""
+    """Return the book of each night, which has one break of each result."""
     return [
         Amount("1523.123456789012345678"),
         Amount("0.1", asset="ETH"),
@@ -40,14 +40,14 @@ def amounts() -> list[Amount]:
 
 
 def publish(desk: Desk, days: Sequence[date]) -> None:
-    """Publish the books of these days, all at once."""
+    """Publish the books of these days in one step."""
     *ids, last = [f"{day:%Y%m%d}T021500Z" for day in days]
     desk.nights += [night(id_, amounts()) for id_ in ids]
     desk.publish(amounts(), last)
 
 
 def now(day: date, hour: int = 8) -> datetime:
-    """A time on a day."""
+    """Return a time on a day."""
     return datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
 
 
@@ -73,7 +73,7 @@ def make(home: Path) -> None:
 
 
 def unpack(home: Path) -> Desk:
-    """Return a home with the reconciliation that was kept, and no book."""
+    """Return a home with the stored reconciliation and without a book."""
     with tarfile.open(ARCHIVE) as tar:
         tar.extractall(home, filter="data")
     return Desk(home)

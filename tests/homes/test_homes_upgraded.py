@@ -1,4 +1,4 @@
-"""Homes that older nightbooks left are brought up by the first command that needs it."""
+"""Tests of homes from older nightbooks: the first command that needs it upgrades them."""
 
 import subprocess
 import tarfile
@@ -22,7 +22,7 @@ FIRST, SECOND, HELD, TONIGHT = (date(2026, 3, day) for day in (3, 4, 5, 6))
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Sandbox]:
-    """A sandbox that serves the world of those homes."""
+    """Start a sandbox that serves the world of those homes."""
     with sandbox() as shown:
         shown.show(world=SmallWorld())
         yield shown
@@ -30,7 +30,7 @@ def served() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def older(served: Sandbox, tmp_path: Path) -> Callable[[str], Keeper]:
-    """The home that the code of a commit left."""
+    """Return a function that unpacks the home of a commit."""
 
     def unpack(commit: str) -> Keeper:
         with tarfile.open(HOMES / f"{commit}.tar.xz") as tar:
@@ -42,7 +42,7 @@ def older(served: Sandbox, tmp_path: Path) -> Callable[[str], Keeper]:
 
 
 def has_book(keeper: Keeper, day: date) -> bool:
-    """Whether the warehouse has every amount of the world of a day, and no other."""
+    """Return True if the warehouse has exactly the amounts of the world of a day."""
     rows = keeper.ask(
         "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
         f"from history.balances where snapshot_date = '{day}'"
@@ -50,7 +50,7 @@ def has_book(keeper: Keeper, day: date) -> bool:
     return sorted(rows) == amounts_of(day, SmallWorld())
 
 
-# What lies before is upgraded as the newest is: those homes are run with --torture.
+# Older homes are upgraded in the same way as the newest, so they run only with --torture.
 OLDEST, *BETWEEN, NEWEST = COMMITS
 
 
@@ -61,7 +61,7 @@ OLDEST, *BETWEEN, NEWEST = COMMITS
 def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
     commit: str, older: Callable[[str], Keeper]
 ) -> None:
-    """It takes its own night, and older ones are made again as they were decided, and whole."""
+    """The first run takes its night, and rebuilds the older nights completely in their states."""
     keeper = older(commit)
     said = keeper.run(TONIGHT)
     assert (said.code, said.err) == (0, "")
@@ -89,7 +89,7 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
 def test_rebuild_brings_an_older_home_up(
     commit: str, words: tuple[str, ...], older: Callable[[str], Keeper]
 ) -> None:
-    """What the words of a failure advise helps: the same books, of this contract, verified."""
+    """The rebuild that error messages recommend gives the same books, which pass verification."""
     keeper = older(commit)
     said = keeper(*words)
     assert (said.code, said.err) == (0, "")
@@ -99,7 +99,10 @@ def test_rebuild_brings_an_older_home_up(
 
 @pytest.mark.torture
 def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> None:
-    """Only older clients cannot read it, until a run rebuilds it and compares its ledger."""
+    """Old DuckDB clients cannot read a home of earlier rules until a run rebuilds it.
+
+    `verify` finds nothing else, and after the run, the ledger is compared.
+    """
     keeper = older(BEFORE_THE_MOVE)
     said = keeper("verify")
     assert (said.code, said.err.count("\N{BALLOT X}")) == (1, 1)
@@ -115,9 +118,9 @@ def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> N
 def test_a_file_that_older_clients_cannot_read_is_named_and_mended(
     older: Callable[[str], Keeper],
 ) -> None:
-    """`doctor` and `verify` name such a file of an older nightbook, and a rebuild mends it.
+    """`doctor` and `verify` name a file that old DuckDB versions cannot read. A rebuild fixes it.
 
-    Every other byte of that home is as the older nightbook wrote it.
+    All other bytes of that home are as the older nightbook wrote them.
     """
     keeper = older(OLDEST)
     assert "Failed to load metadata pointer" in _read_by_1_2(keeper)
@@ -150,7 +153,7 @@ for (table,) in tables:
 
 @pytest.mark.torture
 def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]) -> None:
-    """What an older nightbook published lacks what a newer one asks: it is published anew first."""
+    """A reconciliation first publishes the book again, because the older file lacks needed data."""
     keeper = older(OLDEST)
     said = keeper("reconcile", "run", "--as-of", str(SECOND))
     assert said.code == A_PERSON_MUST_DECIDE, said.err
@@ -159,7 +162,7 @@ def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]
 
 @pytest.mark.torture
 def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
-    """A night whose older manifest is gone and whose tables are half made is made by the next."""
+    """A night without a manifest and with incomplete tables is rebuilt by the next run."""
     keeper = older(NEWEST)
     first = snapshots.landed_snapshots(keeper.layout)[0]
     keeper.layout.manifest(first.snapshot_id).unlink()
@@ -172,7 +175,7 @@ def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> 
 def test_an_old_night_that_cannot_be_made_again_costs_no_other(
     older: Callable[[str], Keeper],
 ) -> None:
-    """Its damage is told with its file; tonight and the others are in the warehouse."""
+    """The damaged file is reported, and tonight and all other nights are in the warehouse."""
     keeper = older(NEWEST)
     [body] = keeper.layout.landing.glob(f"{FIRST}/*/0001-portfolios.json.zst")
     body.chmod(0o640)

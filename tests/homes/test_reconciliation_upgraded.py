@@ -1,4 +1,4 @@
-"""A reconciliation that an older nightbook kept and closed stays valid, whatever texts changed."""
+"""Tests of a reconciliation that an older nightbook closed: it stays valid after text changes."""
 
 import shutil
 from datetime import date
@@ -15,26 +15,26 @@ from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.close.verify import verify_pack
 from warehouse.reconcile.model import Run
 
-VERSION = "0.0.0"  # that of the nightbook that closed the month
+VERSION = "0.0.0"  # the version that closed the month
 *_, LAST = DAYS
 NEXT = date(2026, 11, 21)
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """The home that the older nightbook left."""
+    """Return the home that the older nightbook left."""
     return unpack(tmp_path)
 
 
 def result(desk: Desk, day: date) -> Run:
-    """The newest result of a day."""
+    """Return the newest result of a day."""
     found = desk.folder.result(day)
     assert found is not None
     return found
 
 
 def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
-    """The pack is whole, the close finds nothing new, and every signature is valid."""
+    """The pack is complete, another close finds nothing new, and every signature is valid."""
     publish(desk, DAYS)
     check = verify_pack(desk.folder.root / "packs" / "2026-11.zip", VERSION)
     assert check.differences == []
@@ -53,7 +53,7 @@ def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
 
 
 def test_older_workbooks_verify_with_the_words_they_were_written_with(desk: Desk) -> None:
-    """They are whole; a name or an amount that was changed in one is still found."""
+    """Older workbooks with older texts verify, and a changed name or amount is still found."""
     for day in DAYS:
         book = desk.folder.day_files(day).workbook
         found = service.verify(desk.folder.root, book)
@@ -70,7 +70,7 @@ def test_older_workbooks_verify_with_the_words_they_were_written_with(desk: Desk
 
 
 def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> None:
-    """The next night takes comments and accepted breaks from it, with ids and ages as they were."""
+    """The next night reads its comments and accepted breaks, and keeps break IDs and ages."""
     breaks = {one.names["asset"]: one for one in result(desk, LAST).breaks}
     book = desk.folder.day_files(LAST).workbook
     cells = {breaks["BTC"].id: {"Comment": "booked tomorrow", "Root cause": "Timing"}}
@@ -84,14 +84,14 @@ def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> No
     assert (found["BTC"].comment, found["BTC"].root_cause) == ("booked tomorrow", "Timing")
     assert (found["BTC"].owner, found["ETH"].comment) == ("Ada", "a known unit")
     assert [result(desk, day).breaks[0].age_days for day in DAYS[:1]] == [0]
-    assert (breaks["BTC"].age_days, breaks["BTC"].ever_seen) == (0, DAYS[0])  # it came back
+    assert (breaks["BTC"].age_days, breaks["BTC"].ever_seen) == (0, DAYS[0])  # a returned break
     assert (found["BTC"].age_days, found["BTC"].episode) == (1, 2)
     assert (found["ETH"].status, found["ETH"].change) == ("Explained - accepted", "unchanged")
     assert service.verify(desk.folder.root, book.with_name("copy.xlsx")).is_whole
 
 
 def test_an_older_day_that_is_run_again_has_the_same_result(desk: Desk) -> None:
-    """Digest and ids are those that were signed; the older workbook keeps its own words."""
+    """Digest and IDs equal the signed ones, and a copy of the older workbook still verifies."""
     publish(desk, DAYS)
     before, book = result(desk, LAST), desk.folder.day_files(LAST).workbook
     copy = Path(shutil.copy(book, desk.home / "older.xlsx"))

@@ -1,6 +1,6 @@
-"""A world small enough for a home to be kept in the repository, the same for old code and new.
+"""A world that is small enough for an archive in the repository, the same for old and new code.
 
-It imports nothing but the sandbox's world, which has not changed since the first of the homes.
+It imports only the sandbox's world, which has not changed since the first of these homes.
 """
 
 from dataclasses import replace
@@ -12,10 +12,10 @@ FEWEST, MOST, INSTRUMENTS = 2, 12, 2
 
 
 class SmallWorld:
-    """The portfolios with a few positions, all venues, and two instruments of each."""
+    """The portfolios with 2 to 12 positions, all venues, and two instruments of each venue."""
 
     def at(self, day: date, /) -> World:
-        """The world of a day."""
+        """Return the world of a day."""
         world = LivingWorld().at(day)
         listed = world.instruments or {}
         return replace(
