@@ -1,7 +1,8 @@
-"""A small API whose answers can be changed: what a year of a beta may bring, on landed nights.
+"""A small API with changeable answers: the changes that a year of a beta may bring.
 
-A change is a function that alters the `Answers` of a night. Answers are landed as a pull lands
-them (what they say of not being whole included), flattened, judged and settled: no network.
+A change is a function that alters the `Answers` of a night. The answers are landed as in a pull,
+including hints that a list is incomplete. Then they are flattened, judged and settled. No network
+is used.
 """
 
 import copy
@@ -32,10 +33,10 @@ PORTFOLIOS = 4
 
 @dataclass(slots=True)
 class Answers:
-    """What the API answers in one night, before it is JSON; `number` counts the nights from 0.
+    """The API's answers of one night, before they are JSON. `number` counts the nights from 0.
 
-    `meta`, `envelope` and `headers` are of every answer, or of one operation where they name it;
-    `instruments` are by venue; a venue in `failed` does not answer for them.
+    `meta`, `envelope` and `headers` are part of every answer, or of the one operation in `only`.
+    `instruments` are by venue. A venue in `failed` does not return its instruments.
     """
 
     number: int = 0
@@ -49,18 +50,18 @@ class Answers:
     only: str = ""
 
     def positions(self) -> Iterator[Json]:
-        """Every position."""
+        """Return every position."""
         return (one for portfolio in self.portfolios for one in portfolio["positions"])
 
     def accounts(self, venue: str = "", asset: str = "") -> Iterator[Json]:
-        """Every account, or those at a venue or of an asset."""
+        """Yield every account, or only those at a venue or of an asset."""
         for position in self.positions():
             for account in position["accounts"]:
                 if venue in ("", account["venueId"]) and asset in ("", position["assetId"]):
                     yield account
 
     def parts(self) -> Iterator[Json]:
-        """Every part of every balance."""
+        """Return every part of every balance."""
         return (part for account in self.accounts() for part in account["balance"].values())
 
 
@@ -68,7 +69,7 @@ Change = Callable[[Answers], None]
 
 
 def ordinary(number: int) -> Answers:
-    """The answers of a night: a little moves from night to night."""
+    """Return the answers of a night. Amounts move a little from night to night."""
     portfolios = [_portfolio(place, number) for place in range(PORTFOLIOS)]
     venues = [
         {
@@ -128,7 +129,7 @@ def _instrument(venue: str, asset: str) -> Json:
 
 
 def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
-    """A whole night of these answers: landed, flattened, judged and settled."""
+    """Land, flatten, judge and settle a night with these answers."""
     pulling = zone.PendingSnapshot(layout, started, ZoneInfo("UTC"))
     noticing, landed = NoticeCounter(), list[RequestRecord]()
 
@@ -186,7 +187,7 @@ def _embedding(answers: Answers) -> list[Any]:
 
 
 def changed(number: int, change: Change) -> Answers:
-    """The answers of a night with a change."""
+    """Return the answers of a night with a change."""
     answers = copy.deepcopy(ordinary(number))
     change(answers)
     return answers

@@ -1,6 +1,7 @@
-"""Changes of the API that last and lose nothing: each may ask a person once, and not again.
+"""Lasting changes of the API that lose nothing: each may ask a person at most once.
 
-Each is what a beta does to its answers over a year, by name; the docstring says what it is.
+Each is a change that a beta may make to its answers over a year. The name describes the change,
+and the docstring gives its cause or details.
 """
 
 from collections.abc import Callable
@@ -12,18 +13,18 @@ CHANGES: dict[str, Change] = {}
 
 
 def change(made: Change) -> Change:
-    """Name a change by its function."""
+    """Register a change under the name of its function."""
     CHANGES[made.__name__.replace("_", " ")] = made
     return made
 
 
 def first(answers: Answers) -> Any:
-    """The first account of the first position."""
+    """Return the first account of the first position."""
     return answers.portfolios[0]["positions"][0]["accounts"][0]
 
 
 def of_each(name: str, alter: Callable[[Answers, Any], None], which: str = "accounts") -> None:
-    """A change of every record of a kind: of answers, by the name of what lists them."""
+    """Register a change of every record. `which` names the records in the answers."""
 
     def made(answers: Answers) -> None:
         records = getattr(answers, which)
@@ -34,7 +35,7 @@ def of_each(name: str, alter: Callable[[Answers, Any], None], which: str = "acco
 
 
 def kind(name: str, value: Any) -> None:
-    """A balance kind that one account has besides those of the document."""
+    """Register a change that adds an undocumented balance kind to one account."""
 
     def made(answers: Answers) -> None:
         first(answers)["balance"]["invented"] = value(answers) if callable(value) else value
@@ -43,7 +44,7 @@ def kind(name: str, value: Any) -> None:
 
 
 def envelope(name: str, *, only: str = "", **more: Any) -> None:
-    """What stands beside the records, in `meta`, the envelope or the headers."""
+    """Register a change next to the records: in `meta`, the envelope or the headers."""
 
     def made(answers: Answers) -> None:
         answers.only = only
@@ -53,7 +54,7 @@ def envelope(name: str, *, only: str = "", **more: Any) -> None:
     CHANGES[name] = made
 
 
-# What the document says of balances, and what comes.
+# Balances that differ from the documentation.
 
 
 def _locked(value: Any) -> Change:
@@ -71,65 +72,65 @@ CHANGES["locked is empty"] = _locked({"locked": ""})
 
 @change
 def the_balance_of_an_idle_account_is_null(answers: Answers) -> None:
-    """A new account that holds nothing yet."""
+    """Add a new account that has no balance yet."""
     account = {"venueId": VENUES[0], "name": "idle", "balance": None}
     answers.portfolios[0]["positions"][0]["accounts"].append(account)
 
 
 @change
 def the_accounts_of_a_watched_asset_are_null(answers: Answers) -> None:
-    """An asset that is only watched."""
+    """Add an asset that is only watched."""
     position = {"assetId": "WATCH", "isCustomAsset": False, "accounts": None}
     answers.portfolios[0]["positions"].append(position)
 
 
 @change
 def a_position_without_accounts(answers: Answers) -> None:
-    """The key is left out where there are none."""
+    """Add a position in which the key is left out, because there are no accounts."""
     answers.portfolios[0]["positions"].append({"assetId": "WATCH", "isCustomAsset": False})
 
 
 @change
 def a_name_is_null(answers: Answers) -> None:
-    """A portfolio without a name."""
+    """Remove the name of one portfolio."""
     answers.portfolios[1]["name"] = None
 
 
 @change
 def all_names_are_null(answers: Answers) -> None:
-    """Names went to another service."""
+    """Remove the names, which moved to another service."""
     for portfolio in answers.portfolios:
         portfolio["name"] = None
 
 
 @change
 def an_empty_portfolio_without_positions(answers: Answers) -> None:
-    """A new one, in which there is nothing yet."""
+    """Add a new portfolio that has no content yet."""
     answers.portfolios.append({"id": "new", "resource": "portfolio", "name": "New", **TIMES})
 
 
 @change
 def an_empty_portfolio_with_null_positions(answers: Answers) -> None:
-    """A new one, in which there is nothing yet."""
+    """Add a new portfolio that has no content yet."""
     new = {"id": "new", "resource": "portfolio", "name": "New", "positions": None, **TIMES}
     answers.portfolios.append(new)
 
 
 @change
 def a_null_in_the_list_of_accounts(answers: Answers) -> None:
-    """What was deleted leaves a hole."""
+    """Leave a null in the list, as a deleted record may do."""
     answers.portfolios[0]["positions"][0]["accounts"].append(None)
 
 
 @change
 def a_null_in_the_list_of_positions(answers: Answers) -> None:
-    """What was deleted leaves a hole."""
+    """Leave a null in the list, as a deleted record may do."""
     answers.portfolios[0]["positions"].append(None)
 
 
 @change
 def a_null_in_the_list_of_portfolios(answers: Answers) -> None:
-    """What was deleted leaves a hole."""
+    """Leave a null in the list, as a deleted record may do."""
     answers.portfolios.append(None)
 
 
@@ -156,7 +157,7 @@ of_each(
 of_each("a number in a known kind", lambda _, one: one["balance"]["custody"].update(apy=0.5))
 
 
-# How amounts and times are written.
+# Formats of amounts and times.
 
 
 def _written(write: Callable[[str], str]) -> Callable[[Answers, Any], None]:
@@ -189,7 +190,7 @@ of_each("times that are null", lambda _, one: one.update(updatedAt=None), "venue
 of_each("times that are gone", lambda _, one: one.pop("createdAt"), "venues")
 
 
-# Fields and words that nobody knew.
+# Unknown fields and values.
 
 of_each("a note of every account", lambda a, one: one.update(note=f"n{a.number}"))
 of_each("tags of every portfolio", lambda _, one: one.update(tags=["a", "b"]), "portfolios")
@@ -209,7 +210,7 @@ of_each(
 
 @change
 def instruments_of_a_new_type(answers: Answers) -> None:
-    """Options, beside what there was."""
+    """Add options to the existing instruments."""
     for venue, instruments in answers.instruments.items():
         new = instruments[0] | {"id": f"{venue}-option", "type": "option"}
         instruments.append(new)
@@ -217,18 +218,18 @@ def instruments_of_a_new_type(answers: Answers) -> None:
 
 @change
 def instruments_without_a_feed(answers: Answers) -> None:
-    """A required field that is null in all of them."""
+    """Set a required field to null in all instruments."""
     for instruments in answers.instruments.values():
         for instrument in instruments:
             instrument["feedId"] = None
 
 
-# Copies, order, and things that come and go.
+# Copies, order, and records that appear and disappear.
 
 
 @change
 def an_unknown_field_that_differs_between_two_copies_of_a_portfolio(answers: Answers) -> None:
-    """The same portfolio, read from two replicas."""
+    """List a portfolio twice, as read from two replicas."""
     copy = answers.portfolios[3]
     answers.portfolios[3] = copy | {"replica": 1}
     answers.portfolios.append(copy | {"replica": 2})
@@ -236,19 +237,19 @@ def an_unknown_field_that_differs_between_two_copies_of_a_portfolio(answers: Ans
 
 @change
 def a_portfolio_that_is_listed_twice(answers: Answers) -> None:
-    """Word for word."""
+    """List an identical copy of a portfolio."""
     answers.portfolios.append(answers.portfolios[0])
 
 
 @change
 def a_venue_that_is_listed_twice_and_differs(answers: Answers) -> None:
-    """By its name."""
+    """List a copy of a venue with a different name."""
     answers.venues.append(answers.venues[0] | {"displayName": "Other"})
 
 
 @change
 def everything_the_other_way_round(answers: Answers) -> None:
-    """No order was ever promised."""
+    """Reverse all lists, because the API promises no order."""
     answers.portfolios.reverse()
     answers.venues.reverse()
     for position in answers.positions():
@@ -257,7 +258,7 @@ def everything_the_other_way_round(answers: Answers) -> None:
 
 @change
 def an_account_for_each_strategy(answers: Answers) -> None:
-    """The amounts of every account, over three of them."""
+    """Add two empty accounts, one for each strategy, next to every account."""
     for position in answers.positions():
         more = [
             {"venueId": one["venueId"], "name": f"{one['name']}/{name}", "balance": {}}
@@ -269,47 +270,47 @@ def an_account_for_each_strategy(answers: Answers) -> None:
 
 @change
 def two_of_twelve_venues_without_instruments(answers: Answers) -> None:
-    """They list none any more, with status 200."""
+    """Return an empty list of instruments with status 200 for two venues."""
     for venue in VENUES[:2]:
         answers.instruments[venue] = []
 
 
 @change
 def two_of_twelve_venues_that_fail(answers: Answers) -> None:
-    """They answer with an error, from now on."""
+    """Return an error for the instruments of two venues, from now on."""
     answers.failed.update(VENUES[:2])
 
 
 @change
 def twice_as_many_instruments(answers: Answers) -> None:
-    """Each venue lists pairs against the euro as well."""
+    """Add pairs against the euro to each venue."""
     for instruments in answers.instruments.values():
         instruments += [one | {"id": f"{one['id']}-eur", "termAsset": "EUR"} for one in instruments]
 
 
 @change
 def a_new_portfolio_with_new_assets(answers: Answers) -> None:
-    """As large as the others."""
+    """Add a portfolio that is as large as the others."""
     positions = [one | {"assetId": f"N{one['assetId']}"} for one in answers.positions()][:6]
     answers.portfolios.append(answers.portfolios[0] | {"id": "new", "positions": positions})
 
 
 @change
 def a_portfolio_that_was_closed(answers: Answers) -> None:
-    """Its money is gone with it: a person says so, once."""
+    """Remove a portfolio with its money, which a person confirms once."""
     answers.portfolios.pop()
 
 
 @change
 def new_ids_of_all_portfolios(answers: Answers) -> None:
-    """The service gave new ones."""
+    """Replace the IDs of all portfolios."""
     for portfolio in answers.portfolios:
         portfolio["id"] = f"pf-{portfolio['id'][-4:]}"
 
 
 @change
 def new_ids_of_all_venues(answers: Answers) -> None:
-    """In accounts and lists alike."""
+    """Replace the IDs of all venues, in accounts and in lists."""
     for venue in answers.venues:
         venue["id"] = f"v-{venue['id']}"
     for account in answers.accounts():
@@ -319,25 +320,25 @@ def new_ids_of_all_venues(answers: Answers) -> None:
 
 @change
 def new_names_of_all_assets(answers: Answers) -> None:
-    """With the chain in front."""
+    """Add the chain in front of every asset ID."""
     for position in answers.positions():
         position["assetId"] = f"main:{position['assetId']}"
 
 
 @change
 def a_venue_that_was_left(answers: Answers) -> None:
-    """All that was there went to another venue."""
+    """Move all accounts of one venue to a different venue."""
     for account in answers.accounts(VENUES[0]):
         account["venueId"] = VENUES[6]
         account["name"] += " moved"
 
 
-# One asset alone is no slice.
+# A single asset is not a slice of the book.
 
 
 @change
 def the_last_unit_is_sold(answers: Answers) -> None:
-    """The asset is in no portfolio any more."""
+    """Remove an asset from all portfolios."""
     for portfolio in answers.portfolios:
         portfolio["positions"] = [
             one for one in portfolio["positions"] if one["assetId"] != ASSETS[0]
@@ -346,14 +347,14 @@ def the_last_unit_is_sold(answers: Answers) -> None:
 
 @change
 def a_sign_that_turns(answers: Answers) -> None:
-    """What was owned is owed."""
+    """Change an asset from owned to owed."""
     for account in answers.accounts(asset=ASSETS[1]):
         account["balance"]["trading"]["free"] = "-90000"
 
 
 @change
 def a_cash_sweep(answers: Answers) -> None:
-    """All cash of all accounts goes to one."""
+    """Move the cash of all accounts into one account."""
     accounts = list(answers.accounts(asset="EUR"))
     for account in accounts[1:]:
         account["balance"] = {"trading": {"free": "0", "locked": "0"}}
@@ -362,7 +363,7 @@ def a_cash_sweep(answers: Answers) -> None:
 
 @change
 def dust_that_is_replaced_by_other_dust(answers: Answers) -> None:
-    """An asset of no worth goes, another comes."""
+    """Replace an almost worthless asset with a new one every night."""
     for position in answers.positions():
         if position["assetId"] == "DOGE":
             position["assetId"] = f"DUST{answers.number}"
@@ -370,12 +371,12 @@ def dust_that_is_replaced_by_other_dust(answers: Answers) -> None:
 
 @change
 def one_asset_is_bought_en_masse(answers: Answers) -> None:
-    """A hundred times what there was of it."""
+    """Raise the free amount of an asset in each account to a million."""
     for account in answers.accounts(asset="SOL"):
         account["balance"]["trading"]["free"] = "1e6"
 
 
-# What stands beside the records.
+# Changes next to the records.
 
 envelope("a count of requests in meta", meta=lambda a: {"requestCount": 17 + a.number})
 envelope("a rate limit in meta", meta={"rateLimit": {"limit": 100, "remaining": 42}})

@@ -1,7 +1,7 @@
-"""Changes of the API that hide or lose money, or pretend that an answer is whole, each by name.
+"""Changes of the API that hide or lose money, or that show that a list is incomplete, by name.
 
-Each alters the answers of one night (`tests.changes.api.Answers`); the nights before it were
-ordinary. None may be accepted: nothing that it takes away is missing without a word.
+Each one alters the answers of one night (`tests.changes.api.Answers`) after ordinary nights. None
+of these nights may be accepted, so no money is missing without a message.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ def _accounts(answers: Answers) -> Iterator[Any]:
 
 
 def _balances(alter: Callable[[Any], object]) -> Change:
-    """Every balance altered."""
+    """Return a change that alters every balance."""
 
     def change(answers: Answers) -> None:
         for account in _accounts(answers):
@@ -28,7 +28,7 @@ def _balances(alter: Callable[[Any], object]) -> Change:
 
 
 def _one_balance(alter: Callable[[Any], object]) -> Change:
-    """The first balance altered."""
+    """Return a change that alters the first balance."""
 
     def change(answers: Answers) -> None:
         alter(next(_accounts(answers))["balance"])
@@ -37,7 +37,7 @@ def _one_balance(alter: Callable[[Any], object]) -> Change:
 
 
 def _meta(only: str = "", **members: Any) -> Change:
-    """Members of `meta`, in every answer or in those of one operation."""
+    """Return a change that sets members of `meta`, in every answer or in those of one operation."""
 
     def change(answers: Answers) -> None:
         answers.meta, answers.only = members, only
@@ -46,7 +46,7 @@ def _meta(only: str = "", **members: Any) -> Change:
 
 
 def _beside(only: str = "", **members: Any) -> Change:
-    """Members beside `data`."""
+    """Return a change that adds members next to `data`."""
 
     def change(answers: Answers) -> None:
         answers.envelope, answers.only = members, only
@@ -55,7 +55,7 @@ def _beside(only: str = "", **members: Any) -> Change:
 
 
 def _headers(only: str = "", **headers: str) -> Change:
-    """Headers; an underscore stands for a hyphen."""
+    """Return a change that sets headers. An underscore in a name becomes a hyphen."""
 
     def change(answers: Answers) -> None:
         answers.headers = {name.replace("_", "-"): text for name, text in headers.items()}
@@ -65,14 +65,14 @@ def _headers(only: str = "", **headers: str) -> Change:
 
 
 def _half(answers: Answers) -> None:
-    """The first half of the portfolios, of which `meta` says that there are more."""
+    """Keep the first half of the portfolios, with the total of all of them in `meta`."""
     whole = len(answers.portfolios)
     answers.portfolios = answers.portfolios[: whole // 2]
     answers.meta, answers.only = {"total": whole}, LIST
 
 
 def _portfolios(alter: Callable[[Any], object]) -> Change:
-    """The first portfolio altered."""
+    """Return a change that alters the first portfolio."""
 
     def change(answers: Answers) -> None:
         alter(answers.portfolios[0])
@@ -81,7 +81,7 @@ def _portfolios(alter: Callable[[Any], object]) -> Change:
 
 
 def _positions(alter: Callable[[Any], object]) -> Change:
-    """The first position altered."""
+    """Return a change that alters the first position."""
 
     def change(answers: Answers) -> None:
         alter(answers.portfolios[0]["positions"][0])
@@ -90,7 +90,7 @@ def _positions(alter: Callable[[Any], object]) -> Change:
 
 
 def _account(alter: Callable[[Any], object]) -> Change:
-    """The first account altered."""
+    """Return a change that alters the first account."""
 
     def change(answers: Answers) -> None:
         alter(next(_accounts(answers)))
@@ -99,20 +99,20 @@ def _account(alter: Callable[[Any], object]) -> Change:
 
 
 def _twice_unlike(answers: Answers) -> None:
-    """One portfolio stands twice, and the copies do not say the same."""
+    """List a portfolio twice, with different positions."""
     first = answers.portfolios[0]
     answers.portfolios.append({**first, "positions": first["positions"][1:]})
 
 
 def _moved_out(answers: Answers) -> None:
-    """The accounts of a portfolio stand under another name."""
+    """Move the accounts of a portfolio to a field with a different name."""
     for position in answers.portfolios[0]["positions"]:
         position["holdings"] = position.pop("accounts")
 
 
 LIST = "list_portfolios"
 MONEY: dict[str, Change] = {
-    # Amounts that are no amount texts: they are in no row.
+    # Amounts that are not valid amount strings, so no row contains them.
     "a loan that is a number": _balances(lambda one: one.update(loan=4000000)),
     "one loan that is a number": _one_balance(lambda one: one.update(loan=4000000)),
     "a loan with separators": _balances(lambda one: one.update(loan="4,000,000.00")),
@@ -139,7 +139,7 @@ MONEY: dict[str, Change] = {
     "amounts with a thousands mark": _balances(lambda one: one["trading"].update(free="1_000.25")),
     "amounts with a decimal comma": _balances(lambda one: one["trading"].update(free="1000,25")),
     "amounts in scientific words": _balances(lambda one: one["trading"].update(free="1e999")),
-    # Records that are broken where money is.
+    # Malformed records that contain money.
     "a balance that is a text": _account(lambda one: one.update(balance="1000.25")),
     "a balance that is a list": _account(lambda one: one.update(balance=[{"trading": "1"}])),
     "a balance that is a number": _account(lambda one: one.update(balance=1000.25)),
@@ -216,7 +216,7 @@ WHOLENESS: dict[str, Change] = {
 }
 LOSING: dict[str, Change] = MONEY | WHOLENESS
 
-# What is in no way hidden: the amounts are rows, and in every total.
+# Changes that hide nothing: the amounts are in rows and in every total.
 ROWS: dict[str, Change] = {
     "a bare loan": _balances(lambda one: one.update(loan="4")),
     "invented": _balances(lambda one: one.update(invented={"free": "4"})),

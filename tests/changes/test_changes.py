@@ -1,4 +1,4 @@
-"""A year of a beta API: what loses nothing asks at most once, what loses money is not accepted."""
+"""Tests of changes of a beta API: harmless ones ask at most once, and lost money is held."""
 
 import shutil
 from datetime import timedelta
@@ -22,13 +22,13 @@ LOSING = losing.LOSING | vanishing.CHANGES
 
 @pytest.fixture(autouse=True)
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here dies: what is on disk and what is not is tested elsewhere."""
+    """Skip fsync, because no test here kills a process. Other tests cover durability."""
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two ordinary nights."""
+    """Create a home with two ordinary nights."""
     home = tmp_path_factory.mktemp("changes") / "home"
     for number in range(GOOD):
         night = take(Layout(home), api.ordinary(number))
@@ -38,18 +38,18 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def layout(good: Path, tmp_path: Path) -> Layout:
-    """A copy of it."""
+    """Return the layout of a copy of that home."""
     shutil.copytree(good, tmp_path / "home")
     return Layout(tmp_path / "home")
 
 
 def take(layout: Layout, answers: Answers) -> Snapshot:
-    """The night of these answers."""
+    """Take the night of these answers."""
     return api.taken(layout, answers, api.STARTED + timedelta(days=answers.number))
 
 
 def accept(layout: Layout, night: Snapshot) -> Snapshot:
-    """A person accepts a night, in the morning after it."""
+    """Accept a night as a person does, in the morning after it."""
     at = api.STARTED + timedelta(days=(night.snapshot_date - api.STARTED.date()).days, hours=6)
     return snapshots.decide_by_hand(
         layout, night.snapshot_id, ACCEPTED, by="ann", at=at, why="it is as it should be"
@@ -57,32 +57,32 @@ def accept(layout: Layout, night: Snapshot) -> Snapshot:
 
 
 def lasting(layout: Layout, change: Change) -> list[Snapshot]:
-    """The nights of a change that lasts; those that are held are accepted in the morning."""
+    """Take the nights of a lasting change, and accept each held night in the morning."""
     nights = []
     for number in range(GOOD, GOOD + LASTING):
         nights.append(take(layout, api.changed(number, change)))
         if nights[-1].state == HELD:
             accept(layout, nights[-1])
         elif len(nights) > 1 and not words(nights):
-            break  # it asks for nothing, and what it does not ask it has not to remember
+            break  # no night was held, so there is no lesson to remember
     return nights
 
 
 def words(nights: list[Snapshot]) -> list[tuple[str, ...]]:
-    """What each night was held for."""
+    """Return the reasons of each held night."""
     return [one.decision.reasons for one in nights if one.decision and one.state == HELD]
 
 
 @pytest.mark.parametrize("name", some_daily(harmless.CHANGES, 12))
 def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None:
-    """A change that lasts is accepted once, if it asks at all; the nights after it just come."""
+    """A lasting harmless change is accepted at most once, and the later nights are not held."""
     held = words(lasting(layout, harmless.CHANGES[name]))
     assert len(held) <= 1, held
 
 
 @pytest.mark.parametrize("name", some_daily(LOSING, 12))
 def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
-    """The night is held, with words."""
+    """The night is held with a reason."""
     night = take(layout, api.changed(GOOD, LOSING[name]))
     assert night.state == HELD
     assert night.decision
@@ -90,7 +90,7 @@ def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) ->
 
 
 def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) -> None:
-    """A lesson holds for about as much of the book as had it when it was taught."""
+    """A lesson applies only to about the share of the book on which a person taught it."""
 
     def idle(answers: Answers) -> None:
         for account in list(answers.accounts())[: answers.number]:
@@ -109,7 +109,7 @@ def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) ->
 
 
 def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> None:
-    """The reason has what counts twice; once accepted, only another venue's account holds."""
+    """The reason names the duplicate money. Once accepted, only a new duplicate is a new reason."""
 
     def repeat(answers: Answers, place: int) -> None:
         accounts = answers.portfolios[0]["positions"][place]["accounts"]
@@ -134,7 +134,7 @@ def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> No
 
 
 def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> None:
-    """Nights that wait for the same are let through by one decision; others go on waiting."""
+    """One decision accepts all nights with the same reason, and the other nights stay held."""
     change = harmless.CHANGES["locked is null"]
     weekend = [take(layout, api.changed(number, change)) for number in (GOOD, GOOD + 1)]
     other = take(layout, api.changed(GOOD + 2, vanishing.CHANGES["one portfolio is missing"]))
@@ -146,7 +146,7 @@ def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> No
 
 
 def test_there_are_sixty_of_the_one_and_forty_of_the_other() -> None:
-    """By name, each once."""
+    """There are at least 60 harmless and 40 losing changes, and all names are different."""
     assert len(harmless.CHANGES) >= 60
     assert len(LOSING) >= 40
     assert not harmless.CHANGES.keys() & LOSING.keys()
