@@ -1,4 +1,4 @@
-"""Rows that DuckDB writes as XML: the same, letter for letter, as cell by cell in Python."""
+"""Tests of rows that DuckDB writes as XML: they are identical to rows that Python writes."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ NAMES = ("name", "other", "amount", "part", "claim", "count")
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """An empty database."""
+    """Open a database with an empty table."""
     with duckdb.connect() as made:
         kinds = ", ".join(f"{name} {'int' if name == 'count' else 'varchar'}" for name in NAMES)
         made.execute(f"create table given ({kinds})")
@@ -67,7 +67,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def rendered(connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]) -> bytes:
-    """What DuckDB makes of rows."""
+    """Return the XML that DuckDB writes for these rows."""
     connection.execute("delete from given")
     connection.executemany(f"insert into given values ({', '.join('?' * len(NAMES))})", rows)
     query = RowsQuery(
@@ -86,8 +86,8 @@ def rendered(connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]])
 def test_rows_are_the_same_as_cell_by_cell(
     connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]
 ) -> None:
-    """Texts, numbers, styles, heights: byte for byte what Python writes of the same values."""
-    # Without a claim: whether all of a column are digits decides on their style in Python.
+    """Texts, numbers, styles and row heights are byte for byte as Python writes them."""
+    # Render each row on its own, because Python chooses a column's style by all of its texts.
     values = dict(zip(NAMES, map(list, zip(*rows, strict=True)), strict=True))
     one_by_one = b"".join(
         Rows(COLUMNS, STYLES, SHORTENED).render(
@@ -108,7 +108,10 @@ def test_rows_are_the_same_as_cell_by_cell(
 def test_a_number_is_the_double_nearest_to_its_text(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Also where DuckDB 2.0.0 writes a double wrong: 2 to the 81st, 91st and 807th, doubled."""
+    """Each number is the double nearest to its text, even if DuckDB 2.0.0 writes it wrong.
+
+    DuckDB 2.0.0 writes 2 to the power of 81, 91 and 807 as twice the value.
+    """
     texts = [str(2**power + step) for power in range(50, 990) for step in (-1, 0, 1)]
     written = rendered(connection, [(None, None, text, None, None, None) for text in texts])
     numbers = re.findall(r"<v>([^<]*)</v>", written.decode())
@@ -119,7 +122,7 @@ def test_a_number_is_the_double_nearest_to_its_text(
 def test_what_is_no_amount_stops_the_file(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
-    """A text that is no amount in plain digits never gets into a number cell."""
+    """A text that is not an amount in plain digits is never written into a number cell."""
     with pytest.raises(ValueError, match="not an amount in plain digits, so no file was written"):
         rendered(connection, [("a", "b", amount, None, None, None)])
 
@@ -127,7 +130,7 @@ def test_what_is_no_amount_stops_the_file(
 def test_a_sheet_that_is_given_up_leaves_the_connection_free(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Whoever stops after the first rows can ask on."""
+    """If reading stops after the first rows, the connection can run other queries."""
     query = RowsQuery(
         columns=COLUMNS[:1], values={"name": "'a_' || i"}, number="i", rows="range(9999) r(i)"
     )

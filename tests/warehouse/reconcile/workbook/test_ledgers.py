@@ -1,4 +1,4 @@
-"""The template that `init` writes: filled in with what is true, it matches, whatever the names."""
+"""Tests of the template that `init` writes: filled with the book's amounts, it matches."""
 
 import random
 from collections.abc import Callable
@@ -55,7 +55,7 @@ Put = Callable[[str], object]
 
 
 def filled(desk: Desk, put: Put) -> None:
-    """Fill the template in as a person would, from the amounts of the book."""
+    """Fill in the template as a person would, with the amounts of the book."""
     desk.init()
     made = openpyxl.load_workbook(desk.folder.root / "ledger_template.xlsx")
     sheet = made["Ledger"]
@@ -83,7 +83,10 @@ def filled(desk: Desk, put: Put) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("put", [str, float], ids=["texts", "numbers"])
 def test_a_template_filled_with_the_truth_matches_whole(tmp_path: Path, put: Put) -> None:
-    """As texts every key is Matched; as numbers those of 15 digits, the others by precision."""
+    """If the amounts are text, every key is Matched.
+
+    If they are numbers, keys with more than 15 digits match as *Ledger precision*.
+    """
     desk = Desk(tmp_path)
     desk.publish(AMOUNTS)
     filled(desk, put)
@@ -98,7 +101,7 @@ def test_a_template_filled_with_the_truth_matches_whole(tmp_path: Path, put: Put
 
 
 def test_names_that_mean_two_things_are_written_as_ids(tmp_path: Path) -> None:
-    """Two portfolios of one name, and one called like another's id, are told apart by their ids."""
+    """Portfolios with the same name are written as IDs, and their amounts match."""
     desk = Desk(tmp_path)
     rows = [Amount("1", portfolio="p1"), Amount("2", portfolio="p2"), Amount("3", portfolio="p3")]
     desk.publish(rows, change={"portfolios": {"name": "Fund"}})
@@ -113,7 +116,7 @@ def test_names_that_mean_two_things_are_written_as_ids(tmp_path: Path) -> None:
 
 
 def test_a_blank_in_the_template_is_told_and_is_no_zero(tmp_path: Path) -> None:
-    """Left blank, a row is rejected with what to do; the Help sheet says the same."""
+    """A row with a blank amount is rejected, and the Help sheet names the setting to skip it."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1"), Amount("2", asset="ETH")])
     desk.init()

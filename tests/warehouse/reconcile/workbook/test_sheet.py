@@ -1,4 +1,4 @@
-"""The rows of a table, whose XML is written without XlsxWriter."""
+"""Tests of `SheetWriter`, which writes the rows of a table as XML without XlsxWriter."""
 
 import io
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ HEADINGS = (
     Heading("Day"),
     Heading("Sum"),
 )
-# XML has no lone surrogates, and spreadsheet programs change line ends.
+# XML has no lone surrogates, and spreadsheet programs change line endings.
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r")
 TEXTS = st.sampled_from(HOSTILE) | st.text(LETTERS, max_size=12)
 AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False, places=12).map(lambda n: f"{n:f}")
@@ -52,7 +52,7 @@ ROWS = st.tuples(
 
 
 def written(rows: Sequence[tuple[object, ...]]) -> bytes:
-    """A workbook with one table, between a title and a last row."""
+    """Return a workbook with one table between a title and a last row."""
     made = draft(title="", made_at=datetime(2026, 3, 1, tzinfo=UTC), about={})
     sheet = SheetWriter(made, "Table", HEADINGS)
     sheet.title("Title")
@@ -68,7 +68,7 @@ def written(rows: Sequence[tuple[object, ...]]) -> bytes:
 
 @given(st.lists(ROWS, max_size=5))
 def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object, ...]]) -> None:
-    """Texts, formulas, dates, counts and amounts come back, and so does the row below the table."""
+    """Every cell is read back as it was written, and so is the row below the table."""
     sheet = imprint.read(written(rows))["Table"]
     assert sheet.rows[len(rows) + 2][:2] == ["last", str(len(rows))]
     for row, values in enumerate(rows, 2):
@@ -77,7 +77,7 @@ def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object
             if isinstance(value, Formula):
                 assert sheet.formulas[row, column] == value.text
             elif HEADINGS[column].kind == "amount" and value is not None:
-                # The reader keeps 15 digits.
+                # The reader returns 15 digits.
                 assert float(cell) == float(f"{float(str(value)):.15g}")
             else:
                 assert imprint.Cell(cell) == imprint.Cell(
@@ -86,7 +86,10 @@ def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object
 
 
 def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
-    """An amount with more digits than the column has room for begins with a mark."""
+    """An amount with more decimals than its column has room for is marked with "~".
+
+    A tiny amount is shown in scientific notation.
+    """
     rows: list[tuple[object, ...]] = [
         ("short", "1.5", None, None, None, None, None),
         ("long", "1.123456789012", None, None, None, None, None),
@@ -110,5 +113,5 @@ def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
     ],
 )
 def test_a_roll_forward_claims_what_was_checked(ledger: Steps, book: Steps, words: str) -> None:
-    """Without an opening there is no movement to check, so the line does not say yes."""
+    """A line with an unknown opening does not say "yes", because its movement was not checked."""
     assert RollForwardLine("BTC", ledger, book, ("0", "0", "0")).line[-1] == words

@@ -1,4 +1,4 @@
-"""The workbook on paper, measured on the pages that LibreOffice makes of it."""
+"""Tests of the printed workbook, measured on the pages that LibreOffice makes of it."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from tests.support.demo import nightbook_of, take_demo
 
 TOOLS = ("soffice", "pdftohtml")
 MOST_PAGES, SMALLEST = 14, 8
-_ZOOM = 3  # sizes are given in whole points of the zoomed page
+_ZOOM = 3  # because pdftohtml gives sizes in whole points of the zoomed page
 _FONT = re.compile(r'<fontspec id="([0-9]+)" size="([0-9]+)"')
 _TEXT = re.compile(r'<text [^>]*font="([0-9]+)"')
 
@@ -20,7 +20,7 @@ _TEXT = re.compile(r'<text [^>]*font="([0-9]+)"')
 @pytest.mark.torture
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {TOOLS}")
 def test_a_book_of_a_thousand_positions_prints_on_a_dozen_legible_pages(tmp_path: Path) -> None:
-    """The demo's: every sheet is there, and no letter of Breaks has less than 8 points."""
+    """The demo's workbook has at most 14 pages, and text on Breaks has at least 8 points."""
     home = tmp_path / "data"
     take_demo(home)
     assert main(("reconcile", "run"), nightbook_of(home)) == 3

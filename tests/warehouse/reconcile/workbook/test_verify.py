@@ -1,4 +1,4 @@
-"""`reconcile verify`: what was changed in a workbook is named, and what people may do is whole."""
+"""Tests of `reconcile verify`: it reports changed cells, but not the cells that people fill in."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ Change = Callable[[Any], object]
 
 
 def home(place: Path) -> Desk:
-    """A home whose run shows matches and breaks, a custom asset, and names that no cell keeps."""
+    """Create a home with matches, breaks, a custom asset and names that no cell can store."""
     made = Desk(place)
     odd = [
         Amount(str(n + 1), asset="DOT", portfolio=f"p{name}", venue=f"v{name}", account=name)
@@ -61,26 +61,26 @@ def home(place: Path) -> Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home of one's own, before its first run."""
+    """Create a separate home before its first run."""
     return home(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A home after its run, which nobody changes."""
+    """Create a home after its run. Tests must not change it."""
     made = home(tmp_path_factory.mktemp("settled"))
     made.run()
     return made
 
 
 def written(desk: Desk) -> Path:
-    """The workbook of the last run, or of the first one."""
+    """Return the path of the workbook. Run first if there is none."""
     (book,) = [*desk.folder.out.glob("*/recon_*.xlsx")] or [desk.run().files[0]]
     return book
 
 
 def changed(desk: Desk, change: Change) -> VerifyResult:
-    """What is said of a copy of the workbook with something changed."""
+    """Change a copy of the workbook and verify the copy."""
     book = openpyxl.load_workbook(written(desk))
     book.written_to = written(desk)
     change(book)
@@ -90,7 +90,7 @@ def changed(desk: Desk, change: Change) -> VerifyResult:
 
 
 def cell(book: Any, sheet: str, where: tuple[str, str], title: str) -> Any:
-    """The cell under a title, of the first row that has a text under another title."""
+    """Return the cell under `title` in the first row with the value `where[1]` under `where[0]`."""
     rows = list(book[sheet].iter_rows())
     (head,) = [row for row in rows[:3] if title in [one.value for one in row]]
     titles = [one.value for one in head]
@@ -99,7 +99,7 @@ def cell(book: Any, sheet: str, where: tuple[str, str], title: str) -> Any:
 
 
 def put(sheet: str, where: tuple[str, str], title: str, value: object) -> Change:
-    """Writes another value into a cell."""
+    """Return a function that writes a value into a cell."""
 
     def change(book: Any) -> None:
         cell(book, sheet, where, title).value = value
@@ -108,7 +108,7 @@ def put(sheet: str, where: tuple[str, str], title: str, value: object) -> Change
 
 
 def headed(sheet: str, title: str, other: str | None) -> Change:
-    """Gives a column another title."""
+    """Return a function that changes the title of a column."""
 
     def change(book: Any) -> None:
         head = [one for row in book[sheet].iter_rows(max_row=2) for one in row]
@@ -212,14 +212,14 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
 def test_every_edit_of_a_figure_or_a_name_is_named(
     settled: Desk, change: Change, words: str
 ) -> None:
-    """A name, a result, a count or an exact text that was changed, on whichever sheet, is told."""
+    """A changed name, result, count or exact amount is reported, whichever sheet it is on."""
     found = changed(settled, change)
     assert not found.is_whole
     assert any(words in one for one in found.differences), found.differences
 
 
 def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
-    """One cell that was changed is one difference, with what stood there and what stands there."""
+    """A changed cell is reported as one difference, with the old and the new value."""
     change = put("Tie-out", ("Asset", "ETH"), "Book, exact", "20.000000000000000001")
     assert changed(settled, change).differences == (
         "Tie-out, asset / ETH / ETH: Book, exact was '20' and is now '20.000000000000000001'",
@@ -227,7 +227,10 @@ def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
 
 
 def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk) -> None:
-    """The sentence names each sheet that was compared with its rows, and what was not compared."""
+    """The message for an unchanged workbook lists the compared sheets with their rows.
+
+    It also says which cells were not compared.
+    """
     book = written(settled)
     found = service.verify(settled.folder.root, book)
     assert (found.differences, found.uncompared) == ((), ())
@@ -242,7 +245,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
 
 
 def people(book: Any) -> None:
-    """Writes into every field for people, and signs."""
+    """Write into all fields for people, and sign."""
     for title in ("Status", "Owner", "Root cause", "Comment"):
         cell(book, "Breaks", ("Asset", "ETH"), title).value = "Waiting"
     sheet = book["Summary"]
@@ -250,9 +253,9 @@ def people(book: Any) -> None:
 
 
 def moved(book: Any) -> None:
-    """Turns rows and columns of three sheets round, puts lines above and renames the sheets.
+    """Reverse the rows and columns of three sheets, move them down and rename the sheets.
 
-    As a spreadsheet would, it leaves in the cells what their formulas came to.
+    Like a spreadsheet program, write the results of formulas into the cells.
     """
     for name, top in (("Breaks", 2), ("Tie-out", 2), ("All positions", 1)):
         sheet = book[name]
@@ -270,19 +273,19 @@ def moved(book: Any) -> None:
 
 
 def as_it_is(book: Any) -> None:
-    """Changes nothing."""
+    """Change nothing."""
     del book
 
 
 @pytest.mark.parametrize("change", [people, moved, as_it_is])
 def test_what_people_may_do_is_no_difference(settled: Desk, change: Change) -> None:
-    """Fields for people filled in, rows and columns moved, saved without results of formulas."""
+    """Filled-in fields, moved rows and columns, and missing formula results are not differences."""
     found = changed(settled, change)
     assert (found.differences, found.uncompared) == ((), ())
 
 
 def saved_by_libreoffice(book: Path, place: Path, ending: str) -> Path:
-    """A copy that LibreOffice opened and saved."""
+    """Open the workbook in LibreOffice, save a copy and return its path."""
     command = [OFFICE or "", f"-env:UserInstallation=file://{place}/profile", "--headless"]
     command += ["--convert-to", ending, "--outdir", str(place), str(book)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -295,7 +298,7 @@ def saved_by_libreoffice(book: Path, place: Path, ending: str) -> Path:
 def test_a_workbook_saved_by_libreoffice_is_whole(
     settled: Desk, long_amounts: Desk, tmp_path: Path, ending: str
 ) -> None:
-    """Saved by LibreOffice, whatever it makes of formulas, names and numbers, nothing differs."""
+    """A copy saved by LibreOffice has no differences in formulas, names or numbers."""
     for number, made in enumerate((settled, long_amounts)):
         copy = saved_by_libreoffice(written(made), tmp_path / str(number), ending)
         found = service.verify(made.folder.root, copy)
@@ -304,7 +307,7 @@ def test_a_workbook_saved_by_libreoffice_is_whole(
 
 @pytest.fixture(scope="module")
 def long_amounts(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A home after its run, with amounts of 15 to 38 digits, of which a number keeps 15."""
+    """Create a home after its run, with amounts of 15 to 38 digits. A number cell stores 15."""
     rng = Random(1)
 
     def amount(number: int) -> str:
@@ -324,14 +327,14 @@ def long_amounts(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 
 def numbers(book: Any) -> Iterator[Any]:
-    """The cells with a number that is no count."""
+    """Yield the cells with a number that is not a whole number."""
     for sheet in book:
         for row in sheet.iter_rows():
             yield from (one for one in row if isinstance(one.value, float))
 
 
 def with_another_last_digit(book: Any) -> None:
-    """Moves numbers by one unit of their fifteenth digit."""
+    """Change each number by one unit in its fifteenth digit."""
     for one in numbers(book):
         digits, _, power = format(one.value, ".14e").partition("e")
         unit = -1 if digits.endswith("9") else 1
@@ -342,7 +345,7 @@ def with_another_last_digit(book: Any) -> None:
 def test_numbers_saved_by_another_program_are_no_difference(
     long_amounts: Desk, save: Change
 ) -> None:
-    """Of 15 to 38 digits a program may save 15 or 16, which can change the last one."""
+    """A program may save 15 or 16 digits of a longer number, which can change the last one."""
     found = changed(long_amounts, save)
     assert (found.differences, found.uncompared) == ((), ())
 
@@ -351,14 +354,14 @@ WITH_AMOUNTS = ("Summary", "Breaks", "Tie-out", "Roll-forward", "All positions")
 
 
 def a_number_of_each_sheet(book: Any) -> None:
-    """Changes a number of each sheet in its thirteenth digit."""
+    """Change one number per sheet in its thirteenth digit, and all numbers in the fifteenth."""
     with_another_last_digit(book)
     for sheet in WITH_AMOUNTS:
         next(one for one in numbers(book) if one.parent.title == sheet).value *= 1 + 4e-13
 
 
 def a_text_of_each_table(book: Any) -> None:
-    """Changes the last digit of an exact text of each table."""
+    """Change an exact amount per table in its last digit, and all numbers in the fifteenth."""
     with_another_last_digit(book)
     for sheet in WITH_AMOUNTS[1:]:
         cells = [one for row in book[sheet].iter_rows(min_row=3) for one in row]
@@ -373,12 +376,12 @@ def a_text_of_each_table(book: Any) -> None:
 def test_a_changed_amount_is_found_among_numbers_saved_by_another_program(
     long_amounts: Desk, change: Change, count: int
 ) -> None:
-    """A number that was changed by more, or one digit of an exact text, is a difference."""
+    """A larger change of a number is a difference, and so is one digit of an exact amount."""
     assert len(changed(long_amounts, change).differences) == count
 
 
 def doubled(book: Any) -> None:
-    """Writes the first row of Breaks a second time, below the last one."""
+    """Write the first row of Breaks a second time, below the last row."""
     sheet, line = book["Breaks"], book["Breaks"].max_row + 1
     values = openpyxl.load_workbook(book.written_to, data_only=True)["Breaks"]
     for column, one in enumerate(values[3], 1):
@@ -387,13 +390,13 @@ def doubled(book: Any) -> None:
 
 
 def moved_away(book: Any) -> None:
-    """Copies Breaks to another sheet, and leaves out the first row on Breaks itself."""
+    """Copy Breaks to a new sheet, and delete the first row on Breaks itself."""
     book.copy_worksheet(book["Breaks"])
     book["Breaks"].delete_rows(3)
 
 
 def moved_up(book: Any) -> None:
-    """Exchanges the last row of Roll-forward with the title above the header."""
+    """Exchange the last row of Roll-forward with the title above the header."""
     sheet = book["Roll-forward"]
     title, last = sheet[1], sheet[sheet.max_row]
     for one, other in zip(title, last, strict=True):
@@ -401,7 +404,7 @@ def moved_up(book: Any) -> None:
 
 
 def forged_copy(book: Any) -> None:
-    """Copies Breaks to another sheet, and changes a result there."""
+    """Copy Breaks to a new sheet, and change a result on the copy."""
     book.copy_worksheet(book["Breaks"])
     cell(book, "Breaks Copy", ("Asset", "ETH"), "Result").value = "Matched"
 
@@ -418,13 +421,13 @@ def forged_copy(book: Any) -> None:
 def test_a_row_that_is_doubled_moved_or_forged_in_a_copy_is_named(
     settled: Desk, change: Change, words: str
 ) -> None:
-    """Each row is once below its header, and copies of the sheet have no other rows."""
+    """A duplicate, missing, moved or forged row is reported, even if the sheet was copied."""
     found = changed(settled, change)
     assert any(words in one for one in found.differences), found.differences
 
 
 def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
-    """A person may copy a sheet; `verify` says that the run did not write the copy."""
+    """A copied sheet is not a difference, and `verify` reports that the run did not write it."""
     found = changed(settled, lambda book: book.copy_worksheet(book["Breaks"]))
     assert found.differences == ()
     assert found.uncompared == ("the 'Breaks Copy' sheet was not written by the run",)
@@ -433,7 +436,10 @@ def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
 def test_a_long_table_is_compared_over_all_its_sheets(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a table that goes on over sheets every part counts, and one that is gone is missed."""
+    """A table that continues on several sheets is compared on all of them.
+
+    If one of these sheets is deleted, its rows are reported as missing.
+    """
     monkeypatch.setattr(write.write, "__kwdefaults__", {"rows_per_sheet": 4})
     assert changed(desk, people).is_whole
     found = changed(desk, lambda book: book.remove(book["All positions 3"]))
@@ -441,7 +447,7 @@ def test_a_long_table_is_compared_over_all_its_sheets(
 
 
 def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: Desk) -> None:
-    """The sheet Not matched is held against those keys alone, and the words say so."""
+    """If only positions that do not match are listed, the Not matched sheet is compared."""
     desk.settle("listed = 3\n")
     found = service.verify(desk.folder.root, written(desk))
     assert found.is_whole
@@ -451,17 +457,17 @@ def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: De
 
 
 def gone(desk: Desk, file: Path) -> None:
-    """The file for machines is deleted."""
+    """Delete the Parquet file."""
     file.unlink()
 
 
 def damaged(desk: Desk, file: Path) -> None:
-    """The file for machines is cut."""
+    """Truncate the Parquet file."""
     file.write_bytes(file.read_bytes()[:-9])
 
 
 def of_another_run(desk: Desk, file: Path) -> None:
-    """The ledger changed since, and another run wrote the file."""
+    """Change the ledger and run, which replaces the Parquet file."""
     desk.put(HEAD + "p1;BTC;v1;main;1\n")
     desk.run()
 
@@ -474,7 +480,10 @@ def of_another_run(desk: Desk, file: Path) -> None:
 def test_what_cannot_be_compared_is_not_claimed(
     desk: Desk, become: Callable[[Desk, Path], None], words: str
 ) -> None:
-    """Without the file of all keys of that run the verdict is about the other sheets alone."""
+    """If the Parquet file is missing, damaged or from a different run, its sheet is not compared.
+
+    The other sheets are still compared, and the message says why this one was not.
+    """
     ran = desk.run()
     copy = Path(shutil.copy(ran.files[0], desk.home / "copy.xlsx"))
     become(desk, ran.files[2])
@@ -487,7 +496,7 @@ def test_what_cannot_be_compared_is_not_claimed(
 
 
 def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> None:
-    """Where the stored result does not say what the other sheets showed, they are not claimed."""
+    """If an older version did not store the cells of other sheets, only Breaks is compared."""
     book = written(desk)
     desk.run()
     with desk.folder.transaction() as connection:
@@ -508,7 +517,7 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
 def test_a_sheet_that_differs_everywhere_is_told_shortly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond so many rows of one sheet only their number is told."""
+    """If many rows of a sheet differ, the first ones are reported, and the others are counted."""
     monkeypatch.setattr("warehouse.reconcile.workbook.verify.MOST_ROWS", 2)
     found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
     assert len(found.differences) == 3
@@ -516,7 +525,7 @@ def test_a_sheet_that_differs_everywhere_is_told_shortly(
 
 
 def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
-    """A file that is not there, is empty or is another one is no verdict."""
+    """A missing file, an empty file and a file that is not a workbook are refused."""
     written(settled)
     (settled.home / "empty.xlsx").touch()
     for name in ("none.xlsx", "empty.xlsx", "reconcile/inbox/ledger.csv"):
@@ -525,7 +534,7 @@ def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
 
 
 def test_a_workbook_whose_result_was_replaced_says_so(desk: Desk) -> None:
-    """Its cells are right, but a later run of the day has other amounts, which it names."""
+    """If a later run replaced the result, `verify` reports this for the earlier workbook."""
     copy = Path(shutil.copy(desk.run().files[0], desk.home / "earlier.xlsx"))
     checked = service.verify(desk.folder.root, copy)
     assert not any("replaced" in words for words in checked.uncompared)

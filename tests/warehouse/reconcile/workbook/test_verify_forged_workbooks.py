@@ -1,4 +1,4 @@
-"""Whatever nightbook wrote on whichever sheet, `verify` says when another thing stands there."""
+"""Tests that `verify` reports every changed cell that nightbook wrote, on every sheet."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ YELLOW = ("Status", "Owner", "Rootcause", "Comment")
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A home whose second night has something on every sheet, and a signature."""
+    """Create a home with a signature, whose second night has rows on every sheet."""
     made = Desk(tmp_path_factory.mktemp("forged"))
     made.publish([Amount("10"), Amount("20", asset="ETH")], "20261119T021500Z")
     made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;22\n")
@@ -47,7 +47,7 @@ def _book(desk: Desk) -> Path:
 
 @pytest.fixture(scope="module")
 def sheets(desk: Desk) -> Mapping[str, SheetImprint]:
-    """Every cell of its workbook."""
+    """Return the imprint of the workbook, with every cell."""
     return imprint.read(_book(desk).read_bytes())
 
 
@@ -55,7 +55,10 @@ def sheets(desk: Desk) -> Mapping[str, SheetImprint]:
 def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
     desk: Desk, tmp_path: Path, place: int
 ) -> None:
-    """The rest of the workbook is held against the result all the same."""
+    """If the stored imprint is damaged, Summary and other sheets are reported as not compared.
+
+    The rest of the workbook is compared with the result.
+    """
     root = Path(shutil.copytree(desk.folder.root, tmp_path / "copy"))
     copy = Record(root)
     for row in copy.select("select identity from imprints"):
@@ -70,7 +73,7 @@ def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
 def _forged(
     sheets: Mapping[str, SheetImprint],
 ) -> Iterator[tuple[str, int, int, dict[str, SheetImprint]]]:
-    """Each cell of each sheet changed, one after the other."""
+    """Yield each cell's sheet, row and column, and the sheets with only this cell changed."""
     for name, sheet in sheets.items():
         for number, row in enumerate(sheet.rows):
             for place, cell in enumerate(row):
@@ -88,7 +91,7 @@ def _is_of_people(name: str, sheet: SheetImprint, number: int, place: int) -> bo
 
 @pytest.mark.torture
 def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, SheetImprint]) -> None:
-    """Every cell of every sheet is compared, including empty ones, except the cells of people."""
+    """Every cell of every sheet is compared, even an empty one, except the cells for people."""
     assert not list(compare_sheets(sheets, sheets))
     unseen, forged = [], 0
     for name, number, place, given in _forged(sheets):
@@ -123,7 +126,10 @@ FORGERIES = (
 
 
 def _changed(book: Any, sheet: str, label: str, value: object) -> None:
-    """Write another value into the first number, else the second cell, of the row with a label."""
+    """Write a value into a cell of the first row with this label.
+
+    An integer replaces the first number or formula. A text replaces the second cell or the label.
+    """
     row = next(
         row
         for row in book[sheet].iter_rows()
@@ -145,7 +151,7 @@ def _verified(desk: Desk, book: Any) -> VerifyResult:
 def test_a_forged_sheet_is_no_whole_workbook(
     desk: Desk, sheet: str, label: str, value: object, words: str
 ) -> None:
-    """A number cell, a total, the banner, a formula or a word of any sheet: each is told."""
+    """A changed number, total, banner, formula or text on any sheet is reported."""
     book = openpyxl.load_workbook(_book(desk))
     _changed(book, sheet, label, value)
     found = _verified(desk, book)
@@ -157,7 +163,10 @@ def test_a_forged_sheet_is_no_whole_workbook(
 def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """Status, owner, comment, own columns and own sheets; and counts that an office made anew."""
+    """Entries of people, their own columns and sheets, and a renamed sheet are not differences.
+
+    A person's own sheet is reported as not compared.
+    """
     break_id = str(desk.breaks()[0]["id"])
     said = {"Status": ACCEPTED, "Owner": "Ada", "Comment": "=1+1", "Root cause": "Fee"}
     edited = desk.edit(_book(desk), {break_id: said}, tmp_path / "mine.xlsx")
@@ -178,7 +187,7 @@ def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
 def test_an_office_that_counts_again_forges_nothing(
     desk: Desk, tmp_path: Path, ending: str
 ) -> None:
-    """A break is accepted and LibreOffice saves: the banner counts one less, and that is true."""
+    """A banner that LibreOffice recalculated after a break was accepted is not a difference."""
     break_id = str(next(one["id"] for one in desk.breaks() if one["status"] == "Open"))
     edited = desk.edit(_book(desk), {break_id: {"Status": ACCEPTED}}, tmp_path / "mine.xlsx")
     command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]

@@ -1,4 +1,4 @@
-"""The workbook: recalculated it is what it says, nothing in it executes, nothing is lost."""
+"""Tests of the workbook: correct formulas, no formulas from data, and complete data."""
 
 import csv
 import math
@@ -44,7 +44,7 @@ HOSTILE = [
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home whose run shows breaks of every kind, tiny, huge and hostile."""
+    """Create a home with breaks of all kinds, tiny and huge amounts, and hostile names."""
     made = Desk(tmp_path)
     rows = [
         Amount("1523.123456789012345678"),
@@ -65,7 +65,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def recalculated(book: Path, place: Path) -> Path:
-    """The workbook with every formula calculated again by LibreOffice."""
+    """Recalculate every formula of a workbook in LibreOffice, and return the new file's path."""
     user = place / "profile" / "user"
     user.mkdir(parents=True)
     (user / "registrymodifications.xcu").write_text(ALWAYS, encoding="utf-8")
@@ -78,7 +78,7 @@ def recalculated(book: Path, place: Path) -> Path:
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> None:
-    """Every cached value is what its formula comes to; no cell holds an error."""
+    """Every cached value equals the result of its formula, and no cell has an error."""
     book = desk.run().files[0]
     ours = openpyxl.load_workbook(book, data_only=True)
     theirs = openpyxl.load_workbook(recalculated(book, tmp_path / "office"), data_only=True)
@@ -103,7 +103,10 @@ def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> N
 
 
 def test_formulas_stand_only_where_we_put_them(desk: Desk) -> None:
-    """No formula comes from data, no link, no macro; hostile names are texts."""
+    """Only nightbook's own formula columns contain formulas, and hostile names are text.
+
+    The workbook has no links and no macros.
+    """
     book = desk.run().files[0]
     made = openpyxl.load_workbook(book)
     where: dict[str, set[str]] = {}
@@ -129,7 +132,7 @@ def test_formulas_stand_only_where_we_put_them(desk: Desk) -> None:
 
 
 def test_every_key_and_every_digit_is_in_the_workbook(desk: Desk) -> None:
-    """All positions has each key once, with exact texts that are the truth."""
+    """All positions has each key once, with all digits of its amount as text."""
     found = desk.run()
     sheet = openpyxl.load_workbook(found.files[0])["All positions"]
     rows = list(sheet.iter_rows(min_row=2, values_only=True))
@@ -143,19 +146,22 @@ def test_every_key_and_every_digit_is_in_the_workbook(desk: Desk) -> None:
 
 
 def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
-    """0.03 SHIB of 589e12 is not a dash: its cell holds the difference itself."""
+    """A difference too small for a number of this size is shown: 0.03 SHIB of 589e12."""
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
     rows = {row[3]: row for row in book["Breaks"].iter_rows(min_row=3, values_only=True)}
     assert rows["SHIB"][9] == pytest.approx(0.03, rel=1e-12)
     assert rows["BTC"][9] == pytest.approx(1e-18, rel=1e-12)
     assert rows["ETH"][9] == pytest.approx(-1e-18, rel=1e-12)
     assert rows["SHIB"][21] == "no"
-    # No formula is exact for so many digits: the number itself stands there.
+    # A formula is not exact for so many digits, so the cell contains the number itself.
     assert rows["HUGE"][9] == pytest.approx(-1.2345678901234568e23)
 
 
 def test_the_printed_columns_of_a_sheet_are_its_first_columns(desk: Desk) -> None:
-    """A printed column to the right of an unprinted one would be cut off."""
+    """The printed columns of a sheet are to the left of all other columns.
+
+    A printed column to the right of an unprinted one would be cut off.
+    """
     unprinted = 0
     for sheet in openpyxl.load_workbook(desk.run().files[0]):
         columns = sheet.column_dimensions.items()
@@ -170,7 +176,10 @@ def test_the_printed_columns_of_a_sheet_are_its_first_columns(desk: Desk) -> Non
 
 @pytest.mark.torture
 def test_no_name_for_formulas_is_defined_twice(desk: Desk) -> None:
-    """Excel repairs a file in which two ranges have one name, and LibreOffice keeps one of them."""
+    """No two ranges have the same name.
+
+    Excel would repair such a file, and LibreOffice would keep only one of the ranges.
+    """
     with zipfile.ZipFile(desk.run().files[0]) as archive:
         text = archive.read("xl/workbook.xml").decode()
     names = re.findall(r'<definedName name="([^"]+)"(?! localSheetId)', text)
@@ -179,7 +188,7 @@ def test_no_name_for_formulas_is_defined_twice(desk: Desk) -> None:
 
 
 def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
-    """Another home with the same book and ledger makes the same workbook, byte for byte."""
+    """A different home with the same book and ledger writes an identical workbook."""
     one = desk.run().files[0].read_bytes()
     other = Desk(tmp_path / "other", nights=desk.nights[:-1])
     other.again(desk.nights[-1])
@@ -188,7 +197,7 @@ def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
-    """Sums agree for every asset, every row is accounted for, and no page is an empty table."""
+    """Totals agree for every asset, all rows are counted, and a sheet without rows says so."""
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
     assert [sheet.title for sheet in book if sheet.max_row == 2] == [
         sheet.title for sheet in book if str(sheet["A1"].value).endswith((": none", "anything yet"))
@@ -205,7 +214,7 @@ def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
 
 
 def test_a_long_table_goes_on_over_sheets(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one sheet cannot hold goes on over further ones, complete."""
+    """A table that is too long for one sheet continues on more sheets and is complete."""
     monkeypatch.setattr(write.write, "__kwdefaults__", {"rows_per_sheet": 4})
     found = desk.run()
     book = openpyxl.load_workbook(found.files[0])
@@ -215,7 +224,7 @@ def test_a_long_table_goes_on_over_sheets(desk: Desk, monkeypatch: pytest.Monkey
 
 
 def test_machines_get_every_text_as_it_is(desk: Desk) -> None:
-    """The breaks for machines quote what needs it and change nothing."""
+    """The CSV file of breaks contains every name and difference unchanged."""
     found = desk.run()
     with found.files[1].open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -233,7 +242,7 @@ amounts = st.decimals(
 @given(amounts, amounts)
 @settings(max_examples=200)
 def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) -> None:
-    """Calculated as a spreadsheet does, in doubles, the formula is within 4e-15 of the truth."""
+    """Calculated with doubles, as in a spreadsheet, the formula is exact to 4e-15."""
     ours, theirs = fixed_point(format(one, "f")), fixed_point(format(other, "f"))
     assert can_be_live(ours, theirs)
     python = difference("a", "b").removeprefix("=")
@@ -246,7 +255,7 @@ def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) ->
 
 
 def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
-    """32,768 letters that begin like a formula: its digest in cells, the whole in the CSV."""
+    """A name too long for a cell is shortened, with a digest. The CSV file has the whole name."""
     long = "=cmd|'/c calc'!A0" + "x" * 32_751
     made = Desk(tmp_path)
     made.publish([Amount("1", account=long), Amount("2", account=long + "y")])
@@ -266,7 +275,10 @@ def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
 
 
 def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path) -> None:
-    """The sheet of those that do not match has another name, a notice says so, Parquet has all."""
+    """If there are more keys than `listed`, the sheet Not matched has only those that differ.
+
+    A notice says so, and the Parquet file has all keys.
+    """
     made = Desk(tmp_path)
     made.publish([Amount(str(number), asset=f"A{number}") for number in range(1, 10)])
     made.put(HEAD + "".join(f"p1;A{n};v1;main;{n if n != 3 else 4}\n" for n in range(1, 10)))
@@ -288,7 +300,7 @@ def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path)
 
 
 def test_every_key_is_in_the_file_for_machines(desk: Desk) -> None:
-    """Custom assets, names of all kinds and amounts of any length, as the warehouse has them."""
+    """The Parquet file has every key, with custom assets, all names and amounts of any length."""
     found = desk.run()
     rows = pq.read_table(found.files[2]).to_pylist()
     assert len(rows) == sum(found.counts.values())

@@ -1,4 +1,4 @@
-"""A lookup by the key finds a position of one workbook in the other, whatever its names are."""
+"""Tests of lookups by key from one workbook into another, for names that are easily confused."""
 
 import shutil
 from pathlib import Path
@@ -12,13 +12,13 @@ from tests.warehouse.reconcile.workbook.test_write import recalculated
 from warehouse.export.export import export
 
 OFFICE = shutil.which("soffice")
-# Names that a lookup by text would take for each other: wildcards, case, and what looks like both.
+# Names that a lookup by text would confuse: different case, wildcards, a formula, and long names.
 _ACCOUNTS = ("main", "MAIN", "ma*n", "m?in", "~main", "=1+1", "x" * 300, "x" * 300 + "y")
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A reconciliation and an export of the same book."""
+    """Create a home with a ledger and a book whose account names are easily confused."""
     made = Desk(tmp_path)
     amounts = [Amount(f"{no}.000000000000000001", account=a) for no, a in enumerate(_ACCOUNTS, 1)]
     amounts.append(Amount("99", asset="BTC", custom=True))
@@ -40,7 +40,7 @@ def _columns(sheet: openpyxl.worksheet.worksheet.Worksheet, row: int = 1) -> dic
 
 
 def test_every_position_has_one_key_in_both_workbooks(desk: Desk) -> None:
-    """The keys are the same, each only once, and the breaks have theirs."""
+    """Both workbooks have the same keys, each only once, and every break has one of them."""
     reconciled, positions = map(openpyxl.load_workbook, _books(desk))
     found = []
     for sheet in (reconciled["All positions"], positions["Accounts"]):
@@ -62,7 +62,7 @@ def test_every_position_has_one_key_in_both_workbooks(desk: Desk) -> None:
 def test_a_lookup_by_the_key_brings_the_amount_of_the_other_workbook(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """LibreOffice calculates MATCH and VLOOKUP for every position; each finds its own amount."""
+    """LibreOffice's MATCH and VLOOKUP find the correct amount and venue for every key."""
     reconciled, positions = map(openpyxl.load_workbook, _books(desk))
     source, target = reconciled["All positions"], positions["Accounts"]
     sheet = positions.create_sheet("Looked up")
