@@ -1,4 +1,4 @@
-"""The close of a month: one file that proves itself elsewhere, and locked days."""
+"""Tests of closing a month: packs that verify elsewhere, and closed days."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ LATER = datetime(2026, 12, 1, 9, tzinfo=UTC)
 
 
 def night(desk: Desk, number: int, btc: str) -> datetime:
-    """A book of two assets with its ledger, run on the morning after."""
+    """Publish a book of two assets, write its ledger and run. Return the time of the run."""
     day = FIRST + timedelta(number)
     desk.publish(
         [Amount("10"), Amount("20", asset="ETH")], SNAPSHOT.replace("20261120", f"{day:%Y%m%d}")
@@ -48,14 +48,17 @@ def night(desk: Desk, number: int, btc: str) -> datetime:
 
 
 def closed(desk: Desk, now: datetime = LATER, who: str = "margaret") -> CloseSummary:
-    """The month closed."""
+    """Close the month and return the summary."""
     inputs = CloseInputs(month=MONTH, who=who, now=now, program_version="0.0.0")
     return close(desk.layout.database, desk.folder.root, inputs)
 
 
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """Three nights: one break that ages, one night that ties; the first one is signed by two."""
+    """Create a home with three nights. The third one ties, and the first one has two signatures.
+
+    On the first two nights, BTC is the same break.
+    """
     made = Desk(tmp_path_factory.mktemp("month"))
     for number, btc in enumerate(("11", "11", "10")):
         at = night(made, number, btc)
@@ -67,21 +70,21 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture
 def desk(month: Desk, tmp_path: Path) -> Desk:
-    """A copy of the three nights."""
+    """Return a copy of the home with three nights."""
     shutil.copytree(month.home, tmp_path / "home", symlinks=True)
     return Desk(tmp_path / "home", month.versions, list(month.nights))
 
 
 @pytest.fixture(scope="module")
 def kept_pack(month: Desk, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pack of the month, to be copied."""
+    """Return the path of the month's pack, which tests copy."""
     home = tmp_path_factory.mktemp("closed") / "home"
     shutil.copytree(month.home, home, symlinks=True)
     return closed(Desk(home)).pack
 
 
 def elsewhere(file: Path, place: Path) -> PackCheck:
-    """The pack on another machine: nothing but the file."""
+    """Verify a copy of a pack in a folder without other files, as on a different machine."""
     place.mkdir()
     return verify_pack(Path(shutil.copy(file, place / file.name)), "0.0.0")
 
@@ -89,7 +92,10 @@ def elsewhere(file: Path, place: Path) -> PackCheck:
 def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """The pack has all workbooks, ledgers, settings and signatures; what is not done is listed."""
+    """A pack has all workbooks, ledgers, settings and signatures, and it verifies elsewhere.
+
+    The summary lists the days that are not signed or have no book.
+    """
     summary = closed(desk)
     assert "27 days without a book" in summary.listed[1]
     assert summary.listed[0] == "2 days not signed: 2026-11-21, 2026-11-22"
@@ -116,13 +122,13 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
 
 
 def members_of(file: Path) -> dict[str, bytes]:
-    """The files of a pack."""
+    """Return the names and contents of the files in a pack."""
     with zipfile.ZipFile(file) as names:
         return {name: names.read(name) for name in names.namelist()}
 
 
 def sign_off(content: bytes) -> dict[str, tuple[str, str]]:
-    """The names and comments beside the labels of roles on the first sheet of a workbook."""
+    """Return the name and the comment next to each role on the Summary sheet of a workbook."""
     sheet = openpyxl.load_workbook(io.BytesIO(content))["Summary"]
     return {
         str(row[0]): (str(row[1] or ""), str(row[2] or ""))
@@ -134,7 +140,10 @@ def sign_off(content: bytes) -> dict[str, tuple[str, str]]:
 def test_accepted_breaks_are_on_the_index_with_amount_who_and_why(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """A break is listed if it was accepted on any day of the month, also if it moved since."""
+    """A break that was accepted on any day of the month is listed, even if it changed later.
+
+    The index shows the amount, the person, the reason and the day.
+    """
     book = desk.folder.day_files(FIRST + timedelta(1)).workbook
     (break_,) = result(desk, FIRST + timedelta(1)).breaks
     said = {"Status": "Explained - accepted", "Comment": "fee, see invoice 7", "Root cause": "Fee"}
@@ -142,19 +151,19 @@ def test_accepted_breaks_are_on_the_index_with_amount_who_and_why(
     author.properties.lastModifiedBy = "edith"
     author.save(desk.folder.inbox / "edited.xlsx")
     night(desk, 2, "11")
-    night(desk, 3, "12")  # it moved, so it is open again
+    night(desk, 3, "12")  # the difference changed, so the break is reopened
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n", "ledger_2026-11-23.csv")
     summary = closed(desk)
     page = summary.index.read_text()
     accepted = page.partition("<h2>Accepted breaks</h2>")[2].partition("</table>")[0]
-    assert accepted.count("<tr>") == 2  # the titles and one break
+    assert accepted.count("<tr>") == 2  # the header and one break
     for text in (break_.id, ">1<", "edith", "Fee; fee, see invoice 7", "2026-11-22"):
         assert text in accepted
     assert elsewhere(summary.pack, tmp_path / "other").is_whole
 
 
 def save_copy(desk: Desk, day: date, author: str, cells: dict[str, str], name: str) -> Path:
-    """Save a copy of a day's workbook in the inbox, with these cells beside its only break."""
+    """Save a copy of a day's workbook in the inbox, with these cells next to its only break."""
     (break_,) = result(desk, day).breaks
     workbook = desk.folder.day_files(day).workbook
     copy = openpyxl.load_workbook(desk.edit(workbook, {break_.id: cells}, desk.home / name))
@@ -164,7 +173,7 @@ def save_copy(desk: Desk, day: date, author: str, cells: dict[str, str], name: s
 
 
 def test_each_acceptance_of_a_break_has_a_line_with_its_own_person_and_days(desk: Desk) -> None:
-    """A break that edith accepted, that was opened again, and that frank accepted has two lines."""
+    """A break accepted by edith, reopened, and accepted by frank has two lines in the index."""
     accepted = {"Status": "Explained - accepted"}
     save_copy(desk, FIRST + timedelta(1), "edith", accepted | {"Comment": "timing"}, "1.xlsx")
     night(desk, 2, "11")
@@ -180,7 +189,10 @@ def test_each_acceptance_of_a_break_has_a_line_with_its_own_person_and_days(desk
 
 
 def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
-    """The next close reads it, says so and writes a new pack; after that nothing is new."""
+    """The next close reads and reports an entry saved after a close, and writes a new pack.
+
+    A third close finds nothing new.
+    """
     assert closed(desk).closing.version == 1
     copy = save_copy(desk, FIRST + timedelta(1), "edith", {"Comment": "they called"}, "late.xlsx")
     saved_at = (LATER + timedelta(1)).timestamp()
@@ -195,10 +207,14 @@ def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
 def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """They are beside the roles, whichever program saved the workbook; the file in out stays."""
+    """A pack's workbooks contain the signatures from the command line, and `out` is unchanged.
+
+    The program that saved the workbook does not matter. If a workbook has no row for a role, the
+    pack lists the signature as missing.
+    """
     root, second = desk.folder.root, FIRST + timedelta(1)
     book = desk.folder.day_files(second).workbook
-    saved = openpyxl.load_workbook(book)  # writes other XML than we do
+    saved = openpyxl.load_workbook(book)  # writes different XML than nightbook does
     saved.save(book)
     before = book.read_bytes()
     for role, who, comment in (("preparer", "A <B> & Ć", "=1+1"), ("reviewer", "grace", "")):
@@ -220,7 +236,7 @@ def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
         "=1+1; signed at 2026-12-01 09:00:00 UTC; with 1 open break",
     )
     assert book.read_bytes() == before
-    # No run wrote a row for an approver, so the pack says that the name is not there.
+    # The run wrote no row for an approver, so the pack lists this signature as missing.
     words = "the signature of hedy as approver, in recon_2026-11-21.xlsx"
     assert f"not in the pack: {words}" in summary.listed
     check = elsewhere(summary.pack, tmp_path / "other")
@@ -241,7 +257,10 @@ def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
 
 
 def test_ledgers_keep_their_names_in_the_pack(desk: Desk, tmp_path: Path) -> None:
-    """Each is in a folder of its day, with the ending of its content; no name replaces another."""
+    """A pack has each ledger in a folder for its day, with a unique name.
+
+    An unpacked ledger has the suffix of its content.
+    """
     for path in desk.folder.inbox.iterdir():
         path.unlink()
     day = FIRST + timedelta(3)
@@ -276,7 +295,7 @@ def test_ledgers_keep_their_names_in_the_pack(desk: Desk, tmp_path: Path) -> Non
 
 
 def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
-    """Two homes of the same nights close into one file, byte for byte; closing again is nothing."""
+    """Two homes with the same nights close into identical packs. A second close changes nothing."""
     shutil.copytree(desk.home, tmp_path / "twin", symlinks=True)
     first, second = closed(desk), closed(Desk(tmp_path / "twin"))
     assert first.pack.read_bytes() == second.pack.read_bytes()
@@ -285,7 +304,7 @@ def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
 
 
 def rewritten(file: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
-    """A pack with something changed; an honest looking one has a manifest that agrees."""
+    """Change the files of a pack. If `honest`, write a manifest that matches the changed files."""
     with zipfile.ZipFile(file) as names:
         contents = {name: names.read(name) for name in names.namelist() if name != pack.MANIFEST}
         manifest = pack.read_manifest(names)
@@ -348,7 +367,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
 def test_a_change_is_found_though_the_manifest_agrees(
     kept_pack: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
 ) -> None:
-    """Who changes a file and the manifest with it is found by what the other files say."""
+    """A change is found even if the manifest matches, because other files contradict it."""
     file = Path(shutil.copy(kept_pack, tmp_path / "changed.zip"))
     rewritten(file, change, honest=True)
     check = verify_pack(file, "0.0.0")
@@ -369,7 +388,7 @@ def test_a_change_is_found_though_the_manifest_agrees(
 def test_a_pack_with_another_file_is_not_whole(
     kept_pack: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
 ) -> None:
-    """A file changed, gone or added is named."""
+    """A changed, missing or added file is reported by name."""
     file = Path(shutil.copy(kept_pack, tmp_path / "changed.zip"))
     rewritten(file, change, honest=False)
     assert verify_pack(file, "0.0.0").differences[0].endswith(words)
@@ -393,14 +412,18 @@ def _bare_pack(file: Path, *members: pack.PackMember, through: date = FIRST) -> 
 
 
 def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
-    """A cut file, a zip of something else, a name that leads out of the folder, other days."""
+    """A file that is not a complete pack is refused.
+
+    Such files are a truncated file, an unrelated zip, a path out of the folder, an encrypted zip,
+    days outside the month and a pack without files.
+    """
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as names:
         names.writestr("a.txt", "a")
     _bare_pack(tmp_path / "out.zip", pack.PackMember("../../out", b""))
     _bare_pack(tmp_path / "locked.zip")
     content = (tmp_path / "locked.zip").read_bytes()
-    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # as if it had a password
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # set the flag for encryption
         parts = content.split(mark)
         content = mark.join(
             [parts[0], *(part[: place - 4] + b"\x01" + part[place - 3 :] for part in parts[1:])]
@@ -418,7 +441,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_a_pack_that_does_not_unpack_is_told(
     kept_pack: Path, tmp_path: Path, byte: int
 ) -> None:
-    """Changed bytes in a pack are a file that has changed since it was written, and no crash."""
+    """A member with damaged bytes is reported as changed, without a crash."""
     content = bytearray(kept_pack.read_bytes())
     with zipfile.ZipFile(kept_pack) as names:
         name = "closing.json"
@@ -434,7 +457,10 @@ def test_a_file_of_a_pack_that_does_not_unpack_is_told(
 def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """The old pack stays, the new one beside it says who restated what and why."""
+    """A closed day needs a reason to be rerun. The workbook and the next pack show the reason.
+
+    The old pack stays unchanged, and both packs verify.
+    """
     first = closed(desk)
     old = first.pack.read_bytes()
     day = FIRST + timedelta(1)
@@ -484,7 +510,7 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
     ],
 )
 def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words: str) -> None:
-    """A desk that wants every day signed, or an approver, closes no month without."""
+    """If recon.toml requires signatures, an approver or all days, closing without them fails."""
     desk.settle(settings)
     with pytest.raises(NotClosed, match=words):
         closed(desk)
@@ -492,7 +518,10 @@ def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words
 
 
 def test_a_day_that_compared_nothing_is_listed_and_may_stop_a_close(desk: Desk) -> None:
-    """It has a book and a ledger, but it is not reconciled."""
+    """A day with a book and a ledger that compared nothing is listed as not reconciled.
+
+    With `unreconciled = "refuse"`, it stops the close.
+    """
     day = FIRST + timedelta(3)
     desk.publish([Amount("10")], SNAPSHOT.replace("20261120", f"{day:%Y%m%d}"))
     desk.put(HEAD + "p1;BTC;v1;main;10\n", f"ledger_{day}.csv")
@@ -509,7 +538,7 @@ def test_a_day_that_compared_nothing_is_listed_and_may_stop_a_close(desk: Desk) 
 
 
 def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:
-    """A pack never holds a workbook that does not say what was stored."""
+    """A workbook that shows a different run than the stored one stops the close."""
     book = desk.folder.out / "2026-11-21" / "recon_2026-11-21.xlsx"
     shutil.copy(desk.folder.out / "2026-11-20" / "recon_2026-11-20.xlsx", book)
     with pytest.raises(NotClosed, match="the workbook shows run 20261120-"):
@@ -517,14 +546,14 @@ def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:
 
 
 class _Stop(BaseException):
-    """The process ends here."""
+    """An exception that simulates the end of the process."""
 
 
 @pytest.mark.torture
 def test_a_close_that_was_killed_can_be_run_again(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped before any rename, the close leaves no lock without its pack, and then comes out."""
+    """A close killed before any of its renames stores no closing, and the next close succeeds."""
     replace, count = Path.replace, 0
     whole = closed(desk_copy(desk, tmp_path / "whole")).pack.read_bytes()
 
@@ -549,13 +578,13 @@ def test_a_close_that_was_killed_can_be_run_again(
 
 
 def desk_copy(desk: Desk, place: Path) -> Desk:
-    """Another home of the same nights."""
+    """Return a copy of a home in a different folder."""
     shutil.copytree(desk.home, place, symlinks=True)
     return Desk(place)
 
 
 def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
-    """What `status` and `verify` say of a closed month is what its file is now."""
+    """A changed pack is reported as damaged, and a second close is refused."""
     summary = closed(desk)
     root = desk.folder.root
     closing = service.status(root).closing
@@ -570,7 +599,7 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
 
 
 def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
-    """An intact record has no damage. A changed page and a file that is not SQLite are reported."""
+    """A damaged page and a file that is not SQLite are reported. An intact record has no damage."""
     closed(desk)
     root, database = desk.folder.root, desk.folder.database
     assert find_damage(root) == []
@@ -584,11 +613,11 @@ def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
 
 
 def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
-    """After `keep_days` the ledgers of closed months are in packs only."""
+    """Archived ledgers are deleted after `keep_days` if a pack contains them."""
     night(desk, 11, "9")
     kept = {source.sha256 for day in desk.folder.days() for source in result(desk, day).sources}
     assert len(kept) == 3
-    desk.settle("[close]\nkeep_days = 1000000000000\n")  # for ever, as somebody may say
+    desk.settle("[close]\nkeep_days = 1000000000000\n")  # an extreme value for "keep forever"
     closed(desk, LATER + timedelta(days=30))
     assert all(archived_path(desk.folder, digest).exists() for digest in kept)
     remove_archived_ledgers(desk.folder, (LATER + timedelta(days=30)).date(), 3)
@@ -597,7 +626,7 @@ def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
 
 
 def result(desk: Desk, day: date) -> Run:
-    """The newest result of a day."""
+    """Return the newest result of a day."""
     found = desk.folder.result(day)
     assert found is not None
     return found

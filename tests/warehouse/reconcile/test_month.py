@@ -1,7 +1,7 @@
-"""A month of a desk with the files of four custodians: closed, and its pack proven elsewhere.
+"""Tests that close a month with ledgers from four custodians and verify the pack elsewhere.
 
-Each week one file is late, one is corrected the morning after, and one never comes. What differs is
-planted, so that each break that is told can be held against why it is one.
+Each week, one file is late, one is corrected the morning after, and one never arrives. The errors
+are planted, so the tests know which breaks each result must have.
 """
 
 import csv
@@ -30,15 +30,18 @@ OFFICE, ROOT = shutil.which("soffice"), Path(__file__).parents[3]
 CUSTODIANS = ("coinbase", "kraken", "bitgo", "fireblocks")
 SETTINGS = "".join(f'[file."{name}*"]\nvenue = "{name}"\n' for name in CUSTODIANS)
 PORTFOLIOS, ASSETS = ("alpha", "beta"), ("BTC", "ETH", "SOL", "USDC")
-DOUBLED = ("beta", "SOL")  # in a file that is corrected the morning after
+DOUBLED = ("beta", "SOL")  # wrong in a file that is corrected the morning after
 FIRST = date(2026, 11, 1)
-LATE, CORRECTED, MISSING = 2, 4, 5  # the night of each week, counted from 0
+LATE, CORRECTED, MISSING = 2, 4, 5  # nights of each week, counted from 0
 Key = tuple[str, str, str]  # portfolio, asset, custodian
 
 
 @dataclass(slots=True)
 class Month:
-    """The book, and what is wrong in the ledgers: by key how much is added, and how long."""
+    """The book, the planted errors and the comments of a simulated month.
+
+    `wrong` maps a key to the amount that is added, and to the first night without the error.
+    """
 
     desk: Desk
     rng: Random = field(default_factory=lambda: Random(7))
@@ -47,7 +50,10 @@ class Month:
     comments: set[str] = field(default_factory=set)
 
     def night(self, number: int) -> None:
-        """Let amounts move and publish the book, in which one venue is in no ledger."""
+        """Change all amounts, plant an error and publish the book.
+
+        The amounts at the venue `elsewhere` are in no ledger.
+        """
         for portfolio in PORTFOLIOS:
             for asset in ASSETS:
                 for custodian in (*CUSTODIANS, "elsewhere"):
@@ -61,7 +67,7 @@ class Month:
         self.desk.publish(rows, f"{FIRST + timedelta(number):%Y%m%d}T021500Z")
 
     def deliver(self, custodian: str, number: int, *, is_wrong: bool = False) -> None:
-        """Put the file of a custodian into the inbox: it names no venue, for all is of one."""
+        """Write a custodian's file into the inbox. It has no column for the venue."""
         table = io.StringIO()
         lines = csv.writer(table)
         lines.writerow(("portfolio", "asset", "account", "amount"))
@@ -73,7 +79,7 @@ class Month:
         self.desk.put(table.getvalue(), f"{custodian}_{FIRST + timedelta(number)}.csv")
 
     def run(self, number: int, hour: int) -> Run:
-        """Run the night, or run it again."""
+        """Run a night for the first or second time and return its result."""
         day = FIRST + timedelta(number)
         moment = datetime.combine(day, datetime.min.time(), UTC) + timedelta(days=1, hours=hour)
         self.desk.run(day, moment)
@@ -82,13 +88,16 @@ class Month:
         return result
 
     def require(self, result: Run, *also: Key, missing: str = "") -> None:
-        """See that the breaks are those that were planted, of the files that are there."""
+        """Check that the breaks are exactly the planted errors and `also`.
+
+        The errors of the custodian `missing` do not count, because its file was not delivered.
+        """
         told = {(names["portfolio"], names["asset"], names["venue"]) for names in _names(result)}
         planted = {key for key in self.wrong if key[2] != missing}
         assert told == planted | set(also), result.day
 
     def comment(self, result: Run, number: int) -> None:
-        """Write a comment beside the first break, into a copy of the night's workbook."""
+        """Write a comment on the first break into a copy of the night's workbook."""
         id_ = min(break_.id for break_ in result.breaks)
         text = f"asked on night {number}"
         self.comments.add(text)
@@ -103,7 +112,7 @@ def _names(result: Run) -> Iterator[dict[str, str]]:
 
 
 def _night(month: Month, number: int) -> None:
-    """One night of the desk: delivered, run, and where something was late or wrong run again."""
+    """Deliver, run and sign one night. Run it a second time if a file was late or wrong."""
     month.night(number)
     custodian, weekday = CUSTODIANS[number // 7 % 4], number % 7
     for name in CUSTODIANS:
@@ -130,7 +139,7 @@ def _night(month: Month, number: int) -> None:
 def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
     nights: int, tmp_path: Path
 ) -> None:
-    """No word of a person is lost, no break is false, and the pack is whole on another machine."""
+    """No comment is lost, every break was planted, and the pack verifies in a different folder."""
     month = Month(Desk(tmp_path / "home"))
     month.desk.settle(SETTINGS)
     for number in range(nights):
@@ -159,7 +168,7 @@ def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
 
 
 def _save_in_libreoffice(month: Month, number: int, place: Path) -> None:
-    """Open the workbook of a night in LibreOffice and save it, as xlsx in its place and as ods."""
+    """Save a night's workbook in LibreOffice as xlsx (to replace it) and ods, and verify both."""
     desk = month.desk
     book = desk.folder.day_files(FIRST + timedelta(number)).workbook
     for ending in ("xlsx", "ods"):
@@ -178,7 +187,7 @@ def _save_in_libreoffice(month: Month, number: int, place: Path) -> None:
 def test_a_month_saved_in_libreoffice_is_closed_and_proven_in_a_fresh_clone(
     nights: int, tmp_path: Path
 ) -> None:
-    """Each workbook is opened, saved and verified; the pack of those is whole in another clone."""
+    """Each workbook verifies after LibreOffice saved it, and the pack verifies in a fresh clone."""
     month = Month(Desk(tmp_path / "home"))
     month.desk.settle(SETTINGS)
     for number in range(nights):

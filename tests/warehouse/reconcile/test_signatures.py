@@ -1,4 +1,4 @@
-"""Who signs is somebody, in a role that recon.toml gives them, and what was read is kept."""
+"""Tests of signatures: roles in recon.toml, acceptances by a second person, and archived inputs."""
 
 import hashlib
 from dataclasses import replace
@@ -22,7 +22,7 @@ ROLES = '[roles]\npreparer = ["ada"]\nreviewer = ["grace"]\napprover = ["margare
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home with one open break, and roles."""
+    """Create a home with roles, in which a run finds one break."""
     made = Desk(tmp_path)
     made.publish([Amount("10"), Amount("20", asset="ETH")])
     made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;20\n")
@@ -31,7 +31,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
-    """A role of somebody else's is refused by its name, and so are two roles of one person."""
+    """A person cannot sign in a role that recon.toml gives to others, or in two roles."""
     desk.run()
     root = desk.folder.root
     with pytest.raises(
@@ -50,7 +50,10 @@ def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
 
 
 def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
-    """A signature in the sheet has the file, its digest and author; who has no role is told."""
+    """A signature in a workbook is stored with the workbook's name, digest and author.
+
+    A signature by a person without the role is reported.
+    """
     first = desk.run().files[0]
     book = openpyxl.load_workbook(first)
     summary = book["Summary"]
@@ -69,7 +72,7 @@ def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
 
 
 def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: str) -> DeskRun:
-    """The run after a person wrote beside the break, or beside roles, and saved the workbook."""
+    """Save a copy as `author` with these cells of the break and these signatures, and run."""
     book = desk.folder.day_files(DAY).workbook
     (break_,) = desk.breaks()
     copy = desk.edit(book, {break_["id"]: cells}, desk.folder.out / name)
@@ -84,7 +87,7 @@ def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: st
 
 
 def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") -> DeskRun:
-    """A run by somebody, perhaps of a closed day."""
+    """Run as a person, with a reason if the day is closed."""
     ran = service.run(
         desk.layout.database,
         desk.folder.root,
@@ -99,12 +102,12 @@ def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") ->
 
 
 def told(ran: DeskRun) -> str:
-    """The words of the notices that are high."""
+    """Return the messages of the notices with high severity."""
     return "; ".join(notice.message for notice in ran.notices if notice.severity == "high")
 
 
 def test_a_signature_counts_the_breaks_that_its_own_workbook_accepts(desk: Desk) -> None:
-    """Who accepts the only break and signs in one save signs a result without open breaks."""
+    """A signature in the workbook that accepts the only break counts no open breaks."""
     run_by(desk, "ada")
     cells = {"Status": ACCEPTED, "Root cause": "Fee"}
     saved(desk, "Grace", "1.xlsx", cells, prepared="ada")
@@ -113,7 +116,7 @@ def test_a_signature_counts_the_breaks_that_its_own_workbook_accepts(desk: Desk)
 
 
 def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
-    """Without a reason a break stays open and the exit code is 3; the reason cannot be deleted."""
+    """An acceptance needs a reason, and the reason can be deleted only if the break is reopened."""
     run_by(desk, "ada")
     ran = saved(desk, "Grace", "1.xlsx", {"Status": ACCEPTED, "Comment": " - "})
     assert (ran.exit_code, desk.breaks()[0]["status"]) == (3, "Open")
@@ -137,7 +140,10 @@ def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
     ],
 )
 def test_with_an_approver_another_person_accepts(desk: Desk, author: str, words: str) -> None:
-    """Who ran the comparison cannot accept its breaks, nor can somebody unknown."""
+    """If an approver is required, the person who ran the comparison cannot accept its breaks.
+
+    A person without a role and an anonymous workbook cannot accept them either.
+    """
     desk.settle(ROLES + "[close]\napprover = true\n")
     run_by(desk, "ada")
     ran = saved(desk, author, "b.xlsx", {"Status": ACCEPTED, "Comment": "a known fee"})
@@ -149,7 +155,7 @@ def test_with_an_approver_another_person_accepts(desk: Desk, author: str, words:
 def test_one_person_cannot_enter_two_signatures_in_a_workbook(
     desk: Desk, author: str, taken: list[str]
 ) -> None:
-    """Of two names in one saved workbook the second is refused; without an author both are."""
+    """The second name in a workbook is refused. Both are refused if the workbook has no author."""
     run_by(desk, "ada")
     ran = saved(desk, author, "signed.xlsx", {}, prepared="ada", reviewed="grace")
     assert [signature.role for signature in desk.folder.signatures] == taken
@@ -163,7 +169,7 @@ def test_one_person_cannot_enter_two_signatures_in_a_workbook(
 def test_one_person_cannot_enter_two_signatures_at_a_terminal(
     desk: Desk, first: str, second: str
 ) -> None:
-    """Whoever typed or gave one signature of a result cannot type another; a third person can."""
+    """A person who gave or typed one signature of a result cannot type a second one."""
     run_by(desk, "ada")
     root = desk.folder.root
     service.sign(root, role="preparer", who="ada", now=NOW, entered_by=first)
@@ -174,7 +180,7 @@ def test_one_person_cannot_enter_two_signatures_at_a_terminal(
 
 
 def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
-    """With roles, who may not approve can neither close a month nor run a closed day again."""
+    """With roles, only an approver can close a month or rerun a closed day."""
     run_by(desk, "ada")
     inputs = CloseInputs(month="2026-11", who="grace", now=NOW, program_version="0.0.0")
     with pytest.raises(NotClosed, match="grace does not have the approver role"):
@@ -189,7 +195,7 @@ def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
 
 
 def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
-    """The very bytes of ledger and recon.toml stay, however the inbox changes afterwards."""
+    """Each version of the ledger and recon.toml is archived once, byte for byte."""
     ledger = desk.folder.inbox / "ledger.csv"
     content = ledger.read_bytes()
     desk.run()
@@ -204,7 +210,10 @@ def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
 
 
 def test_the_workbook_shows_who_did_what_and_how_breaks_come_and_go(desk: Desk) -> None:
-    """The audit trail has runs, words and signatures with their files; Summary counts by night."""
+    """The audit trail lists runs, entries and signatures with their files.
+
+    The Summary sheet counts the open breaks of each night by age and owner.
+    """
     first = desk.run().files[0]
     (break_,) = desk.breaks()
     desk.edit(first, {break_["id"]: {"Owner": "Ada", "Comment": "=asked"}}, first)
