@@ -1,4 +1,4 @@
-"""Suggested causes held against known ones: precision and recall over a simulated month."""
+"""Tests of suggested causes in a simulated month, in which the real causes are known."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +17,10 @@ pytestmark = pytest.mark.usefixtures("no_workbook")
 def test_a_suggested_cause_is_seldom_wrong(
     tmp_path: Path, nights: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """Each cause that is suggested is right four times in five, and most breaks get theirs."""
+    """For each cause, at least four in five suggestions are right.
+
+    At least half of the breaks with this cause get the suggestion.
+    """
     found = Counter(simulated_month.nights(Desk(tmp_path), nights))
     told = simulated_month.table(found)
     lines = [

@@ -1,4 +1,4 @@
-"""Ledgers that keep fewer digits than the book: seen from the whole file, never in silence."""
+"""Tests of ledgers with fewer digits than the book: a notice proposes a setting for the file."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from warehouse.reconcile.terms import Ambiguous
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
-# Amounts of all sizes, and two in the very middle between two units of 8 decimals.
+# Amounts of all sizes. Two of them are exactly halfway between two numbers with 8 decimals.
 _BOOK = [
     f"{(7919 * place) ** 2 % 100_000 / 100:.2f}{9_176_543_211_731_987 * place % 10**16:016d}"
     for place in range(1, 25)
@@ -36,14 +36,14 @@ def _places(number: int, rounding: str) -> Writer:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A book of amounts with 18 decimals, each in an account of its own."""
+    """Create a home with a book of amounts with 18 decimals, each in its own account."""
     made = Desk(tmp_path_factory.mktemp("home"))
     made.publish([Amount(text, account=f"a{no}") for no, text in enumerate(_BOOK)])
     return made
 
 
 def _put(desk: Desk, writer: Writer, **wrong: str) -> None:
-    """Put a ledger as a writer has it, some amounts wrong by their accounts."""
+    """Write a ledger with amounts formatted by `writer`. `wrong` replaces some, by account."""
     rows = [
         f"p1;BTC;v1;a{no};{wrong.get(f'a{no}', writer(text))}\n" for no, text in enumerate(_BOOK)
     ]
@@ -57,7 +57,7 @@ def _run(desk: Desk, settings: str = "") -> tuple[DeskRun, dict[str, int]]:
 
 
 def _proposed(summary: DeskRun) -> str:
-    """The line of the first notice, below its table."""
+    """Return the setting that the first notice proposes, including its table header."""
     match = re.search(
         r'under (\[file\.".*?"\]), the line (keeps = ".*?")', summary.notices[0].message
     )
@@ -84,7 +84,10 @@ def _proposed(summary: DeskRun) -> str:
 def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     desk: Desk, writer: Writer, words: str
 ) -> None:
-    """However its writer rounds: breaks before, *Ledger precision* after; a real error stays."""
+    """The proposed line settles a rounded file's breaks, but a real error stays a break.
+
+    Settled breaks are counted as *Ledger precision*.
+    """
     _put(desk, writer, a3=_WRONG)
     summary, counts = _run(desk)
     assert counts["Amount differs"] > 20
@@ -99,7 +102,7 @@ def test_a_rounded_file_is_one_line_and_that_line_settles_it(
 
 
 def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
-    """What a program added up is a unit off where two roundings met; that has a name too."""
+    """For amounts off by one unit in digit 15, the notice proposes "15 digits, calculated"."""
 
     def added_up(text: str) -> str:
         shown = Decimal(format(float(text), ".15g"))
@@ -113,7 +116,7 @@ def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
 
 
 def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> None:
-    """A workbook whose formulas round is the same as a text file."""
+    """A workbook with rounded number cells gets the same proposal as a text file."""
     _put(desk, str)
     path = desk.folder.inbox / "ledger.xlsx"
     book = openpyxl.Workbook()
@@ -132,7 +135,7 @@ def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> Non
 
 
 def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
-    """More than half a unit, or a digit too many, is a break; and the sum of the rest is shown."""
+    """A difference of a whole unit or an extra digit is a break. The sum of the others is shown."""
     writer = _places(8, ROUND_HALF_EVEN)
     next_unit = format(Decimal(writer(_BOOK[4])) + Decimal("0.00000001"), "f")
     finer = format(Decimal(writer(_BOOK[5])) + Decimal("0.000000001"), "f")
@@ -150,7 +153,10 @@ def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
 
 @pytest.mark.parametrize("places", [0, 2])
 def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> None:
-    """Whole numbers against 18 decimals are proposed with what is too much, and stay breaks."""
+    """A setting that allows too much is proposed with a warning. Its differences stay breaks.
+
+    A higher limit settles them.
+    """
     few = [f"{number / 7:.18f}" for number in range(1, len(_BOOK) + 1)]
     small = Desk(desk.home.parent / f"coarse{places}")
     small.publish([Amount(text, account=f"a{no}") for no, text in enumerate(few)])
@@ -169,7 +175,7 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
 
 
 def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> None:
-    """A few amounts that somebody cut are no rounding of a file whose others are whole."""
+    """A file with a few amounts cut off and all others unrounded gets no proposal."""
     cut = _places(2, ROUND_DOWN)
     _put(desk, str, **{f"a{no}": cut(_BOOK[no]) for no in range(5)})
     summary, counts = _run(desk)
@@ -178,7 +184,7 @@ def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> N
 
 
 def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
-    """Three lots of one account, each rounded, may be three half units off, and no more."""
+    """Three rounded rows of one account may differ by three half units, but not by more."""
     desk = Desk(tmp_path)
     desk.publish([Amount("0.333333333333"), Amount("3.999999987999", account="b")])
     lots = "p1;BTC;v1;main;0.11111111\n" * 3 + "p1;BTC;v1;b;1.33333333\n" * 3
@@ -192,13 +198,13 @@ def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["8 places", "0 digits", "8 decimals, up", "decimals"])
 def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
-    """The complaint says what may stand there."""
+    """An invalid precision is rejected with a message that shows a valid one."""
     with pytest.raises(ValueError, match='expected a string like "8 decimals"'):
         _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')
 
 
 def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk: Desk) -> None:
-    """A wrong file makes no list of breaks and no result; what is pasted of the question does."""
+    """A run with too many breaks asks one question, and the line to paste answers it."""
     desk.put(HEAD + "".join(f"p1;BTC;v1;other{no};7\n" for no in range(20)))
     desk.settle("most_breaks = 40\n")
     with pytest.raises(Ambiguous) as wrong:
@@ -218,7 +224,7 @@ def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk
 
 @pytest.mark.usefixtures("workbook")
 def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
-    """At the very half, beyond it, with other signs, sizes and digits: not one key more or less."""
+    """A run settles exactly the keys that `is_left_of` accepts, at and beyond half a unit."""
     kept = Precision(Kept.DECIMALS, 8)
     pairs = [
         *(("1.000000005", "1.00000001"), ("1.0000000049", "1.00000001"), ("-1.000000005", "-1")),
@@ -243,7 +249,7 @@ def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("workbook")
 def test_keys_within_precision_are_not_listed_where_there_are_too_many(tmp_path: Path) -> None:
-    """Of six keys beyond what is listed only the break stands in the workbook, which verifies."""
+    """If too many keys are within precision, the workbook lists only the break, and it verifies."""
     made = Desk(tmp_path)
     made.publish([Amount(f"{number}.001", asset=f"A{number}") for number in range(1, 8)])
     made.put(HEAD + "".join(f"p1;A{n};v1;main;{n if n != 3 else 4}\n" for n in range(1, 8)))
