@@ -1,4 +1,4 @@
-"""A folder of ledgers to write into, and a way to read them as the desk does."""
+"""Fixtures that write ledgers into a folder and read them as the desk does."""
 
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -22,19 +22,22 @@ Read = Callable[..., Ledger]
 
 @pytest.fixture
 def workbook() -> None:
-    """The workbook of a run is looked at: it is written after all."""
+    """Write the workbook of a run although `no_workbook` is used."""
 
 
 @pytest.fixture
 def no_workbook(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No workbook is written, which is a third of what a run costs; with `--torture` it is."""
+    """Do not write workbooks, except with the `workbook` fixture or `--torture`.
+
+    Writing the workbook takes a third of a run's time.
+    """
     if not request.config.getoption("--torture") and "workbook" not in request.fixturenames:
         monkeypatch.setattr("warehouse.reconcile.run.write_files", lambda *_: ())
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a ledger: rows of cells as xlsx, or text or bytes as they are."""
+    """Return a function that writes a ledger: rows of cells as xlsx, or text or bytes unchanged."""
 
     def written(content: str | bytes | Sequence[Sequence[object]], name: str = "") -> Path:
         if isinstance(content, str | bytes):
@@ -54,7 +57,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def read() -> Read:
-    """Reads ledgers for the book of 2026-11-20."""
+    """Return a function that reads ledgers for the book of 2026-11-20."""
 
     def ledger(
         *paths: Path,

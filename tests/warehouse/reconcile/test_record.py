@@ -1,4 +1,4 @@
-"""The database of the reconciliation, when a newer nightbook has more columns."""
+"""Tests of the database of the reconciliation, including columns that a newer nightbook adds."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ ADDED = "accepted text not null,\n  hint text not null default 'none', weight in
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A home with a signed result and a closed month, written with the schema of today."""
+    """Create a home with a result and a closed month, using the current schema."""
     desk = Desk(tmp_path_factory.mktemp("record") / "home")
     desk.publish(BOOK)
     desk.put(LEDGER, "ledger_2026-11-20.csv")
@@ -38,7 +38,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A newer nightbook, whose breaks have two more columns."""
+    """Simulate a newer nightbook with two more columns for breaks."""
     text = record._SCHEMA.read_text("utf-8")
     schema = tmp_path / "schema.sql"
     schema.write_text(text.replace("accepted text not null,", ADDED, 1), "utf-8")
@@ -51,20 +51,20 @@ def newer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def desk(older: Desk, tmp_path: Path) -> Desk:
-    """A copy of the home."""
+    """Return a copy of the home."""
     shutil.copytree(older.home, tmp_path / "home", symlinks=True)
     return Desk(tmp_path / "home", older.versions, older.nights)
 
 
 def added(desk: Desk) -> list[tuple[str, int]]:
-    """The new columns of the stored breaks, as the file has them."""
+    """Return the values in the new columns of the stored breaks."""
     with closing(sqlite3.connect(desk.folder.database)) as connection:
         return connection.execute("select hint, weight from breaks").fetchall()
 
 
 @pytest.mark.usefixtures("newer")
 def test_a_newer_nightbook_adds_its_columns_to_an_older_home(desk: Desk) -> None:
-    """The first command that opens the home adds them, and the next run continues."""
+    """The first command that opens the home adds the columns, and the next run continues."""
     assert len(service.status(desk.folder.root).run.breaks) == 1
     assert added(desk) == [("none", 3)]
     desk.publish(BOOK, "20261202T021500Z")
@@ -79,7 +79,10 @@ def test_a_newer_nightbook_adds_its_columns_to_an_older_home(desk: Desk) -> None
 def test_a_reader_without_write_permission_sees_the_columns(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file does not change, because only a copy in memory gets the columns."""
+    """A reader without write permission gets the new columns in a copy in memory.
+
+    The file does not change.
+    """
     before = desk.folder.database.read_bytes()
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and allowed(path, mode))
@@ -89,13 +92,13 @@ def test_a_reader_without_write_permission_sees_the_columns(
 
 @pytest.mark.usefixtures("newer")
 def test_an_older_pack_is_verified_with_the_new_columns(desk: Desk) -> None:
-    """Rows without a column that has a default value belong to an older nightbook."""
+    """A pack without the columns verifies, because they have default values."""
     [pack] = (desk.home / "reconcile" / "packs").glob("*.zip")
     assert verify_pack(pack, "0.0.0").is_whole
 
 
 def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
-    """A column without a default value cannot be missing, so the pack is damaged."""
+    """Rows without a column that has no default value are refused."""
     with desk.folder.transaction() as connection:
         rows = tables.select(connection, "select * from breaks")
         shortened = [{name: row[name] for name in row if name != "asset"} for row in rows]
@@ -104,7 +107,7 @@ def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
 
 
 def test_a_run_is_returned_as_the_database_has_it(desk: Desk) -> None:
-    """What the next step shows is what the next command reads: new, resolved and unread rows."""
+    """The run that is returned equals the stored one, with new, resolved and rejected rows."""
     desk.publish(BOOK, "20261202T021500Z")
     text = LEDGER.replace("main;1\n", "main;1.5\n").replace(
         "main;2\n", "main;3\np1;ADA;v1;m;#N/A\n"
@@ -120,7 +123,7 @@ def test_a_run_is_returned_as_the_database_has_it(desk: Desk) -> None:
 
 @pytest.mark.parametrize("text", ["ä", "\U0001f600", "\ud800", "'\x00\n", "1e400", ""])
 def test_any_text_of_a_break_is_stored_unchanged(desk: Desk, text: str) -> None:
-    """SQLite has no half of a surrogate pair, and JSON has no NUL: neither is lost."""
+    """Any string in a break is stored unchanged, even a lone surrogate, a NUL or an emoji."""
     run = service.status(desk.folder.root).run
     names = dict.fromkeys(run.breaks[0].names, text)
     strange = replace(run.breaks[0], comment=text, names=names, ledger=text)
@@ -132,7 +135,7 @@ def test_any_text_of_a_break_is_stored_unchanged(desk: Desk, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["note\udcff.pdf", "ledger_2026-12-02\udcff.csv"])
 def test_a_file_name_that_is_not_unicode_is_named_as_unused(desk: Desk, name: str) -> None:
-    """No cell can hold it. The other ledger is compared, and the reason says to rename the file."""
+    """A file whose name is not Unicode is not used. The reason says to rename it."""
     desk.publish(BOOK, "20261202T021500Z")
     desk.put(LEDGER, "ledger_2026-12-02.csv")
     (desk.folder.inbox / name).write_text(LEDGER, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Comments, statuses and signatures from night to night: cases 47 to 56 of `test_run_cases`."""
+"""Tests of comments and signatures over several nights: cases 47 to 56 of `test_run_cases`."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ DAY = date(2026, 11, 20)
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home whose book has two accounts, both different in the ledger."""
+    """Create a home whose book has two accounts with different amounts in the ledger."""
     made = Desk(tmp_path)
     made.publish([Amount("10"), Amount("20", asset="ETH")])
     made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;22\n")
@@ -44,12 +44,12 @@ def next_night(desk: Desk, number: int, btc: str = "10") -> None:
 
 
 def by_asset(desk: Desk, day: date | None = None) -> dict[str, dict[str, object]]:
-    """The breaks of a result by their asset."""
+    """Return the breaks of a result by asset."""
     return {one["names"]["asset"]: one for one in desk.breaks(day)}
 
 
 def test_comments_come_back_the_next_night(desk: Desk) -> None:
-    """What was typed into yesterday's workbook stands in tomorrow's, with who and when kept."""
+    """Comments typed into a workbook are in the next night's workbook and in the history."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     said = {"Comment": "asked the venue\nsecond line", "Owner": "Ada", "Status": "waiting"}
@@ -77,7 +77,7 @@ def test_comments_come_back_the_next_night(desk: Desk) -> None:
 
 
 def test_case_47_a_workbook_may_be_sorted_renamed_and_thinned(desk: Desk) -> None:
-    """Rows moved and deleted, a column and a row put in, sheet and file renamed: it is read."""
+    """Comments are read from a renamed copy with rows deleted, and a row and a column inserted."""
     first = desk.run()
     ids = {asset: str(one["id"]) for asset, one in by_asset(desk).items()}
     book = openpyxl.load_workbook(first.files[0])
@@ -105,7 +105,7 @@ def test_case_47_a_workbook_may_be_sorted_renamed_and_thinned(desk: Desk) -> Non
 def test_case_47_a_workbook_saved_by_libreoffice_is_read(
     desk: Desk, tmp_path: Path, ending: str
 ) -> None:
-    """Saved by LibreOffice, as xlsx and as ods, every comment comes back."""
+    """Comments are read from a copy that LibreOffice saved as xlsx or ods."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     edited = desk.edit(first.files[0], {break_id: {"Comment": "=1+1"}}, tmp_path / "mine.xlsx")
@@ -121,11 +121,14 @@ def test_case_47_a_workbook_saved_by_libreoffice_is_read(
 
 @pytest.mark.torture
 def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
-    """Different cells are both taken; the same cell twice keeps both texts and is told."""
+    """Edits of different cells in two copies are merged. For the same cell, both texts are stored.
+
+    A notice reports that two people wrote different texts.
+    """
     first = desk.run()
     ids = {asset: str(one["id"]) for asset, one in by_asset(desk).items()}
     one = {ids["BTC"]: {"Comment": "from Ada", "Owner": "Ada"}}
-    words = "from Bo (none of Open, In progress, Waiting, Explained - accepted)"  # as of a status
+    words = "from Bo (none of Open, In progress, Waiting, Explained - accepted)"  # like our notes
     other = {ids["BTC"]: {"Comment": words}, ids["ETH"]: {"Comment": "only Bo"}}
     desk.edit(first.files[0], one, desk.folder.inbox / "a.xlsx")
     desk.edit(first.files[0], other, desk.folder.inbox / "b.xlsx")
@@ -140,7 +143,7 @@ def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
 
 
 def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None:
-    """A status outside the list changes nothing, is not lost, and is told with those there are."""
+    """A status that is not valid is added to the comment, and a notice lists the valid ones."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(first.files[0], {break_id: {"Status": "Parked"}}, desk.folder.inbox / "a.xlsx")
@@ -163,7 +166,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     made = desk.edit(second.files[0], {break_id: {"Status": "Park"}}, desk.folder.inbox / "b.xlsx")
     book = openpyxl.load_workbook(made)
     assert book["Lists"]["A2"].value == "base_revision"
-    book["Lists"]["B2"] = "\u00b2"  # a digit that is no number
+    book["Lists"]["B2"] = "\u00b2"  # a character that `isdigit` accepts but `int` does not
     book.save(made)
     desk.run()
     assert "status Park (none of Open" in str(by_asset(desk)["BTC"]["comment"])
@@ -172,7 +175,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
 @pytest.mark.torture
 @pytest.mark.parametrize("comments", [("=HYPERLINK(1)",), ("x" * 20_000, "y" * 20_000)])
 def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]) -> None:
-    """A formula is a text; two that no cell can hold together survive later edits whole."""
+    """A formula is stored as text. Two comments that are too long for one cell are kept whole."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     for number, comment in enumerate(comments):
@@ -190,7 +193,7 @@ def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]
 
 @pytest.mark.torture
 def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
-    """1e-18 more than what was accepted opens the break, with who accepted what and when."""
+    """If an accepted difference changes by 1e-18, the break is reopened and its note says why."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(
@@ -213,7 +216,7 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
 
 
 def test_an_acceptance_may_hold_for_ever() -> None:
-    """No number of days, and no date that a file may state, is too large for it."""
+    """An acceptance is valid for any number of days and with any date in a file."""
     for on, accept_days in (("2026-11-19", 10**12), ("9999-12-31", 30)):
         decision = StatusDecision(status=ACCEPTED, accepted="1", on=on)
         assert status_now(decision, 1, "1", date(2026, 11, 20), accept_days) == (ACCEPTED, "")
@@ -221,14 +224,14 @@ def test_an_acceptance_may_hold_for_ever() -> None:
 
 @pytest.mark.torture
 def test_an_acceptance_expires(desk: Desk) -> None:
-    """After the days that were settled an accepted break is asked about again."""
+    """An acceptance expires after the configured number of days."""
     desk.settle("accept_days = 0\n")
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     cells = {"Status": ACCEPTED, "Comment": "fee"}
     made = desk.edit(first.files[0], {break_id: cells}, desk.folder.inbox / "a.xlsx")
     saved_at = NOW - timedelta(days=9)
-    # openpyxl writes the current time into a file that it saves.
+    # Set the time in the file, because openpyxl writes the current time when it saves.
     with zipfile.ZipFile(made) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     time = f">{saved_at:%Y-%m-%dT%H:%M:%SZ}</dcterms:modified>".encode()
@@ -244,7 +247,7 @@ def test_an_acceptance_expires(desk: Desk) -> None:
 
 @pytest.mark.torture
 def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
-    """It keeps its id and comment, counts a new episode, and is not accepted any more."""
+    """A break that returns has the same ID and comment, a new episode and the status Open."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     said = {"Comment": "known", "Status": ACCEPTED}
@@ -263,7 +266,10 @@ def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
 
 
 def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
-    """Of what the ledger covers: its own opening nobody knows, so there is none and no movement."""
+    """In a first run, the book's opening is the previous book, and the ledger has no opening.
+
+    Only assets that the ledger covers have a row.
+    """
     next_night(desk, 1, "11")
     desk.settle('[file."*"]\nasset = "BTC"\n')
     rows = list(openpyxl.load_workbook(desk.run().files[0])["Roll-forward"].values)
@@ -276,7 +282,10 @@ def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
 
 
 def test_a_break_that_a_tolerance_hid_says_when_it_was_first_seen(desk: Desk) -> None:
-    """A wider tolerance for one night hides no first day, and Resolved says what hid the break."""
+    """A break hidden by a tolerance for one night keeps the day on which it was first seen.
+
+    The Resolved sheet names the tolerance that hid it.
+    """
     desk.run()
     next_night(desk, 1)
     desk.settle('[tolerance.asset]\nBTC = "1000"\n')
@@ -298,7 +307,7 @@ def test_a_break_that_a_tolerance_hid_says_when_it_was_first_seen(desk: Desk) ->
 
 
 def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
-    """The same name in other letters is refused; another one signs."""
+    """The reviewer is refused if the name differs from the preparer's only in case or spaces."""
     desk.run()
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada Lovelace", now=NOW)
@@ -311,7 +320,7 @@ def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
 
 
 def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
-    """A sign-off belongs to a digest: the same result keeps it, another one says what changed."""
+    """The same result keeps its signatures. A changed result voids them and gives the reason."""
     desk.run()
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada", now=NOW)
@@ -327,7 +336,7 @@ def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
 
 
 def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
-    """Names beside Prepared by and Reviewed by sign the result that the workbook shows."""
+    """Names next to Prepared by and Reviewed by sign the result in the workbook."""
     first = desk.run()
     book = openpyxl.load_workbook(first.files[0])
     for row in book["Summary"].iter_rows():
@@ -344,7 +353,7 @@ def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
 
 
 def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
-    """A figure changed in the workbook changes nothing, and verify names it."""
+    """A number edited in the workbook does not change the result, and `verify` reports it."""
     first = desk.run()
     book = first.files[0]
     assert service.verify(desk.folder.root, book).is_whole
@@ -362,7 +371,7 @@ def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
 
 @pytest.mark.torture
 def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> None:
-    """Run again, the day before yesterday neither opens a break nor loses a comment."""
+    """A rerun of an older day does not change statuses or comments on newer days."""
     desk.run()
     next_night(desk, 1, "9")
     second = desk.run()
@@ -379,7 +388,10 @@ def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> No
 
 @pytest.mark.torture
 def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None:
-    """With a coarser level ids change; what can only be the same break keeps its comment."""
+    """With a coarser level, IDs change, but a one-to-one match keeps its comment and age.
+
+    Only the first night reports that the level changed.
+    """
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(first.files[0], {break_id: {"Comment": "kept"}}, desk.folder.inbox / "a.xlsx")
@@ -396,7 +408,7 @@ def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None
 
 
 def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
-    """Breaks, annotations and signatures are rows of the declared tables, with unique keys."""
+    """Breaks, annotations and signatures fit the declared `ops` tables and have unique keys."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(first.files[0], {break_id: {"Comment": "x"}}, desk.folder.inbox / "a.xlsx")
@@ -412,7 +424,7 @@ def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
 
 @pytest.mark.torture
 def test_a_week_of_edits_by_two_people_loses_nothing(desk: Desk) -> None:
-    """Every comment of five nights is in the history, whoever wrote it and in which copy."""
+    """All comments that two people wrote into different copies on five nights are stored."""
     said: set[str] = set()
     for number in range(5):
         if number:

@@ -1,4 +1,4 @@
-"""The 56 nasty cases, by name, and that each of them has a test that runs."""
+"""The list of the 56 nasty cases, and tests that each case has a test."""
 
 import re
 from pathlib import Path
@@ -66,21 +66,21 @@ CASES = {
 
 
 def cases_of(test: str) -> set[int]:
-    """The cases that a test's name, or the id of its parameters, says."""
+    """Return the numbers of the cases in a test's name or in the ID of its parameters."""
     said = re.search(r"cases?_((?:[0-9]{2}(?:_and_|_)?)+)", test)
     return {int(number) for number in re.findall("[0-9]{2}", said[1])} if said else set()
 
 
 @pytest.fixture(scope="module")
 def collected() -> list[str]:
-    """The tests of this folder by name, and the names of their cases where they have some."""
+    """Return the names of all tests in this folder, and the parameter IDs that name a case."""
     sources = [path.read_text("utf-8") for path in Path(__file__).parent.rglob("test_*.py")]
     named = r'^def (test_\w+)\(|^ +"(cases?_[0-9]\w*)"[:,]'
     return ["".join(name) for text in sources for name in re.findall(named, text, re.MULTILINE)]
 
 
 def test_every_nasty_case_has_a_test_of_its_name(collected: list[str]) -> None:
-    """1 to 56, none left out and none invented."""
+    """The cases are numbered from 1 to 56. Each has a test, and no test names an unknown case."""
     tested = set().union(*map(cases_of, collected))
     assert sorted(CASES) == list(range(1, 57))
     assert sorted(set(CASES) - tested) == []
@@ -88,7 +88,7 @@ def test_every_nasty_case_has_a_test_of_its_name(collected: list[str]) -> None:
 
 
 def test_a_case_without_a_test_would_be_seen(collected: list[str]) -> None:
-    """Without the tests of case 51 the completeness above would not hold."""
+    """If the tests of case 51 were missing, the test above would fail."""
     others = [test for test in collected if 51 not in cases_of(test)]
     assert len(others) < len(collected)
     assert 51 not in set().union(*map(cases_of, others))

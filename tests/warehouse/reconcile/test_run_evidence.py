@@ -1,4 +1,4 @@
-"""What a reconciliation keeps as evidence: who said it, what was signed, under which settings."""
+"""Tests of a reconciliation's evidence: authors of comments, signatures and settings of a day."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ Saved = Callable[[Path, str], None]
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home with one break."""
+    """Create a home in which a run finds one break."""
     made = Desk(tmp_path)
     made.publish([Amount("10"), Amount("20", asset="ETH")])
     made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;20\n")
@@ -47,7 +47,7 @@ def _rewritten(path: Path, part: str, change: Callable[[str], str]) -> None:
 
 
 def _as_excel(path: Path, who: str) -> None:
-    """Put who saved it last where Excel does, behind who made it, as we do."""
+    """Write the last author where Excel writes it, after the creator `nightbook`."""
     saved = f"<cp:lastModifiedBy>{who}</cp:lastModifiedBy>"
     made = "<dc:creator>nightbook</dc:creator>"
 
@@ -73,7 +73,7 @@ def _as_excel(path: Path, who: str) -> None:
     ],
 )
 def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
-    """Who made the file is us; who saved it last is the author, else the file's name."""
+    """The author is the person who saved the file last, or else the file's name."""
     _as_excel(_commented(desk, "mine.xlsx"), saved)
     desk.run()
     rows = views.ops_rows(desk.folder)["annotations"]
@@ -85,7 +85,7 @@ def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
 def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
     desk: Desk, tmp_path: Path
 ) -> None:
-    """In OpenDocument `dc:creator` is who saved it last; nobody there is the file's name."""
+    """If LibreOffice saved an ods file without a name, the author is the file's name."""
     book = _commented(desk, "mine.xlsx")
     command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
     command += ["--convert-to", "ods", "--outdir", str(tmp_path), str(book)]
@@ -99,7 +99,10 @@ def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
 
 @pytest.mark.torture
 def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
-    """The number stands in the signature for ever: in status, history, verify and the workbook."""
+    """A signature keeps the number of open breaks in status, history, verify and the workbook.
+
+    If the result changes, the reason why the sign-off is void has the number, too.
+    """
     desk.run()
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada", now=NOW)
@@ -118,7 +121,7 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
 
 
 def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:
-    """What was not kept then is not made up now."""
+    """If an old signature has no number of open breaks, its description does not mention them."""
     old = msgspec.convert(
         {
             "who": "Ada",
@@ -137,7 +140,10 @@ def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> N
 
 
 def _past(desk: Desk, settings: str) -> list[str]:
-    """Reconcile a day, the next one, change recon.toml and run the first day again, twice."""
+    """Run two days, change recon.toml and rerun the first day twice.
+
+    Return the texts on the Summary sheets that say that recon.toml has changed.
+    """
     desk.settle('[tolerance]\nabsolute = "0"\n[alias.asset]\nXBT = "BTC"\n')
     desk.run()
     desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
@@ -154,7 +160,7 @@ def _past(desk: Desk, settings: str) -> list[str]:
 
 @pytest.mark.torture
 def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
-    """Each run of a past day says on its first sheet in what its settings are not that day's."""
+    """The Summary sheet of each rerun lists how its settings differ from those of the first run."""
     told = _past(desk, '[tolerance]\nabsolute = "5"\nlimit = "1"\nlimit_in_all = "1"\n')
     assert len(told) == 2
     for words in told:
@@ -165,7 +171,7 @@ def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
 
 @pytest.mark.torture
 def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
-    """A comment in recon.toml changes no setting, and the newest day has the settings of now."""
+    """A rerun with the same settings reports no change. Comments in recon.toml are not settings."""
     assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
     desk.settle('[tolerance]\nabsolute = "0.5"\n')
     assert not [one for one in desk.run().notices if "other settings" in one.message]
@@ -175,7 +181,7 @@ def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
 def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest(
     desk: Desk,
 ) -> None:
-    """What an older nightbook did not keep is said to be unknown, and not to be the same."""
+    """If an older nightbook did not store a day's settings, each rerun reports this."""
     desk.run()
     desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
     desk.run()

@@ -1,4 +1,4 @@
-"""Ten nights of one reconciliation, with two people who write into copies of its workbooks."""
+"""Test of ten nights of one reconciliation. Two people write into copies of its workbooks."""
 
 import random
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from warehouse.reconcile.record import views
 FIRST = date(2026, 11, 20)
 ASSETS = ("BTC", "ETH", "SOL", "DOT", "ADA", "XRP")
 ACCEPTED = "Explained - accepted"
-CONFLICTS = (1, 4, 7)  # nights after which both write beside the same break
-AWAY, BACK = (3, 4), 5  # SOL matches on these nights, and breaks again
-MOVES = 6  # on this night the accepted break of DOT moves by 1e-18
+CONFLICTS = (1, 4, 7)  # nights after which both people comment on the same break
+AWAY, BACK = (3, 4), 5  # SOL matches on the nights in `AWAY` and breaks on night `BACK`
+MOVES = 6  # on this night, the accepted break of DOT changes by 1e-18
 Cells = Mapping[str, Mapping[str, str]]
 
 
 def copy_of(book: Path, to: Path, cells: Cells, rng: random.Random, *, without: str = "") -> None:
-    """A person's copy: sorted anew, sheet and file renamed, one row deleted, cells written."""
+    """Save a copy with written cells, shuffled rows, a renamed sheet and one row deleted."""
     made = openpyxl.load_workbook(book)
     sheet = made["Breaks"]
     titles = [cell.value for cell in sheet[2]]
@@ -44,7 +44,7 @@ def copy_of(book: Path, to: Path, cells: Cells, rng: random.Random, *, without: 
 
 
 def put_ledger(desk: Desk, night: int, rng: random.Random) -> None:
-    """Tonight's ledger: other file name, other order of rows and columns; SOL right for a while."""
+    """Write tonight's ledger with a new file name and row order. SOL is correct for a while."""
     for old in desk.folder.inbox.glob("ledger*.csv"):
         old.unlink()
     amounts = dict.fromkeys(ASSETS, "11")
@@ -57,7 +57,7 @@ def put_ledger(desk: Desk, night: int, rng: random.Random) -> None:
 
 
 def take(desk: Desk, night: int, rng: random.Random) -> DeskRun:
-    """Publish the book of a night and run."""
+    """Publish the book of a night, write its ledger and run."""
     day = FIRST + timedelta(night)
     desk.publish([Amount("10", asset=asset) for asset in ASSETS], f"{day:%Y%m%d}T021500Z")
     put_ledger(desk, night, rng)
@@ -66,7 +66,7 @@ def take(desk: Desk, night: int, rng: random.Random) -> DeskRun:
 
 @pytest.mark.torture
 def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
-    """No comment is lost, each conflict is told, the accepted break that moved is open again."""
+    """No comment is lost, each conflict is reported, and a changed accepted break is open."""
     rng = random.Random(11)
     desk = Desk(tmp_path)
     said: dict[str, list[str]] = {}
@@ -90,14 +90,14 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
 
 
 def everything(desk: Desk, one: Mapping[str, object]) -> str:
-    """All that was ever said of a break."""
+    """Return all values in the history of a break, one per line."""
     return "\n".join(
         str(line.get("value", "")) for line in service.history(desk.folder.root, str(one["id"]))
     )
 
 
 def check_lives(night: int, found: Mapping[str, Mapping[str, object]]) -> None:
-    """SOL is away and comes back as a second episode; DOT is accepted until it moves."""
+    """Check that SOL returns as a second episode, and DOT is accepted until it changes."""
     assert ("SOL" in found) == (night not in AWAY)
     if night >= BACK:
         assert (found["SOL"]["episode"], found["SOL"]["status"]) == (2, "Open")
@@ -117,7 +117,7 @@ def edit(
     said: dict[str, list[str]],
     rng: random.Random,
 ) -> set[str]:
-    """Ada and Bo each save a copy; ids of breaks beside which both wrote something else."""
+    """Save a copy as Ada and one as Bo. Return the IDs of breaks on which their comments differ."""
     book, found = shown
     mine, theirs = ("BTC", "ETH") if night % 2 else ("ADA", "XRP")
     ada: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""What is published of a year of results is read from what is new, and is always the same."""
+"""Tests of the rows that are published in the `ops` tables."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_workbook")
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home with one result that has a break, signed by its preparer."""
+    """Create a home with one result that has a break and is signed by its preparer."""
     made = Desk(tmp_path)
     made.publish([Amount("1"), Amount("2", account="other")])
     made.put(HEAD + "p1;BTC;v1;main;1\n")
@@ -26,7 +26,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def test_a_damaged_database_is_an_error_and_no_empty_table(desk: Desk) -> None:
-    """Rows are the same each time; if the database is damaged, they are refused."""
+    """The rows are the same each time. If the database is damaged, an error is raised."""
     first = views.ops_rows(desk.folder)
     assert len(first["breaks"]) == 1
     assert first["signoffs"][0]["is_valid"]
@@ -37,7 +37,7 @@ def test_a_damaged_database_is_an_error_and_no_empty_table(desk: Desk) -> None:
 
 
 def test_a_new_result_of_the_day_is_seen(desk: Desk) -> None:
-    """After a run on another ledger the new breaks are published and the signature is void."""
+    """A run with a different ledger publishes its new breaks and makes the signature invalid."""
     views.ops_rows(desk.folder)
     desk.put(HEAD + "p1;BTC;v1;main;0.5\n")
     desk.run()

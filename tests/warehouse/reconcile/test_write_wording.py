@@ -1,4 +1,4 @@
-"""The texts for finance: the words of the trade, one order of columns, no page without content."""
+"""Tests of texts for finance: usual terms, one order of columns, and no page without rows."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ from warehouse.reconcile.record import views
 from warehouse.reconcile.record.views import history_lines, trends
 
 OFFICE = shutil.which("soffice")
-# Words that a reader in finance does not use, and texts that are instructions for a machine.
+# Terms that readers in finance do not use, except in the texts for machines below.
 UNUSED = re.compile(
     r"snapshot|(?<!\")\bkeys?\b|nobody|(?-i:OPEN BREAKS)|\b1 open breaks|\bstood\b|ever seen"
     r"|\bepisode|no part of the|proves itself|10\^|^(was|words|about|perhaps|per|of|in all)$",
@@ -31,7 +31,10 @@ DAYS = ("20261119", "20261120", "20261121")
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """Three nights with a break of each result, one that came back, and one that is gone."""
+    """Create a home with a closed month of three nights and a break of each result.
+
+    One break returned on the third night, and one was resolved.
+    """
     made = Desk(tmp_path_factory.mktemp("words"))
     rows = [
         Amount("1523.123456789012345678"),
@@ -57,12 +60,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 
 def books(desk: Desk) -> list[Path]:
-    """The workbooks of the nights."""
+    """Return the paths of the workbooks of all nights."""
     return sorted(desk.folder.out.glob("*/recon_*.xlsx"))
 
 
 def texts(book: Path) -> Iterator[tuple[str, str]]:
-    """Yield every text of a workbook with its cell, and the notes of headers."""
+    """Yield each text and each cell comment in a workbook with its location."""
     for sheet in openpyxl.load_workbook(book, data_only=True):
         for cell in (cell for row in sheet.iter_rows() for cell in row):
             for text in (cell.value, cell.comment and cell.comment.text):
@@ -71,7 +74,7 @@ def texts(book: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_no_text_for_finance_has_the_words_of_a_machine(desk: Desk) -> None:
-    """Workbooks, the first page of the pack, history and the result line use words of finance."""
+    """Workbooks, the first page of the pack and histories use the usual terms of finance."""
     said = [pair for book in books(desk) for pair in texts(book)]
     page = (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
     said.append(("page", re.sub(r"<style>.*</style>|<[^>]*>", " ", page, flags=re.DOTALL)))
@@ -85,7 +88,7 @@ def test_no_text_for_finance_has_the_words_of_a_machine(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("count", "banner"), [(0, "0 open breaks"), (1, "1 open break")])
 def test_one_open_break_is_singular(tmp_path: Path, count: int, banner: str) -> None:
-    """The banner counts in the singular, by its formula and by its stored value."""
+    """The banner says "1 open break", but "0 open breaks"."""
     made = Desk(tmp_path)
     made.publish([Amount("1")])
     made.put(HEAD + f"p1;BTC;v1;main;{1 + count}\n")
@@ -95,7 +98,7 @@ def test_one_open_break_is_singular(tmp_path: Path, count: int, banner: str) -> 
 
 
 def test_one_order_of_columns_everywhere(desk: Desk) -> None:
-    """Positions are named by portfolio, asset, venue and account; amounts are Ledger, Book."""
+    """All tables use the order Portfolio, Asset, Venue, Account, Ledger, Book, Difference."""
     book = openpyxl.load_workbook(books(desk)[-1], data_only=True)
     heads = [
         [cell for cell in row if cell]
@@ -115,7 +118,7 @@ def test_one_order_of_columns_everywhere(desk: Desk) -> None:
 
 
 def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> None:
-    """The line that joins two names is on Mapping; pasted into recon.toml, it joins them."""
+    """A suggested cause contains no TOML. The line to paste is on the Mapping sheet."""
     book: Any = openpyxl.load_workbook(books(desk)[-1], data_only=True)
     causes = {one["cause"] for one in desk.breaks()}
     assert not [cause for cause in causes if "=" in cause or "[" in cause or "toml" in cause]
@@ -128,13 +131,13 @@ def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> No
 
 
 def _lines(book: Any) -> list[str]:
-    """The suggestions of the sheet Mapping that are lines."""
+    """Return the suggestions on the Mapping sheet that contain a line for recon.toml."""
     rows = book["Mapping"].iter_rows(min_row=3, values_only=True)
     return [row[5] for row in rows if row[5] and "recon.toml" in row[5]]
 
 
 def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
-    """What Mapping suggests for an account settles both breaks when it is pasted."""
+    """The line that Mapping suggests for an account settles both breaks if it is pasted."""
     made = Desk(tmp_path)
     made.publish([Amount("12.5", account="cold-1"), Amount("1", asset="ETH")])
     made.put(HEAD + "p1;BTC;v1;Vault;12.5\np1;ETH;v1;main;1\n")
@@ -147,7 +150,10 @@ def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
 
 
 def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
-    """Breaks, history, chart, close, pack and ops count from the present occurrence."""
+    """The age of a break that returned starts at its last occurrence, in all outputs.
+
+    The outputs are the workbook, the history, the trend, the pack's first page and the ops table.
+    """
     (back,) = [one for one in desk.breaks() if one["names"]["asset"] == "BTC"]
     assert (back["episode"], back["first_seen"], back["ever_seen"], back["age_days"]) == (
         2,
@@ -182,14 +188,14 @@ def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
 
 
 def shown(cell: Any) -> tuple[int, bool]:
-    """How many decimals a cell shows, and whether it says that it is rounded."""
+    """Return how many decimals a cell shows, and whether "~" marks it as rounded."""
     form = cell.number_format.partition(";")[0]
     decimals = re.search(r"0\.(0+)", form)
     return len(decimals[1]) if decimals else 0, form.startswith('"~"')
 
 
 def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_path: Path) -> None:
-    """Ledger, Book and Difference show as many decimals; a figure with more digits says so."""
+    """In a row, all amounts show the same number of decimals. "~" marks rounded ones."""
     made = Desk(tmp_path)
     rows = [
         Amount("11062.08861834"),
@@ -209,7 +215,8 @@ def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_pa
     assert [shown(cell) for cell in sheet["BTC"][7:10]] == [(8, False)] * 3
     assert [shown(cell) for cell in sheet["ETH"][7:10]] == [(8, False), (8, True), (8, True)]
     assert [shown(cell) for cell in sheet["SOL"][7:10]] == [(2, False)] * 3
-    # One wei is shown by its power, without a condition that other conditions may override.
+    # One wei is shown in scientific notation by the cell's own number format, because a conditional
+    # format could be overridden by other conditions.
     assert sheet["WEI"][12].value == "Explained - accepted"
     assert sheet["WEI"][9].number_format == "0.00#####E+00_)"
     for name, first in (("Tie-out", 3), ("All positions", 4), ("Roll-forward", 1), ("Summary", 1)):
@@ -222,7 +229,10 @@ def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_pa
 
 
 def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
-    """It is not read back, and a notice and the audit trail name it with its cell."""
+    """Text outside the yellow cells is not read back. A notice has the text and its cell.
+
+    A copy without such text gets no notice.
+    """
     made = Desk(tmp_path)
     made.publish([Amount("1"), Amount("2", asset="ETH")])
     made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2\n")
@@ -233,7 +243,7 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
     book["Breaks"]["P9"] = "below the breaks"
     book["Breaks"]["P3"] = "read back"
     book["Summary"]["G2"] = "beside the date"
-    book["Tie-out"]["Z3"] = "BTC"  # a text that we wrote, where we did not write it
+    book["Tie-out"]["Z3"] = "BTC"  # our own text, but in a cell that we left blank
     book.create_sheet("My notes")["A1"] = "my own sheet"
     book.save(made.folder.out / "copy.xlsx")
     told = [notice for notice in made.run().notices if "outside the yellow" in notice.message]
@@ -254,7 +264,10 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("listed", ["", "listed = 1\n"])
 def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) -> None:
-    """Right of the table, below it, and over a cell that we wrote, also on *All positions*."""
+    """Text to the right of a table, below it or over our cells is reported for every sheet.
+
+    This includes *All positions*. Notices quote some of the texts and list the cells of the others.
+    """
     made = Desk(tmp_path)
     book = [Amount("1", account="A &amp; B\n_x0041_"), Amount("2", asset="ETH", custom=True)]
     made.publish(book)
@@ -285,7 +298,7 @@ def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) ->
 
 
 def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:
-    """Yesterday's file under today's name is one notice before all others, on Summary too."""
+    """If a ledger has the balances of the day before, the first notice and the summary say so."""
     made = Desk(tmp_path)
     before = [Amount(f"{n}.5", account=f"{n}") for n in range(10, 30)]
     now = [Amount(f"{n + n % 2}.5", account=f"{n}") for n in range(10, 30)]
@@ -308,7 +321,7 @@ EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Path:
-    """The workbook of a first night on which everything matches."""
+    """Return the path of the workbook of a first night on which everything matches."""
     made = Desk(tmp_path)
     made.publish([Amount("1")])
     made.put(HEAD + "p1;BTC;v1;main;1\n")
@@ -316,7 +329,7 @@ def quiet(tmp_path: Path) -> Path:
 
 
 def test_a_sheet_without_rows_is_hidden(desk: Desk, quiet: Path) -> None:
-    """It prints no empty page, and is there for lookups; with rows it is shown."""
+    """A sheet without rows is hidden, but it stays in the workbook for lookups."""
     states = {sheet.title: sheet.sheet_state for sheet in openpyxl.load_workbook(quiet)}
     hidden = {name for name, state in states.items() if state == "hidden"}
     assert hidden == {*EMPTY, "Lists"}
@@ -327,7 +340,7 @@ def test_a_sheet_without_rows_is_hidden(desk: Desk, quiet: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 def test_no_printed_page_is_empty(quiet: Path, tmp_path: Path) -> None:
-    """Printed by LibreOffice, the sheets without rows give no page."""
+    """Sheets without rows give no page if LibreOffice prints the workbook."""
     command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
     command += ["--convert-to", "pdf", "--outdir", str(tmp_path), str(quiet)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
