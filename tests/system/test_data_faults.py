@@ -1,8 +1,8 @@
-"""The 40 faults of data, storage and operations, each by its number with its outcome.
+"""Tests of the 40 faults of data, storage and operations, each with its number and its outcome.
 
-Those of data are pulled from the sandbox over a socket after a good night, and judged. Those of
-storage and operations need processes that die, full disks or flipped bits: their tests stand where
-the means for it are, and here is written which test it is; that it is there is a test too.
+The nights with data faults are pulled from the sandbox over a socket after a good night, and
+judged. The faults of storage and operations need killed processes, full disks or flipped bits, so
+their tests are in other files. This file names these tests, and checks that they exist.
 """
 
 import ast
@@ -43,7 +43,7 @@ ACCEPTED, HELD = "accepted", "held"
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """A judged night after a fault: its rows, what was noted, and why it is held, if it is."""
+    """A judged night after a fault: its rows, rejects and drift, and why it is held."""
 
     manifest: Manifest
     snapshot: Snapshot
@@ -53,21 +53,21 @@ class After:
 
     @property
     def reasons(self) -> str:
-        """Why it is held."""
+        """The reasons for which the night is held."""
         return "; ".join(self.snapshot.decision.reasons if self.snapshot.decision else ())
 
     def drift(self) -> set[tuple[str, str]]:
-        """Kinds and paths of what is not as documented."""
+        """Return the kinds and paths of the data that differ from the documentation."""
         return {(one["kind"], one["path"]) for one in nights.noted(self.parts, "drift")}
 
     def rejects(self) -> list[str]:
-        """The paths of what was rejected."""
+        """Return the paths of rejected values."""
         return [one["path"] for one in nights.noted(self.parts, "rejects")]
 
 
 @dataclass(frozen=True, slots=True)
 class DataFault:
-    """A fault of data: how the sandbox shows it, how the night ends, and what must be seen."""
+    """A data fault: its sandbox faults, the expected state of the night, and a further check."""
 
     number: str
     what: str
@@ -80,7 +80,7 @@ KESTREL_SINCE = {("kestrel", DAY - timedelta(days=1))}
 
 
 def _carried(after: After) -> set[tuple[str, date]]:
-    """Venues whose instruments are carried over, and since when."""
+    """Return the venues whose instruments are carried over, with their `stale_since` dates."""
     rows = after.rows["instruments"]
     return {(row["venue_id"], row["stale_since"]) for row in rows if row["stale_since"]}
 
@@ -163,7 +163,7 @@ DATA = (
         "D11",
         "a required field missing in one record",
         ("field-missing-in-account",),
-        HELD,  # an amount is in it; its siblings are in the tables
+        HELD,  # it contains an amount; its siblings are in the tables
         lambda a: len(a.rejects()) == 1 and bool(a.rows["accounts"]),
     ),
     DataFault(
@@ -219,7 +219,7 @@ DATA = (
         "D16",
         "a malformed uuid",
         ("uuid-malformed,path=/portfolios",),
-        HELD,  # kept as it came; the portfolio of that money is gone
+        HELD,  # kept as received, so the portfolio with the money is missing
         lambda a: (
             "not-a-uuid" in {row["portfolio_id"] for row in a.rows["portfolios"]}
             and "1 portfolio that held money is missing" in a.reasons
@@ -293,7 +293,7 @@ DATA = (
     ),
 )
 
-# Storage and operations: the test that does it for real.
+# The tests of storage and operations faults, which run with real failures.
 ELSEWHERE = {
     "S1": ("killed at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
     "S2": ("a torn write", "crash/test_kill.py", "test_interrupted_at_every_call"),
@@ -356,7 +356,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with one good night."""
+    """Create a home with one good night."""
     home = tmp_path_factory.mktemp("good") / "home"
     before = nights.STARTED - timedelta(days=1)
     assert nights.take(Layout(home), nights.of_world(WORLD), before).state == ACCEPTED
@@ -364,7 +364,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> After:
-    """The next night of a copy of that home, pulled over a socket under faults."""
+    """Copy that home, and pull the next night over a socket under faults."""
     shutil.copytree(good, home)
     layout = Layout(home)
     known = lake_manifest.portfolios_before(layout, "99", datetime(2999, 1, 1, tzinfo=UTC))
@@ -388,7 +388,7 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
     "fault", some_daily(DATA, 6), ids=lambda fault: f"{fault.number}-{fault.what}"
 )
 def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path: Path) -> None:
-    """The night is held or accepted as it should be, and what is odd is where it can be seen."""
+    """The night is held or accepted as expected, and each anomaly is visible."""
     after = night_after(good, tmp_path / "home", *fault.faults)
     assert after.snapshot.state == fault.state, after.reasons
     assert fault.seen(after), after.reasons
@@ -398,7 +398,7 @@ def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path:
 
 
 def test_no_accepted_fault_of_data_changes_a_sum(good: Path, tmp_path: Path) -> None:
-    """Faults that are accepted and touch no amount leave every sum what the world holds."""
+    """Accepted faults that do not affect amounts leave every sum equal to the world's."""
     expected: dict[str, Decimal] = {}
     for portfolio in WORLD.portfolios:
         for position in portfolio["positions"]:
@@ -418,7 +418,7 @@ def test_no_accepted_fault_of_data_changes_a_sum(good: Path, tmp_path: Path) -> 
 
 
 def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> None:
-    """A person has accepted that the document changed: the night after is not held for it again."""
+    """A defect in all records holds one night, and not the next one with the same defect."""
     first = night_after(good, tmp_path / "home", "field-missing-everywhere")
     assert first.snapshot.state == HELD
     facts = Facts.of(first.sealed["facts"])
@@ -428,7 +428,7 @@ def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> No
 
 
 def test_the_list_is_whole() -> None:
-    """24 faults of data, 12 of storage, 4 of operations; each has a test that exists."""
+    """The list has 24 data, 12 storage and 4 operations faults, each with an existing test."""
     data = {fault.number.rstrip("bc") for fault in DATA}
     assert data == {f"D{number}" for number in range(1, 25)}
     others = {f"S{number}" for number in range(1, 13)} | {f"O{number}" for number in range(1, 5)}

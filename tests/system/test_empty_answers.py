@@ -1,6 +1,6 @@
-"""Less than there was, through the real job: held, told with its numbers, decided by a person.
+"""Tests of nights with less data than before: held, reported with numbers, decided by a person.
 
-One home lives through bad nights of every kind; each test looks at one promise about them.
+One home goes through bad nights of every kind. Each test checks one promise about these nights.
 """
 
 import shutil
@@ -40,7 +40,7 @@ HELD = {
 
 
 class Bad(NamedTuple):
-    """The home after its bad nights, and what was said and shown on each."""
+    """The home after its bad nights, with each night's output, visible rows and alerts."""
 
     keeper: Keeper
     said: dict[date, Said]
@@ -50,7 +50,7 @@ class Bad(NamedTuple):
 
 @pytest.fixture(scope="module")
 def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Bad:
-    """A bad night of each kind after three good ones."""
+    """Run a bad night of each kind after three good ones."""
     home = tmp_path_factory.mktemp("emptiness") / "home"
     shutil.copytree(taken[0].home, home, symlinks=True)
     keeper = Keeper(home, taken[0].sandbox)
@@ -66,7 +66,7 @@ def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def after(bad: Bad, tmp_path: Path) -> Keeper:
-    """A copy of that home, to decide in."""
+    """Return a copy of that home in which a test can make decisions."""
     shutil.copytree(bad.keeper.home, tmp_path / "home", symlinks=True)
     bad.keeper.sandbox.show()
     bad.keeper.sandbox.clock.night(LAST)
@@ -74,14 +74,14 @@ def after(bad: Bad, tmp_path: Path) -> Keeper:
 
 
 def snapshot_of(keeper: Keeper, day: date) -> str:
-    """The id of the snapshot of a date."""
+    """Return the ID of the snapshot of a date."""
     [folder] = (keeper.layout.landing / str(day)).iterdir()
     return folder.name
 
 
 @pytest.mark.parametrize("day", HELD)
 def test_a_night_that_lost_something_is_held(bad: Bad, day: date) -> None:
-    """Exit code 3, the reason with what and how much, and last night's book stays whole."""
+    """A night that lost data exits with 3 and states the numbers, and the last book stays whole."""
     said = bad.said[day]
     assert said.code == 3
     assert HELD[day] in said.err
@@ -99,7 +99,7 @@ def test_the_alert_says_what_and_how_much(bad: Bad, day: date) -> None:
 
 
 def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
-    """How far it fell is told in full: before, now, share and limit."""
+    """The reason states the numbers of each fall: before, now and limit."""
     accounts = sum(
         len(position["accounts"])
         for portfolio in WORLD.at(THIRD).portfolios
@@ -111,7 +111,10 @@ def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
 
 
 def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
-    """Deleted is told from revoked, and the request that told it is on record with its answer."""
+    """A missing portfolio is requested by its ID, and the request is recorded with its result.
+
+    The response shows if the portfolio was deleted or if the key has lost its access.
+    """
     assert "requested by ID, 1 of 1: 1 deleted" in bad.said[GONE].err
     query = (
         "select purpose, operation, status, error is null from ops.requests "
@@ -125,7 +128,7 @@ def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
 
 
 def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[..., Keeper]) -> None:
-    """With nothing to compare with, an empty list is held as well: that is what no access is."""
+    """Without an earlier night, an empty list is held too, because it looks like missing access."""
     keeper = empty()
     keeper.sandbox.show("portfolios-empty")
     said = keeper.run(LAST)
@@ -136,7 +139,7 @@ def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[...,
 
 
 def test_an_error_with_status_200_is_no_night(bad: Bad) -> None:
-    """An error body in a success is read as the error: no snapshot, a gap, and the book stays."""
+    """An error body with status 200 counts as an error: the night is a gap, and the book stays."""
     said = bad.said[ERROR]
     assert said.code == 1
     assert "INTERNAL_SERVER_ERROR" in said.err
@@ -145,7 +148,7 @@ def test_an_error_with_status_200_is_no_night(bad: Bad) -> None:
 
 
 def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None:
-    """A new field, value and balance kind and a changed type: in ops.drift, checks and alert."""
+    """New fields, values and balance kinds and changed types are in ops.drift, checks and alert."""
     assert bad.said[DRIFT].code == 0
     found = bad.keeper.ask(
         "select kind, path, word, seen > 0, example, first_seen from ops.drift "
@@ -165,7 +168,7 @@ def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None
 
 
 def test_accept_publishes_and_reject_does_not(after: Keeper) -> None:
-    """What a person accepts is its date's book; what is rejected is none, and both stay told."""
+    """An accepted night is the book of its date, a rejected night is not, and both are recorded."""
     half, bucket = snapshot_of(after, HALF), snapshot_of(after, BUCKET)
     assert after("accept", half, "--why", "a custodian was closed").code == 0
     after.sandbox.clock.night(LAST, minute=20)
@@ -187,7 +190,7 @@ def test_accept_publishes_and_reject_does_not(after: Keeper) -> None:
 
 
 def _test_a_lost_decision_is_given_back(after: Keeper, snapshot_id: str) -> None:
-    """A rejected night whose decision is lost is rejected still, and not judged anew."""
+    """Check that a rejected night whose decision is lost stays rejected and is not judged again."""
     history = after.history()
     [folder] = (after.layout.landing / str(BUCKET)).iterdir()
     (folder / DECISION).unlink()

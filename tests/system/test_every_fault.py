@@ -1,7 +1,8 @@
-"""Every fault that the sandbox can show, through a whole night: never wrong or missing money.
+"""Tests of whole nights under every sandbox fault: no fault causes wrong or missing money.
 
-By default a share of them; `--torture` runs all. What a fault does in detail is in other tests;
-here only the promise counts: a night is the book with all its money, is held, or is not there.
+By default, the tests run a share of the faults. With `--torture`, they run all faults. Other tests
+check the details of each fault. These tests check only the promise: a night is the book with all
+its money, is held, or does not exist.
 """
 
 import json
@@ -33,9 +34,9 @@ from warehouse.storage.layout import Layout
 ROOT = Path(__file__).parents[2]
 SHARE = 24
 IMPATIENT = Limits(read=0.5, attempt=1.5, wire=1 << 26, decoded=1 << 27)
-# Faults that last as long as they are told to, and one that is large.
+# Options for the faults that need a limited duration.
 SCOPED = {"hang": ",seconds=2", "hang-mid-body": ",seconds=2", "slow": ",seconds=0.1,count=3"}
-# Accepted with other sums than the world's: what was sent is itself another amount, or more.
+# Accepted nights whose sums differ from the world's, because the fault itself changes an amount.
 OTHER_AMOUNTS = {
     "unknown-bucket": "1,000 lent in each account of one portfolio",
     "account-repeated-different": "one account twice, numbered",
@@ -53,7 +54,7 @@ NAMES = sorted(DESCRIPTIONS)
 
 
 def sums_of(world: World) -> dict[str, Decimal]:
-    """The total of each asset of a world."""
+    """Return the total of each asset of a world."""
     found: dict[str, Decimal] = {}
     for portfolio in world.portfolios:
         for position in portfolio["positions"]:
@@ -66,7 +67,7 @@ def sums_of(world: World) -> dict[str, Decimal]:
 
 
 def lake_sums(layout: Layout, snapshot_id: str) -> dict[str, Decimal]:
-    """The total of each asset in the Parquet of a night, custom or not."""
+    """Return the total of each asset, custom or not, in the Parquet files of a night."""
     found: dict[str, Decimal] = {}
     for asset, text in lake_manifest.read_manifest(layout, snapshot_id)["facts"]["totals"].items():
         name = asset.removesuffix(" (custom)")
@@ -76,7 +77,7 @@ def lake_sums(layout: Layout, snapshot_id: str) -> dict[str, Decimal]:
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with one good night."""
+    """Create a home with one good night."""
     home = tmp_path_factory.mktemp("sweep") / "home"
     before = nights.STARTED - timedelta(days=1)
     nights.take(Layout(home), nights.of_world(WORLD), before)
@@ -84,7 +85,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def swept(name: str, good: Path, home: Path) -> str:
-    """One night under a fault: how it ends, and that no money is wrong in it."""
+    """Run one night under a fault, check that no money is wrong, and return its state."""
     shutil.copytree(good, home)
     layout = Layout(home)
     known = lake_manifest.portfolios_before(layout, "99", datetime(2999, 1, 1, tzinfo=UTC))
@@ -109,7 +110,7 @@ def swept(name: str, good: Path, home: Path) -> str:
 
 
 def test_a_share_of_all_faults_costs_no_money(good: Path, tmp_path: Path) -> None:
-    """Spread over the whole list: accepted with all its money, held, or not there."""
+    """Under a sample of all faults, each night is accepted with all its money, held, or absent."""
     ends = Counter(swept(name, good, tmp_path / name) for name in NAMES[5::SHARE])
     assert set(ends) <= {"accepted", "held", "no night"}
 
@@ -117,7 +118,7 @@ def test_a_share_of_all_faults_costs_no_money(good: Path, tmp_path: Path) -> Non
 @pytest.mark.torture
 @pytest.mark.parametrize("name", NAMES)
 def test_no_fault_costs_money(name: str, good: Path, tmp_path: Path) -> None:
-    """Every fault of the sandbox, one by one: accepted with all its money, held, or not there."""
+    """Under every single fault, the night is accepted with all its money, held, or absent."""
     print(f"{name}: {swept(name, good, tmp_path / 'home')}")
 
 
@@ -174,7 +175,7 @@ print(json.dumps([[*heard, end], before, peak()]))
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_memory_stays_small_whatever_is_sent(fault: str, words: list[str], tmp_path: Path) -> None:
-    """A process that pulls such answers never holds 300 MB, and says what they were."""
+    """A process that pulls huge responses uses less than 300 MB and reports each problem."""
     from_sandbox = sandbox_process(fault)
     try:
         origin = from_sandbox.stdout.readline().strip()  # type: ignore[union-attr]  # a pipe
@@ -212,7 +213,7 @@ with serve(app, faults=faults) as served:
 
 
 def sandbox_process(fault: str) -> "subprocess.Popen[str]":
-    """The sandbox in a process of its own, so that its memory is not ours."""
+    """Start the sandbox in a separate process, so that its memory does not count as ours."""
     return subprocess.Popen(
         [sys.executable, "-c", SANDBOX, fault], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Nights that must not become the book: held, told, decided by a person."""
+"""Tests of nights that must not become the book: held, reported, decided by a person."""
 
 import json
 import re
@@ -27,7 +27,7 @@ FAULTS = {
 
 
 class Bad(NamedTuple):
-    """A home whose last nights were troubled: what was said of each, and `main` after each."""
+    """A home after troubled nights, with each night's output and the dates in book and history."""
 
     keeper: Keeper
     said: dict[date, Said]
@@ -37,7 +37,7 @@ class Bad(NamedTuple):
 
 @pytest.fixture(scope="session")
 def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Bad:
-    """Four troubled nights after the three good ones."""
+    """Run four troubled nights after the three good ones."""
     home = tmp_path_factory.mktemp("bad") / "home"
     shutil.copytree(taken[0].home, home, symlinks=True)
     keeper = Keeper(home, taken[0].sandbox)
@@ -53,14 +53,14 @@ def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def after(bad: Bad, tmp_path: Path) -> Keeper:
-    """A copy of the troubled home, to decide in."""
+    """Return a copy of the troubled home in which a test can make decisions."""
     shutil.copytree(bad.keeper.home, tmp_path / "home", symlinks=True)
     bad.keeper.sandbox.clock.night(LAST, hour=9)
     return Keeper(tmp_path / "home", bad.keeper.sandbox)
 
 
 def held(keeper: Keeper, day: date) -> str:
-    """The id of the held snapshot of a date."""
+    """Return the ID of the held snapshot of a date."""
     query = f"select snapshot_id from ops.snapshots where snapshot_date = '{day}'"
     [(snapshot_id,)] = keeper.ask(query)
     return str(snapshot_id)
@@ -75,7 +75,7 @@ def held(keeper: Keeper, day: date) -> str:
     ],
 )
 def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
-    """A doubtful night ends with 3, says why with numbers and what to type, and main stays."""
+    """A doubtful night exits with 3 and names reasons and the next command, and the book stays."""
     said = bad.said[day]
     assert said.code == 3
     assert words in said.err
@@ -87,7 +87,7 @@ def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
 
 
 def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
-    """Held nights stand in ops.snapshots with their reasons, and in ops.gaps as held."""
+    """Held nights are in ops.snapshots with their reasons, and in ops.gaps as held."""
     rows = bad.keeper.ask(
         "select snapshot_date, state, is_book, reason from ops.snapshots "
         f"where snapshot_date > '{THIRD}' order by all"
@@ -108,7 +108,7 @@ def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
 
 
 def test_a_venue_that_is_down_does_not_hold_the_night(bad: Bad) -> None:
-    """One venue without instruments: the night is the book, its last good rows are marked."""
+    """If one venue has no instruments, the night is the book, and its last good rows are marked."""
     assert (bad.said[DOWN].code, bad.newest[DOWN]) == (0, [(DOWN,)])
     assert " failed" in bad.said[DOWN].out
     stale = bad.keeper.ask(
@@ -126,7 +126,7 @@ def test_a_venue_that_is_down_does_not_hold_the_night(bad: Bad) -> None:
 
 
 def test_snapshots_lists_what_waits(bad: Bad) -> None:
-    """`nightbook snapshots` ends with 3 while a night waits, with every reason and what to type."""
+    """`nightbook snapshots` exits with 3 while a night waits, and prints reasons and commands."""
     said = bad.keeper("snapshots")
     assert said.code == 3
     for day in (EMPTY, VANISHED, BROKEN):
@@ -137,7 +137,7 @@ def test_snapshots_lists_what_waits(bad: Bad) -> None:
 
 
 def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
-    """`nightbook doctor` is not content while a night waits for a decision."""
+    """`nightbook doctor` fails while a night waits for a decision."""
     bad.keeper.sandbox.clock.night(LAST)
     said = bad.keeper("doctor")
     assert said.code == 1
@@ -145,7 +145,7 @@ def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
 
 
 def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
-    """The check night_is_accepted has failed for held nights, and passed for the others."""
+    """The asset check night_is_accepted fails for held nights, and passes for the others."""
     home = str(bad.keeper.layout.dagster)
     with dg.DagsterInstance.from_config(home) as instance:
         runs = list(reversed(instance.get_runs()))
@@ -168,7 +168,7 @@ def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
 
 
 def test_accept_publishes_the_held_night(after: Keeper) -> None:
-    """An accepted night is the book of its date, on record with who and why; once more is done."""
+    """An accepted night is its date's book, and its reason is kept. A second accept is harmless."""
     snapshot_id = held(after, VANISHED)
     said = after("accept", snapshot_id, "--why", "the fund was closed")
     assert (said.code, said.err) == (0, "")
@@ -187,9 +187,9 @@ def test_accept_publishes_the_held_night(after: Keeper) -> None:
 
 @pytest.mark.parametrize("is_today", [True, False])
 def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: bool) -> None:
-    """After accepting, what is printed makes the workbook of that very snapshot.
+    """After an accept, the printed command creates the workbook of exactly that snapshot.
 
-    Of today no `run` is printed: it would pull anew, and replace what was accepted.
+    For a night of today, the command is not `run`, which would pull again and replace the snapshot.
     """
     day = EMPTY
     after.sandbox.clock.night(day if is_today else LAST, hour=9)
@@ -209,7 +209,7 @@ def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: 
 def test_no_name_of_the_api_moves_the_cursor(
     after: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reasons with controls in them, from the API or typed, are printed with the controls seen."""
+    """Control characters in reasons, from the API or from a person, are printed as escapes."""
     evil = "the total of A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
     seen = r"A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
     monkeypatch.setattr("pipelines.lake.guards.judge", lambda *_, **__: (Reason("evil", evil),))
@@ -230,7 +230,7 @@ def test_no_name_of_the_api_moves_the_cursor(
 
 
 def test_reject_keeps_the_last_book(after: Keeper) -> None:
-    """A rejected night is no book and stays on record; to accept it after all needs a reason."""
+    """A rejected night is not a book but stays recorded. Accepting it later requires a reason."""
     before = after.history()
     snapshot_id = held(after, EMPTY)
     said = after("reject", snapshot_id)
@@ -247,7 +247,7 @@ def test_reject_keeps_the_last_book(after: Keeper) -> None:
 
 
 def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
-    """With a reason, its date has no book again, and what was made of it is marked and named."""
+    """After a rejection with a reason, the date has no book, and its files are marked and named."""
     before = after.history()
     snapshot_id = held(after, BROKEN)
     taught = after("accept", snapshot_id, "--why", "it is only one").out
@@ -281,11 +281,11 @@ def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
 
 
 def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) -> None:
-    """The same defect holds no later night, which ops tell; taken back, it holds one again."""
+    """An accepted defect does not hold later nights, until its lesson is taken back."""
     reply = after("accept", held(after, BROKEN)).out
     [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", reply, re.MULTILINE)
     [folder] = (after.layout.landing / str(BROKEN)).iterdir()
-    (folder / DECISION).unlink()  # and given back by the next run, with what it had taught
+    (folder / DECISION).unlink()  # restored by the next run, with the lesson that it taught
     after.sandbox.show(FAULTS[BROKEN])
     assert after.run(LAST).code == 0
     [(words,)] = after.ask(
@@ -300,7 +300,7 @@ def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) ->
 
 
 def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
-    """An id that is not there is refused in words, and what is to change needs a reason."""
+    """An unknown ID is rejected with a message, and a changed decision requires a reason."""
     before = after.everything()
     assert "There is no snapshot '20990101T000000Z'" in after("accept", "20990101T000000Z").err
     assert "Give a reason" in after("reject", held(after, DOWN)).err
@@ -308,7 +308,7 @@ def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
 
 
 def test_a_failed_pull_is_not_told_as_held(after: Keeper) -> None:
-    """When tonight cannot be read at all, that is said, though an earlier night of today waits."""
+    """If tonight's pull fails, this is reported, even if an earlier night of today is held."""
     after.sandbox.show("portfolios-empty")
     assert after.run(LAST).code == 3
     after.sandbox.show("access-denied-400,path=/portfolios")
