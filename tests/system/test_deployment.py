@@ -1,4 +1,4 @@
-"""Everything shipped for running unattended is read by the tool that will read it."""
+"""Tests of the shipped deployment files: each one is parsed by a tool for its format."""
 
 import configparser
 import json
@@ -43,19 +43,19 @@ READ_HERE = {
 
 
 def loaded(name: str) -> dict[str, Any]:
-    """A YAML file of deploy."""
+    """Load a YAML file of the deploy folder."""
     content: dict[str, Any] = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
     return content
 
 
 def test_every_shipped_file_is_read_here() -> None:
-    """A file that is put into deploy without a test of it is found."""
+    """Each file in the deploy folder is in the list of the files that are tested here."""
     assert {path.name for path in DEPLOY.iterdir() if path.is_file()} == READ_HERE
 
 
 @pytest.mark.parametrize("is_system", [True, False])
 def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
-    """The tool of systemd finds nothing to say about the units as they are installed."""
+    """systemd-analyze reports no problems in the installed units."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not on this machine")
     home = tmp_path / "home"
@@ -79,7 +79,7 @@ def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
 
 
 def test_a_wrong_unit_is_found_by_systemd(tmp_path: Path) -> None:
-    """The tool that finds nothing wrong does find a wrong line."""
+    """systemd-analyze reports a wrong line, so the test of the shipped units can fail."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not on this machine")
     unit = tmp_path / "nightbook-wrong.service"
@@ -93,7 +93,7 @@ def test_a_wrong_unit_is_found_by_systemd(tmp_path: Path) -> None:
 def test_instances_are_good_for_dagster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Dagster takes the instance file; that with PostgreSQL where its package is there."""
+    """Dagster accepts both instance files, which differ only in their storage."""
     content = loaded(name)
     storage = content.pop("storage", None)
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -109,14 +109,14 @@ def test_instances_are_good_for_dagster(
 
 
 def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One daemon, a UI on loopback only, and every name that is used is declared."""
+    """There is one daemon, the UI is on loopback only, and every used name is declared."""
     content = loaded("compose.yaml")
     services = content["services"]
     assert set(services) == {"daemon", "web", "postgres"}
     assert services["web"]["ports"] == ["127.0.0.1:3000:3000"]
     assert not services["daemon"].get("ports")
     for name, one in services.items():
-        # The limits of the systemd units: no privileges, memory, a read-only system, logs that end.
+        # The limits of the systemd units: no privileges, limited memory, read-only, limited logs.
         assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"]), name
         assert one["security_opt"] == ["no-new-privileges:true"], name
         assert {"mem_limit", "pids_limit", "healthcheck", "tmpfs"} <= one.keys(), name
@@ -131,7 +131,7 @@ def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_as_compose(path: Path) -> subprocess.CompletedProcess[str]:
-    """What an implementation of the Compose specification makes of a file: names, or a refusal."""
+    """Parse a file with an implementation of the Compose specification, and return the result."""
     program = (
         "import sys; from pathlib import Path; from compose_spec import PyOptions\n"
         "read = PyOptions(apply_merge=True).from_yaml(Path(sys.argv[1]).read_text())\n"
@@ -141,13 +141,13 @@ def read_as_compose(path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def ran(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
-    """A command, with what it said."""
+    """Run a command, and return its result with its output."""
     env = dict(os.environ) | more
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
 def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
-    """What implements the Compose specification takes the file, and refuses a wrong one."""
+    """A parser for the Compose specification accepts the file, and rejects a wrong one."""
     said = read_as_compose(DEPLOY / "compose.yaml")
     assert (said.returncode, said.stdout.split()) == (0, ["daemon", "postgres", "web"]), said.stderr
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
 
 
 def test_the_image_is_read_by_hadolint(tmp_path: Path) -> None:
-    """The linter of images has nothing to say, not even a hint; of a wrong file it has."""
+    """The image linter reports nothing, not even a hint, and it fails for a wrong file."""
     tool = str(environments.python("deploy").with_name("hadolint"))
     said = ran([tool, str(DEPLOY / "Containerfile")])
     assert (said.returncode, said.stdout) == (0, "")
@@ -178,7 +178,7 @@ def context_of(checkout: Path) -> set[str]:
     return set(said.stdout.splitlines())
 
 
-# Files of a checkout that somebody uses, none of which may reach an image, a wheel or a commit.
+# Private files of a checkout in use. None of them may reach an image, a wheel or a commit.
 PRIVATE = (
     ".env",
     ".env.production",
@@ -196,7 +196,7 @@ PRIVATE = (
 
 @pytest.fixture(scope="module")
 def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a git checkout of the tracked files in which an operator has put secrets and data."""
+    """Create a git checkout of the tracked files, with an operator's secrets and data in it."""
     checkout = tmp_path_factory.mktemp("checkout")
     tracked = ran(["git", "-C", str(ROOT), "ls-files", "-z"]).stdout.split("\0")
     for name in filter(None, tracked):
@@ -212,7 +212,7 @@ def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_image_gets_the_tracked_files_of_the_product_and_no_secret(used_checkout: Path) -> None:
-    """A build sees exactly the tracked files that the Containerfile copies."""
+    """A build gets exactly the tracked files that the Containerfile copies."""
     tracked = ran(["git", "-C", str(used_checkout), "ls-files"]).stdout.split("\n")
     copied = [
         source
@@ -226,7 +226,7 @@ def test_an_image_gets_the_tracked_files_of_the_product_and_no_secret(used_check
 
 
 def test_a_wheel_gets_no_secret_of_the_checkout(used_checkout: Path, tmp_path: Path) -> None:
-    """The files of a wheel are named by kind, so that no private file is among them."""
+    """A wheel includes data files by patterns, and no private file matches them."""
     program = (
         "from setuptools import Distribution\n"
         "made = Distribution({'script_name': 'setup.py'}); made.parse_config_files()\n"
@@ -247,21 +247,21 @@ def test_a_wheel_gets_no_secret_of_the_checkout(used_checkout: Path, tmp_path: P
 
 
 def test_git_ignores_what_people_put_into_a_checkout(used_checkout: Path) -> None:
-    """Settings, secrets and data are never added to a commit by `git add`."""
+    """Git ignores settings, data and secrets, but not secrets in two files with unusual names."""
     found = ran(["git", "-C", str(used_checkout), "status", "--porcelain", "-uall"]).stdout
     seen = {line[3:] for line in found.splitlines() if line.startswith("??")}
     assert seen == {"assets/deploy/api_secret", "assets/deploy/values-with-password.yml"}
 
 
 def pins(path: Path) -> dict[str, str]:
-    """Names and versions in a file of pins."""
+    """Return the names and versions in a file of pins."""
     lines = path.read_text(encoding="utf-8").splitlines()
     found = [line.split()[0].split("==") for line in lines if "==" in line.split(";")[0]]
     return {name.lower().replace("_", "-"): version for name, version in found}
 
 
 def test_the_image_has_what_its_packages_need() -> None:
-    """What the image has beside constraints.txt is pinned, hashed, tried here, and complete."""
+    """The packages that only the image has are pinned, hashed, tested and complete."""
     added, kept = pins(DEPLOY / "image.txt"), pins(ROOT / "constraints.txt")
     assert not added.keys() & kept.keys()
     text = (DEPLOY / "image.txt").read_text(encoding="utf-8")
@@ -283,7 +283,7 @@ def test_the_image_has_what_its_packages_need() -> None:
 
 
 def test_the_image_runs_what_the_unit_runs() -> None:
-    """Containerfile and unit start the same daemon; all that is copied into the image exists."""
+    """Containerfile and unit start the same daemon, and all files that the image copies exist."""
     text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line and line[0].isupper()]
     command = json.loads(next(words for name, words in lines if name == "CMD"))
@@ -302,8 +302,8 @@ def test_the_image_runs_what_the_unit_runs() -> None:
     assert [words for name, words in lines if name == "USER"] == ["10001:10001"]
 
 
-# What the chart's own schema, version 1.13, lets stand at these places; a name that is not there is
-# refused or, worse, left unread by Helm.
+# The names that the chart's own schema, version 1.13, allows at each position. Helm rejects a name
+# that is not in the schema or, worse, ignores it.
 POD = {"image", "podSecurityContext", "securityContext", "volumes", "volumeMounts", "env"}
 POD |= {"resources", "livenessProbe"}
 CHART = {
@@ -345,7 +345,7 @@ CHART = {
 
 
 def test_helm_values_are_of_the_chart() -> None:
-    """Every name in the example is one that the chart's schema has at that place."""
+    """Every name in the example is one that the chart's schema allows at that position."""
 
     def see(place: str, content: Any) -> None:
         for one in content if isinstance(content, list) else [content]:
@@ -375,7 +375,7 @@ def test_helm_values_are_of_the_chart() -> None:
 
 
 def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """What Dagster's own launcher of pods makes of the values, given as the chart gives them."""
+    """Pass the values to Dagster's own launcher of pods, in the way that the chart passes them."""
     [one] = content["dagster-user-deployments"]["deployments"]
     launched = content["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
     context = {
@@ -423,7 +423,7 @@ def test_every_pod_is_as_confined_as_the_copy_of_the_book() -> None:
         assert one["livenessProbe"]["periodSeconds"] >= one["livenessProbe"]["timeoutSeconds"]
         written = {mount["mountPath"] for mount in one["volumeMounts"]}
         assert {"/scratch", "/opt/dagster/dagster_home"} <= written
-    # A ReadWriteOnce volume is on one node: all of its pods carry one label and require it.
+    # A ReadWriteOnce volume is on one node, so all of its pods have and require one label.
     assert of_nights[0]["affinity"] == code["affinity"]
     assert job["spec"]["containers"][0]["volumeMounts"]
     for affinity, labels in (
@@ -440,7 +440,7 @@ def _servers(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_network_rules_select_the_pods_that_exist() -> None:
-    """Only a proxy reaches the UI, only daemon and UI reach the code, and nobody the rest."""
+    """UI and code accept connections only on their ports, and daemon and copy accept none."""
     policies = {name: one["spec"] for (kind, name), one in manifests().items() if "Policy" in kind}
     content = loaded("helm-values.yaml")
     [code] = content["dagster-user-deployments"]["deployments"]
@@ -457,7 +457,7 @@ def test_the_network_rules_select_the_pods_that_exist() -> None:
 
 @pytest.mark.torture
 def test_helm_values_are_taken_by_the_launcher() -> None:
-    """Dagster's launcher takes volumes, mounts, variables and secrets, and refuses a wrong name."""
+    """Dagster's launcher accepts the volumes, variables and secrets, and rejects a wrong name."""
     content = loaded("helm-values.yaml")
     said = as_pods(content)
     assert said.returncode == 0, said.stderr
@@ -467,13 +467,13 @@ def test_helm_values_are_taken_by_the_launcher() -> None:
 
 
 def manifests() -> dict[tuple[str, str], dict[str, Any]]:
-    """What stands beside the chart, by kind and name."""
+    """Return the manifests that supplement the chart, by kind and name."""
     text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
     return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
 
 
 def read_as_kubernetes(manifest: dict[str, Any], version: str) -> str:
-    """What the schemas of a version of Kubernetes refuse of a manifest."""
+    """Return the errors of the schemas of a Kubernetes version about a manifest."""
     program = (
         "import json, sys, kubernetes_validate\n"
         "kubernetes_validate.validate(json.loads(sys.argv[1]), sys.argv[2], strict=True)"
@@ -485,7 +485,7 @@ def read_as_kubernetes(manifest: dict[str, Any], version: str) -> str:
 @pytest.mark.torture
 @pytest.mark.parametrize("version", some_daily(["1.37", "1.30"], 2))
 def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
-    """The API of an older and the newest version takes each manifest, and refuses a wrong name."""
+    """The newest and an older Kubernetes API accept each manifest and reject a wrong name."""
     for name, manifest in manifests().items():
         assert read_as_kubernetes(manifest, version) == "", name
     job = manifests()["CronJob", "nightbook-copy"]
@@ -494,7 +494,7 @@ def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
 
 
 def test_the_cluster_has_what_its_pods_name() -> None:
-    """Claims, accounts and settings that pods name are there; readers have no key of the API."""
+    """The claims, accounts and settings that pods name exist, and readers need no API key."""
     there = manifests()
     values = loaded("helm-values.yaml")["dagster-user-deployments"]
     [deployment] = values["deployments"]
@@ -521,7 +521,7 @@ def test_the_cluster_has_what_its_pods_name() -> None:
 def test_install_writes_units_and_starts_nothing(
     watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The units name this interpreter and home, no setting is in them, and what to type is said."""
+    """The units name this interpreter and home but no settings, and the next step is shown."""
     keeper: Keeper = watched().keeper
     monkeypatch.chdir(tmp_path)
     text = "".join(f"{name}={value}\n" for name, value in keeper.variables.items())
@@ -541,7 +541,7 @@ def test_install_writes_units_and_starts_nothing(
 def test_units_are_not_written_for_settings_that_they_would_not_have(
     watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What only this shell knows, a daemon does not: the file that it reads is named."""
+    """If settings exist only in this shell, nothing is written and the missing file is named."""
     monkeypatch.chdir(tmp_path)
     said = watched().keeper("install", "--into", str(tmp_path / "units"))
     assert (said.code, said.out) == (2, "")
@@ -551,13 +551,13 @@ def test_units_are_not_written_for_settings_that_they_would_not_have(
 
 
 def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
-    """A home with a space or a percent sign is refused before anything is written."""
+    """A home with a space or a percent sign is rejected before anything is written."""
     with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
 
 
 def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
-    """Units of the system run as the owner of the home; without a home nothing is written."""
+    """System units run as the owner of the home. If the home does not exist, nothing is written."""
     with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
     text = render_unit(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
@@ -565,7 +565,7 @@ def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
 
 
 def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home whose owner has no name here is refused in words, with what to type."""
+    """If the owner of a home has no name here, the message explains that and the next command."""
 
     def nobody(_: Path) -> str:
         raise KeyError("getpwuid(): uid not found: 4711")

@@ -1,4 +1,4 @@
-"""The recipes of the page of doors: programs that know nothing of us open the book as it says."""
+"""Tests of the recipes in DOORS.md: other programs open the book as the page describes."""
 
 import csv
 import json
@@ -35,21 +35,21 @@ TWICE = "180000000000000000000.000000000000000002"
 
 
 def recipe(door: str, language: str = "text") -> Iterator[str]:
-    """The blocks of a language in the section of a door."""
+    """Yield the code blocks of a language in the section of a client."""
     [section] = re.findall(rf"^## {door}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
     yield from re.findall(rf"^```{language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A home with one night; the second is published when a test says so."""
+    """Create a home with one published night. Tests publish the second one themselves."""
     layout = Layout(tmp_path / "data")
     published(layout, NIGHTS[:1], "a")
     return layout
 
 
 def ran(command: list[str], folder: Path) -> str:
-    """What a command prints; a failure fails the test."""
+    """Run a command, and return its output. A failure fails the test."""
     quiet = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "NO_COLOR": "1"}
     said = subprocess.run(
         command, cwd=folder, env=quiet, capture_output=True, text=True, check=False
@@ -59,7 +59,7 @@ def ran(command: list[str], folder: Path) -> str:
 
 
 def test_sources_of_dbt_are_those_of_the_book(layout: Layout) -> None:
-    """Every table and view is a source with its columns; keys and what is never NULL are tests."""
+    """Each table and view is a source with its columns, and has tests for keys and NULL."""
     described = [each for each in tables(layout.database) if each.kind != "macro"]
     read = yaml.safe_load(dbt_sources.render(described))
     sources = {
@@ -83,7 +83,7 @@ def test_sources_of_dbt_are_those_of_the_book(layout: Layout) -> None:
 
 
 def test_sources_of_a_firm_are_unique_with_their_source() -> None:
-    """In a firm's book the source is part of each key, and never NULL."""
+    """In a firm's book, the source is part of each key, and is never NULL."""
     described = [
         Description(
             schema=table.schema,
@@ -105,7 +105,7 @@ def test_sources_of_a_firm_are_unique_with_their_source() -> None:
 
 @pytest.mark.torture
 def test_dbt_builds_on_the_book(layout: Layout, tmp_path: Path) -> None:
-    """The project of the page builds, its tests hold, its sums are exact, a new night is seen."""
+    """The page's dbt project builds, its tests pass, sums are exact, and it sees a new night."""
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)
     (project / "dbt_project.yml").write_text(
@@ -172,7 +172,7 @@ print(json.dumps([ask(engine) for engine in engines]))
 
 @pytest.mark.torture
 def test_superset_reads_the_book_through_sqlalchemy(layout: Layout) -> None:
-    """Schemas, tables, types and whole decimals are seen, nothing is written, no night waits."""
+    """Superset sees schemas, types and exact decimals, cannot write, and blocks no new night."""
     [uri], [parameters] = recipe("Superset"), recipe("Superset", "json")
     uri = uri.strip().replace("BOOK", str(layout.database))
     command = [str(environments.python("clients")), "-W", "ignore", "-c", ALCHEMY, uri, parameters]
@@ -181,7 +181,7 @@ def test_superset_reads_the_book_through_sqlalchemy(layout: Layout) -> None:
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        # The program is still connected while the next night is published.
+        # The program stays connected while the next night is published.
         published(layout, NIGHTS, "b")
         rest, _ = process.communicate("next\n", timeout=60)
     names, columns, total, whole, refused, before = json.loads(line)
@@ -191,12 +191,12 @@ def test_superset_reads_the_book_through_sqlalchemy(layout: Layout) -> None:
     assert (total, whole) == (HUGE, HUGE)
     assert "read-only" in refused
     assert before == [["2026-11-19", HUGE]] * 2
-    # A pool hands out the older night, as the page says.
+    # A connection pool returns the older night, as the page says.
     assert json.loads(rest) == [["2026-11-20", TWICE], ["2026-11-19", HUGE]]
 
 
 def converted(file: Path, options: list[str]) -> list[tuple[object, ...]]:
-    """The rows of a file as LibreOffice reads it, and saves it."""
+    """Return the rows of a file as LibreOffice reads and saves it."""
     out = file.parent / "out"
     profile = f"-env:UserInstallation={(file.parent / 'profile').as_uri()}"
     ran(["soffice", profile, *options, "--outdir", str(out), str(file)], file.parent)
@@ -208,7 +208,7 @@ def converted(file: Path, options: list[str]) -> list[tuple[object, ...]]:
 @pytest.mark.torture
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not on this machine")
 def test_libreoffice_reads_our_csv_without_losing_a_digit(layout: Layout) -> None:
-    """With the types of the page every cell is the text of the file; without them it is not."""
+    """LibreOffice keeps each cell's text with the page's column types, but not without them."""
     published(layout, NIGHTS, "b")
     folder = layout.exports
     export(layout.database, folder, as_of=None, formats=["csv"], program_version="1")

@@ -1,4 +1,4 @@
-"""`nightbook demo --next`: what a finance person sees over five nights after the demo."""
+"""A test of `nightbook demo --next`: the reconciliation over five nights after the demo."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ NIGHTS = 5
 
 
 def next_night(home: Path) -> str:
-    """One more night of the demo; what was printed."""
+    """Take one more night of the demo, and return the output."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = main(("demo", "--next"), nightbook_of(home))
     assert code == 0, said.getvalue()
@@ -26,7 +26,7 @@ def next_night(home: Path) -> str:
 
 
 def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path: Path) -> None:
-    """Over five nights one break is there each time, one comes back, and no word is lost."""
+    """Over five nights, one break stays, one returns, and no comment is lost."""
     home = tmp_path / "data"
     take_demo(home)
     store = Record(home / "reconcile")
@@ -56,7 +56,7 @@ def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path:
 
 
 def _write(workbook: Path) -> None:
-    """Write a comment beside every break."""
+    """Write a comment next to every break."""
     book = openpyxl.load_workbook(workbook)
     sheet = book["Breaks"]
     titles = [cell.value for cell in sheet[2]]

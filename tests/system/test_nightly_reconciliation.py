@@ -1,4 +1,4 @@
-"""The reconciliation beside the nights: by the nightly job, and as finance's page leads."""
+"""Tests of the reconciliation with real nights: in the nightly job, and by finance's page."""
 
 import re
 import shlex
@@ -18,13 +18,13 @@ OPEN = 3
 
 
 def later(keeper: Keeper, *words: str) -> Said:
-    """A command, a minute after the last one."""
+    """Run a command, a minute after the last one."""
     keeper.sandbox.clock.moment += timedelta(minutes=1)
     return keeper(*words)
 
 
 def planted(keeper: Keeper) -> Path:
-    """A ledger of the newest book with errors in it, in the inbox."""
+    """Write a ledger of the newest book into the inbox, with errors in it."""
     path, errors = service.rehearse(keeper.layout.database, keeper.home / "reconcile")
     assert len(errors) >= 8
     return path
@@ -32,7 +32,7 @@ def planted(keeper: Keeper) -> Path:
 
 @pytest.mark.torture
 def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
-    """Breaks, words and signatures are in ops at once, after a rebuild, and after a next night."""
+    """Breaks, comments and signatures are in `ops` immediately, and also after a rebuild."""
     planted(copied)
     assert later(copied, "reconcile", "run").code == OPEN
     breaks = copied.ask("select break_id, result, cause from ops.breaks order by all")
@@ -61,7 +61,10 @@ def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
-    """Code 0 tells rows and sheets, 1 the cell; without the file of all keys it claims less."""
+    """`verify` exits with 0 and the numbers of compared rows, or with 1 and each changed cell.
+
+    Without the file of all keys, it reports that the sheet All positions was not compared.
+    """
     planted(copied)
     later(copied, "reconcile", "run")
     (book,) = (copied.home / "reconcile" / "out").rglob("recon_*.xlsx")
@@ -81,7 +84,7 @@ def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
-    """With a damaged result the next night is published, says so, and ops keeps what it had."""
+    """If the record is damaged, the next night is still published, warns, and keeps ops.breaks."""
     planted(copied)
     later(copied, "reconcile", "run")
     before = copied.ask("select count(*) from ops.breaks")
@@ -98,7 +101,7 @@ def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
 
 
 def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
-    """With a ledger in the inbox the night reconciles it and stays green; breaks only warn."""
+    """A night with a ledger in the inbox reconciles it and exits with 0, even if it has breaks."""
     path = planted(copied)
     assert path.name == f"ledger-{THIRD}.xlsx"
     said = copied.run(THIRD, hour=11)
@@ -109,7 +112,7 @@ def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_the_morning_report_says_how_much_of_the_book_was_compared(copied: Keeper) -> None:
-    """A ledger that covers one venue is told as a part of the book, on the first screen too."""
+    """If a ledger covers one venue, output and report state the compared part of the book."""
     path = planted(copied)
     ((venue,),) = copied.ask("select min(venue_id) from account_balances")
     (copied.home / "reconcile" / "recon.toml").write_text(
@@ -126,7 +129,7 @@ def test_the_morning_report_says_how_much_of_the_book_was_compared(copied: Keepe
 
 @pytest.mark.torture
 def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
-    """Without a ledger the night is done all the same; status says that none was held."""
+    """Without a ledger, `reconcile run` only reports that, and the night has no breaks."""
     said = later(copied, "reconcile", "run")
     assert said.code == 0
     assert f"the inbox has no ledger for {THIRD}" in said.out
@@ -136,7 +139,7 @@ def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
-    """Every command of finance's page works in its order, and both signatures hold."""
+    """Every command of finance's page works in the order of the page, and both signatures exist."""
     planted(copied)
     lines = [
         line.split("#")[0].strip() for block in blocks("sh", PAGE) for line in block.splitlines()

@@ -1,4 +1,4 @@
-"""The lake as a product: engines that know nothing of us read it, and lose no digit."""
+"""Tests of the lake with other engines, which read it without nightbook and keep every digit."""
 
 import datetime as dt
 import json
@@ -24,7 +24,7 @@ TEXTS = ["1.000000000000000001", "99999999999999999999.999999999999999999", "-0"
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """Two nights in a lake, and a file that is not accepted yet."""
+    """Create a lake with two nights, and a staged file that is not accepted yet."""
     layout = Layout(tmp_path_factory.mktemp("lake"))
     written(layout, [_night(19), _night(20)])
     held = layout.staged_file("balances", "20261121T021500Z")
@@ -42,12 +42,12 @@ def _night(day: int) -> Night:
 
 
 def sent(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of day, asset, amount and text, in order."""
+    """Return rows of day, asset, amount and text in order."""
     return sorted(found, key=lambda row: (row[0], row[1]))
 
 
 def wanted() -> list[tuple[Any, ...]]:
-    """What both nights sent: the amount is there where DECIMAL(38,18) holds it."""
+    """Return the rows of both nights, with an amount only if DECIMAL(38,18) can store it."""
     exact = [Decimal(text) for text in TEXTS[:3]]
     return [
         (dt.date(2026, 11, day), f"A{number}", (*exact, None, None)[number], text)
@@ -57,7 +57,7 @@ def wanted() -> list[tuple[Any, ...]]:
 
 
 def test_duckdb_reads_the_lake_exactly(layout: Layout) -> None:
-    """One glob reads a table over all nights, exact, with the date as a DATE."""
+    """One glob reads a table over all nights, with exact amounts and the date as a DATE."""
     with duckdb.connect() as connection:
         found = connection.execute(
             "select snapshot_date, asset_id, amount, amount_text "
@@ -69,7 +69,7 @@ def test_duckdb_reads_the_lake_exactly(layout: Layout) -> None:
 
 
 def test_duckdb_reads_only_the_files_of_the_day_asked_for(layout: Layout) -> None:
-    """A filter on the date leaves the files of other days alone."""
+    """A filter on the date reads only the files of that day."""
     query = f"from read_parquet('{layout.lake}/balances/*/*.parquet', hive_partitioning = true)"
     with duckdb.connect() as connection:
         asked = f"{query} where snapshot_date = '2026-11-20'"
@@ -79,7 +79,7 @@ def test_duckdb_reads_only_the_files_of_the_day_asked_for(layout: Layout) -> Non
 
 
 def test_pandas_reads_one_night_exactly(layout: Layout) -> None:
-    """With Arrow types a file is exact decimals, NULL apart from zero, and the sum keeps digits."""
+    """With Arrow types, a file has exact decimals, NULL differs from zero, and sums are exact."""
     path = layout.parquet("balances", dt.date(2026, 11, 20), "20261120T021500Z")
     frame = pd.read_parquet(path, dtype_backend="pyarrow", partitioning=None)
     assert frame["amount"].dtype == pd.ArrowDtype(pa.decimal128(38, 18))
@@ -89,7 +89,7 @@ def test_pandas_reads_one_night_exactly(layout: Layout) -> None:
 
 
 def test_pandas_reads_all_nights_exactly(layout: Layout) -> None:
-    """A table's folder is one frame; the date stands in the files, so no partitioning is asked."""
+    """The folder of a table is one data frame. Partitioning is off, because files have the date."""
     frame = pd.read_parquet(layout.lake / "balances", dtype_backend="pyarrow", partitioning=None)
     columns = ["snapshot_date", "asset_id", "amount", "amount_text"]
     found = [
@@ -100,7 +100,7 @@ def test_pandas_reads_all_nights_exactly(layout: Layout) -> None:
 
 
 def test_arrow_reads_all_nights_exactly(layout: Layout) -> None:
-    """A dataset whose partition is a date reads only the days asked for."""
+    """A dataset that is partitioned by date reads only the files of the requested days."""
     days = pa.schema([("snapshot_date", pa.date32())])
     dataset = pyarrow.dataset.dataset(
         layout.lake / "balances", partitioning=pyarrow.dataset.partitioning(days, flavor="hive")
@@ -113,7 +113,7 @@ def test_arrow_reads_all_nights_exactly(layout: Layout) -> None:
 
 
 def test_missing_and_text_of_any_language_stay_apart(layout: Layout) -> None:
-    """A name that was not stated is NULL, another one is as it was written."""
+    """A missing name is NULL, and any other name is exactly as it was sent."""
     path = layout.lake / "portfolios"
     frame = pd.read_parquet(path, dtype_backend="pyarrow", partitioning=None)
     named = frame.sort_values("snapshot_date")["name"]
@@ -122,7 +122,7 @@ def test_missing_and_text_of_any_language_stay_apart(layout: Layout) -> None:
 
 
 def test_every_column_says_what_it_is(layout: Layout) -> None:
-    """The meaning of a column travels in the file."""
+    """Each column of a file has a comment that explains its meaning."""
     path = layout.parquet("balances", dt.date(2026, 11, 20), "20261120T021500Z")
     schema = pyarrow.dataset.dataset(path).schema
     assert all(schema.field(name).metadata[b"comment"] for name in schema.names)
@@ -148,7 +148,7 @@ print(json.dumps([tuple(row) for row in found.collect()], default=str))
 
 
 def elsewhere(python: Path, script: str, folder: Path) -> list[tuple[Any, ...]]:
-    """The rows that a program in another environment reads from a folder of the lake."""
+    """Run a program in another environment, and return the rows that it reads from the lake."""
     ran = subprocess.run(
         [str(python), "-c", script, str(folder)],
         capture_output=True,
@@ -172,6 +172,6 @@ def test_polars_reads_the_lake_exactly(layout: Layout) -> None:
 @pytest.mark.torture
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none here")
 def test_spark_reads_the_lake_exactly(layout: Layout) -> None:
-    """Spark finds the partitions by itself and keeps the decimals."""
+    """Spark finds the partitions automatically and keeps the decimals."""
     rows = elsewhere(environments.python("spark"), SPARK, layout.lake / "balances")
     assert sent(rows) == wanted()

@@ -1,6 +1,6 @@
-"""`nightbook trace`: each figure of a hostile night ends at bytes of the landing zone that say so.
+"""Tests of `nightbook trace`: each figure of a hostile night leads to the landed bytes.
 
-The bytes are read a second time here, with `json` alone.
+The tests parse the bytes a second time, with `json` alone.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ OF_ASSET = "asset_id", "is_custom_asset"
 
 
 def spelt(value: Json, pick: random.Random) -> str:
-    """A value as JSON with blanks and escapes that mean nothing."""
+    """Return a value as JSON with insignificant white space and escapes."""
     blank = pick.choice(["", "", " ", "\n\t"])
     if isinstance(value, dict):
         members = (f"{spelt(key, pick)}{blank}:{spelt(part, pick)}" for key, part in value.items())
@@ -63,7 +63,7 @@ def spelt(value: Json, pick: random.Random) -> str:
 
 
 def balance(pick: random.Random) -> Json:
-    """A balance with known kinds, unknown ones however deep, and now and then a broken amount."""
+    """Return a balance with known, unknown and nested kinds, and sometimes an invalid amount."""
 
     def amount() -> Json:
         return pick.choice(BROKEN) if pick.random() < 0.05 else pick.choice(AMOUNTS)
@@ -81,7 +81,7 @@ def balance(pick: random.Random) -> Json:
 
 
 def portfolio(number: int, pick: random.Random) -> Json:
-    """A portfolio whose accounts, assets and names repeat, with things the document lacks."""
+    """Return a portfolio with repeated accounts, assets and names, and with undocumented fields."""
 
     def account() -> Json:
         more = {"note": {"balance": "1"}} if pick.random() < 0.2 else {}
@@ -106,7 +106,7 @@ def portfolio(number: int, pick: random.Random) -> Json:
 
 
 def hostile_book(seed: int) -> nights.Book:
-    """A night of such portfolios, in any order, one of them twice."""
+    """Return a night with such portfolios in random order, one of them listed twice."""
     pick = random.Random(seed)
     listed = [portfolio(number, pick) for number in range(12)]
     listed.append(listed[3])
@@ -118,7 +118,7 @@ def hostile_book(seed: int) -> nights.Book:
 
 @pytest.fixture(scope="module")
 def keeper(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """The keeper of a hostile night, which a person accepted."""
+    """Return the keeper of a home with a hostile night, which a person has accepted."""
     keeper = Keeper(tmp_path_factory.mktemp("trace") / "home", Sandbox(Clock()))
     taken = nights.take(keeper.layout, hostile_book(1))
     assert taken.state == HELD
@@ -127,7 +127,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
 
 
 def traced(keeper: Keeper, row: dict[str, Any], *words: str) -> tuple[Said, Json]:
-    """What `trace` prints of the figures of a row of balances, as JSON."""
+    """Run `trace` for a row of balances, and return its output and the parsed JSON."""
     custom = "--custom" if row["is_custom_asset"] else "--no-custom"
     asked = [f"--asset={row['asset_id']}", custom, f"--portfolio={row['portfolio_id']}", *words]
     said = keeper("trace", *asked, "--format", "json")
@@ -135,7 +135,7 @@ def traced(keeper: Keeper, row: dict[str, Any], *words: str) -> tuple[Said, Json
 
 
 def landed_body(keeper: Keeper, found: Json) -> bytes:
-    """The body of the answer that a trace names, unpacked, with the SHA-256 that it names."""
+    """Return the decompressed response body that a trace names, and check its SHA-256."""
     [request] = found["requests"]
     night = found["snapshot"]
     folder = keeper.layout.landing / night["snapshot_date"] / night["snapshot_id"]
@@ -147,7 +147,7 @@ def landed_body(keeper: Keeper, found: Json) -> bytes:
 
 
 def at(document: Json, path: str) -> Json:
-    """What stands at a JSON path."""
+    """Return the value at a JSON path."""
     assert "".join(step[0] for step in STEP.finditer(path)) == path
     for step in STEP.finditer(path):
         number, name = step.groups()
@@ -157,7 +157,7 @@ def at(document: Json, path: str) -> Json:
 
 
 def check_element(element: Json, body: bytes, document: Json) -> Json:
-    """An element is what its bytes say, and what stands at its path; its value."""
+    """Check an element against the bytes and its JSON path, and return its value."""
     first, count = element["first_byte"], element["byte_count"]
     assert body[first : first + count] == element["as_it_came"].encode()
     value = json.loads(element["as_it_came"])
@@ -166,19 +166,19 @@ def check_element(element: Json, body: bytes, document: Json) -> Json:
 
 
 def balances(keeper: Keeper) -> list[dict[str, Any]]:
-    """Every amount of the book."""
+    """Return every amount of the book."""
     names = [name for (name,) in keeper.ask("select column_name from (describe balances)")]
     return [dict(zip(names, row, strict=True)) for row in keeper.ask("from balances order by all")]
 
 
 def parts(rows: list[dict[str, Any]], key: Json) -> list[str]:
-    """The amounts of the rows that have this key."""
+    """Return the amounts of the rows that have this key."""
     return [r["amount_text"] for r in rows if all(r[name] == key[name] for name in key)]
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(1000, marks=pytest.mark.torture)])
 def test_a_figure_ends_at_the_bytes_that_say_so(keeper: Keeper, count: int) -> None:
-    """Random amounts: the element has the exact text, and each sum is that of its parts."""
+    """For random amounts, the traced element has the exact text, and all sums equal their parts."""
     rows = balances(keeper)
     pick = random.Random(count)
     for row in pick.choices(rows, k=count):
@@ -201,7 +201,7 @@ def test_a_figure_ends_at_the_bytes_that_say_so(keeper: Keeper, count: int) -> N
 
 
 def check_sums(found: Json, of_asset: list[dict[str, Any]]) -> None:
-    """Each sum is that of the texts of its parts, and no published sum is left out."""
+    """Check that each sum equals the sum of its parts, and that no published sum is missing."""
     views = defaultdict(list)
     for line in found["sums"]:
         texts = parts(of_asset, line["key"])
@@ -216,7 +216,7 @@ def check_sums(found: Json, of_asset: list[dict[str, Any]]) -> None:
 
 @pytest.mark.torture
 def test_every_position_is_found(keeper: Keeper) -> None:
-    """Each account of the book has a record of its own, also one that states nothing."""
+    """Each account of the book has its own record, even if the account has no balances."""
     positions = keeper.ask(
         "select portfolio_id, asset_id, is_custom_asset, account_count from positions"
     )
@@ -232,7 +232,7 @@ def test_every_position_is_found(keeper: Keeper) -> None:
 
 
 def test_a_macro_says_what_the_file_knows(keeper: Keeper) -> None:
-    """Night, request, SHA-256, and a path by ids that any reader of RFC 9535 follows."""
+    """The `trace` macro returns request, SHA-256 and an RFC 9535 path that selects by ID."""
     rows = balances(keeper)
     for row in rows[:: len(rows) // 5]:
         given = [row["portfolio_id"], row["asset_id"]]
@@ -253,13 +253,13 @@ def test_a_macro_says_what_the_file_knows(keeper: Keeper) -> None:
 
 
 def told(keeper: Keeper, *words: str) -> tuple[int, str]:
-    """How `trace` ends where it says why not."""
+    """Run `trace`, and return its exit code and its error message."""
     said = keeper("trace", *words)
     return said.code, said.err
 
 
 def test_names_are_as_good_as_ids(keeper: Keeper) -> None:
-    """A name that one portfolio has is that portfolio; of several, each is named with its id."""
+    """`trace` accepts a unique portfolio name. If portfolios share the name, it lists their IDs."""
     rows = balances(keeper)
     names: dict[str, list[str]] = defaultdict(list)
     for portfolio_id, name in keeper.ask("select portfolio_id, name from portfolios order by all"):
@@ -276,7 +276,10 @@ def test_names_are_as_good_as_ids(keeper: Keeper) -> None:
 
 
 def test_what_is_not_there_is_answered_by_what_is(keeper: Keeper) -> None:
-    """Portfolio, asset, kind of asset, venue and account: each says what there is instead."""
+    """For an unknown or ambiguous value, `trace` exits with 2 and explains the problem.
+
+    For a portfolio, asset or kind of asset, it also lists the possible values.
+    """
     [(portfolio_id, asset_id)] = keeper.ask(
         "select portfolio_id, asset_id from positions group by all having count(*) > 1 "
         "order by all limit 1"
@@ -301,7 +304,7 @@ def test_what_is_not_there_is_answered_by_what_is(keeper: Keeper) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Keeper:
-    """The keeper of two quiet nights ten days apart."""
+    """Return the keeper of a home with two quiet nights, ten days apart."""
     keeper = Keeper(tmp_path / "home", Sandbox(Clock()))
     for days in (0, 10):
         nights.take(
@@ -315,7 +318,7 @@ ASKED = "--portfolio", "P", "--asset", "BTC"
 
 
 def test_a_trace_is_read_by_people(small: Keeper, golden: Callable[[str, str], None]) -> None:
-    """Night, request, bytes, record and sums on one screen; programs get all of it."""
+    """The text output shows a trace on one screen, and the JSON output contains all details."""
     said = small("trace", *ASKED, "--venue", "Venue")
     assert (said.code, said.err) == (0, small("query", "select 1").err)
     shown = said.out.replace(str(small.home), "HOME")
@@ -326,7 +329,7 @@ def test_a_trace_is_read_by_people(small: Keeper, golden: Callable[[str, str], N
 
 
 def test_bytes_that_are_gone_are_said_to_be(small: Keeper) -> None:
-    """What the warehouse knows is shown, and that the bytes are not there; then it failed."""
+    """If the landed bytes are damaged or missing, `trace` shows the recorded figures and fails."""
     [body] = small.layout.landing.glob("2026-11-30/*/0001-*")
     kept = body.read_bytes()
     body.write_bytes(kept[:-1] + b"x")
@@ -343,7 +346,7 @@ def test_bytes_that_are_gone_are_said_to_be(small: Keeper) -> None:
 
 
 def test_a_figure_that_no_byte_says_is_told(small: Keeper) -> None:
-    """A book that says something else than the landed bytes is found out."""
+    """`trace` fails if the book differs from the landed bytes."""
     database = small.layout.database
     database.chmod(0o640)
     with duckdb.connect(str(database)) as connection:
@@ -358,7 +361,7 @@ def test_a_figure_that_no_byte_says_is_told(small: Keeper) -> None:
 
 
 def test_a_pruned_night_says_what_is_still_known(small: Keeper) -> None:
-    """Which night it was, when and why it went, and the SHA-256 of what was read."""
+    """For a pruned night, `trace` reports that it was pruned, and the SHA-256 of its responses."""
     manifest = json.loads(next(small.layout.landing.glob("2026-11-20/*/manifest.json")).read_text())
     assert small("prune", "--keep", "1", "--no-month-ends").code == 0
     code, words = told(small, *ASKED, "--as-of", "2026-11-20")

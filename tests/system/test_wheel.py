@@ -1,4 +1,4 @@
-"""The wheel holds all that runs: installed into a fresh environment it takes the demo's nights."""
+"""Tests of the wheel: it contains all needed files, and a fresh environment can run its demo."""
 
 import shutil
 import site
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
-# What a wheel needs to be made of the tree.
+# The files that are needed to build a wheel.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", *ROOMS)
 
 
@@ -31,7 +31,7 @@ def _run(command: list[str], folder: Path, *, code: int = 0) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this tree, made of a copy, offline."""
+    """Build the wheel offline from a copy of this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -44,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.torture
 def test_a_wheel_says_that_it_has_types_and_holds_every_file_that_is_read(wheel: Path) -> None:
-    """Each room has `py.typed`; but for pictures and pages of developers every file is there."""
+    """Each package has `py.typed`, and only pictures and Markdown pages may be missing."""
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{room}/py.typed" for room in ROOMS} <= names
     here = {
@@ -58,13 +58,13 @@ def test_a_wheel_says_that_it_has_types_and_holds_every_file_that_is_read(wheel:
 
 @pytest.mark.torture
 def test_an_installed_wheel_takes_the_nights_of_the_demo(wheel: Path, tmp_path: Path) -> None:
-    """From an empty folder, of nothing but the wheel and what it depends on, offline."""
+    """The demo runs offline from an empty folder, with only the wheel and its dependencies."""
     fresh, empty = tmp_path / "fresh", tmp_path / "empty"
     venv.create(fresh, with_pip=True)
     python, program = str(fresh / "bin" / "python"), str(fresh / "bin" / "nightbook")
     empty.mkdir()
     _run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], empty)
-    # Its dependencies are those of the tests; a path file leads there, and to none of this tree.
+    # The dependencies are those of the tests. The path file points to them, not to this tree.
     [packages] = (fresh / "lib").glob("python*/site-packages")
     (packages / "dependencies.pth").write_text(f"{site.getsitepackages()[0]}\n", encoding="utf-8")
     where = _run([python, "-c", "import assets, warehouse; print(assets.__file__)"], empty)
