@@ -1,4 +1,4 @@
-"""Every command: its help, its exit codes, and what it writes where."""
+"""Tests of all commands: their help, their exit codes, and their output."""
 
 import fcntl
 import inspect
@@ -40,7 +40,7 @@ def test_help_is_as_we_know_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The help of every command, at 80 columns, is the text that was looked at."""
+    """The help of every command, at 80 columns, matches its golden file."""
     monkeypatch.setenv("COLUMNS", "80")
     assert main([*command.split(), "--help"]) == 0
     golden(f"help/{command.replace(' ', '-') or 'nightbook'}.txt", capsys.readouterr().out)
@@ -50,7 +50,7 @@ def test_help_is_as_we_know_it(
     "entry", [*COMMANDS.values(), *RECONCILE.commands.values()], ids=lambda entry: entry.name
 )
 def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -> None:
-    """Each command leads to a function that takes what may be typed, in a firm's home too."""
+    """The function of each command accepts all its options, and so does the one for a firm."""
     if not isinstance(entry, TypedCommand):
         return  # a group
     root = click.Context(command_line)
@@ -94,7 +94,7 @@ def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -
     ],
 )
 def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
-    """0 done, 1 failed, 2 bad input; words on one side only, and never a traceback."""
+    """Commands end with the expected code, and only errors print to stderr, without a traceback."""
     said = nights(*words)
     assert said.code == code
     assert "Traceback" not in said.err
@@ -102,7 +102,10 @@ def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
 
 
 def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
-    """Of `a; b` only the last would be shown, so neither is asked; one may end in a semicolon."""
+    """A query with several statements is rejected, because only the last would be shown.
+
+    A single statement may end in a semicolon.
+    """
     said = nights("query", "select 1; select 2")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("The query has 2 statements")
@@ -110,7 +113,7 @@ def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
 
 
 def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
-    """What is printed names the home once, and a shell reads it as it was meant."""
+    """A printed command contains the home once, and a shell parses it correctly."""
     home = tmp_path / "a home's $x"
     shutil.copytree(nights.home, home, symlinks=True)
     keeper, file = Keeper(home, nights.sandbox), tmp_path / "a back up.tar"
@@ -122,7 +125,7 @@ def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
 
 
 def test_an_export_counts_rows_and_not_venues(nights: Keeper) -> None:
-    """A sheet has a row for each venue and asset, which are not so many venues."""
+    """An export reports the number of rows in a sheet, which is not the number of venues."""
     [(rows,)] = nights.ask("select count(*) from holdings_by_venue")
     said = nights("export", "--format", "csv").out
     assert f"Venues {rows} rows" in said
@@ -130,7 +133,7 @@ def test_an_export_counts_rows_and_not_venues(nights: Keeper) -> None:
 
 
 def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
-    """Before the first night every question is answered with how to take one."""
+    """Before the first night, every command that needs a book prints the command to pull one."""
     keeper = empty()
     for words in (("query", "select 1"), ("tables",), ("export",), ("snapshots",)):
         said = keeper(*words)
@@ -146,7 +149,7 @@ def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
 
 
 def test_query_formats_keep_every_digit(nights: Keeper) -> None:
-    """Table, CSV and JSON show the same exact decimals; --limit says when it cut."""
+    """Table, CSV and JSON show exact decimals, and --limit prints a note if it removed rows."""
     sql = "select 123456789012345678.000000000000000001::decimal(38,18) as x union all select 2"
     csv = "x\n123456789012345678.000000000000000001\n2\n"
     assert nights("query", sql, "--format", "csv").out == csv
@@ -158,7 +161,7 @@ def test_query_formats_keep_every_digit(nights: Keeper) -> None:
 
 
 def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
-    """`nightbook api` into a pipe gives the body byte for byte: it is the JSON the API sent."""
+    """`nightbook api` writes the response body unchanged to a pipe, without a final line break."""
     said = nights("api", "/portfolios", "--query", "include=integrations")
     assert (said.code, said.err) == (0, "")
     assert said.raw.startswith(b'{"data":[')
@@ -170,7 +173,7 @@ def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -179,7 +182,7 @@ class Terminal(io.TextIOWrapper):
 def test_api_to_a_terminal_is_the_body_itself(
     nights: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither an amount nor the order or the white space of the body is changed for a reader."""
+    """In a terminal, `nightbook api` keeps the amounts, order and white space of the body."""
     monkeypatch.setattr(io, "TextIOWrapper", Terminal)
     said = nights("api", "/venues/kestrel")
     assert said.raw.startswith(b'{"data":{"id":"kestrel","resource":"venue",')
@@ -195,12 +198,12 @@ def test_api_to_a_terminal_is_the_body_itself(
     ],
 )
 def test_api_lets_no_body_steer_a_terminal(sent: str, shown: str | None) -> None:
-    """What would move a cursor is written as JSON's own escape; all else is as it came."""
+    """In a terminal, control characters are shown as JSON escapes, and all others unchanged."""
     assert api._printable_body(sent.encode()).decode() == (shown or sent)
 
 
 def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
-    """A byte that is no UTF-8 is a wrong argument, told in words, and nothing is sent."""
+    """`nightbook api` rejects an argument that is not valid UTF-8, and sends nothing."""
     for words in (("/portfolios", "--query", "id=\udcff"), ("/venues/\udcff",)):
         said = nights("api", *words)
         assert (said.code, said.out) == (2, "")
@@ -209,7 +212,7 @@ def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
 
 
 def test_export_names_its_files(copied: Keeper) -> None:
-    """`nightbook export` writes each format that is asked for, and names the files."""
+    """`nightbook export` writes the requested format and prints the paths of the files."""
     said = copied("export", "--format", "csv", "--as-of", "2026-03-04")
     assert (said.code, said.err) == (0, "")
     files = [
@@ -223,7 +226,7 @@ def test_export_names_its_files(copied: Keeper) -> None:
 def test_a_bar_in_a_terminal_lines_in_a_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a terminal progress moves on one line; into a log it is plain lines without codes."""
+    """In a terminal, progress is one line that is redrawn. In a log, it is lines without codes."""
     log = TerminalProgress()
     assert log.watch is None
     log("landed")
@@ -239,7 +242,7 @@ def test_a_bar_in_a_terminal_lines_in_a_log(
 
 
 def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
-    """`nightbook query ... | head -1` ends quietly, but for what it says of an old book."""
+    """`nightbook query ... | head -1` succeeds and prints only the note about an old book."""
     question = "from history.balances"
     command = [sys.executable, "-m", "assets.cli", "query", question, "--format", "csv"]
     with subprocess.Popen(
@@ -260,7 +263,7 @@ def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
 
 @pytest.mark.torture
 def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
-    """The demo takes three nights, and each query and command it prints does what it says."""
+    """The demo pulls three nights, and every query and command that it prints works."""
     keeper = Keeper(tmp_path / "a home", api)
     api.clock.moment = datetime.now(UTC)
     said = keeper("demo")
@@ -288,7 +291,7 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
 def test_what_is_printed_to_type_finds_the_same_home(
     nights: Keeper, tmp_path: Path, other: str
 ) -> None:
-    """Where the environment leads to another home, the printed command says which is meant."""
+    """If the environment names a different home, the printed command contains `--home`."""
     shutil.copytree(nights.home, tmp_path / "data", symlinks=True)
     ran = subprocess.run(
         [sys.executable, "-m", "assets.cli", "--home", "data", "tables"],
@@ -304,7 +307,7 @@ def test_what_is_printed_to_type_finds_the_same_home(
 
 
 def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
-    """One file is one file, also in words; nights are counted the same way."""
+    """`verify` uses the singular for one file, and the plural for several."""
     assert copied("verify").out.startswith("✓ 3 nights: every file in ")
     manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
     manifest.write_bytes(manifest.read_bytes() + b"\n")
@@ -315,7 +318,7 @@ def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
 
 
 def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
-    """`nightbook dev` refuses a port that is taken, and a home that has a daemon already."""
+    """`nightbook dev` fails if the port is in use, or if the home already has a daemon."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -331,7 +334,7 @@ def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
 
 
 def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lists of tables and snapshots stay within the 80 columns of a terminal."""
+    """The lists of tables and snapshots fit into the 80 columns of a terminal."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("assets.commands.tables.is_terminal", lambda: True)
     for words in (("tables",), ("tables", "balances"), ("snapshots",)):
@@ -340,14 +343,14 @@ def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyP
 
 
 def test_a_program_that_reads_the_list_of_tables_gets_whole_lines(nights: Keeper) -> None:
-    """In a pipe no line of `nightbook tables` is cut."""
+    """In a pipe, `nightbook tables` does not shorten its lines."""
     said = nights("tables").out
     assert "…" not in said
     assert max(map(len, said.splitlines())) > 80
 
 
 def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> None:
-    """A demo refuses a home with real nights, and a real night refuses a demo's home."""
+    """A demo fails in a home with real nights, and a real run fails in the home of a demo."""
     said = nights("demo")
     assert (said.code, said.out) == (2, "")
     assert "contains 3 real snapshots" in said.err
@@ -359,7 +362,7 @@ def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> Non
 
 
 def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
-    """After good and bad runs, no file of the home and no word on a stream has key or secret."""
+    """After good and bad runs, no file in the home and no output contains the key or a secret."""
     shown = []
     for fault in ("authentication-failed", "timestamp-invalid"):
         copied.sandbox.show(f"{fault},path=/portfolios")
@@ -375,7 +378,7 @@ def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
 
 
 def test_a_preview_cannot_break_out_of_its_cell(nights: Keeper) -> None:
-    """Names from the wire are escaped and shortened; a preview has at most five rows."""
+    """A preview escapes and shortens names from the API, and has at most five rows."""
     assert cell("a|b") == "a\\|b"
     assert cell("<b>[x](y)`") == "\\<b\\>\\[x\\]\\(y\\)\\`"
     assert cell("one\ntwo\x1b\u202e") == "one\\\\ntwo\\\\x1b\\\\u202e"

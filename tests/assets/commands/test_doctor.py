@@ -1,4 +1,4 @@
-"""`nightbook doctor`: every trouble has its line, and what to do."""
+"""Tests of `nightbook doctor`, which prints a line with a remedy for each problem."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
 def test_doctor_names_each_wrong_setting(
     empty: Callable[..., Keeper], variables: dict[str, str], words: str
 ) -> None:
-    """A missing or wrong setting is one line that names it, and the exit code is 2."""
+    """A missing or wrong setting causes one line that names it, and exit code 2."""
     said = empty(**variables)("doctor")
     assert (said.code, said.err) == (2, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
@@ -42,7 +42,7 @@ def test_doctor_names_each_wrong_setting(
 
 
 def test_doctor_is_content(nights: Keeper) -> None:
-    """With all well there is one line for each thing, each with a check mark."""
+    """Without problems, `doctor` prints one line for each check, each with a check mark."""
     said = nights("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
@@ -51,7 +51,7 @@ def test_doctor_is_content(nights: Keeper) -> None:
 
 
 def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
-    """A key the API does not know is said in the API's words; the rest is still looked at."""
+    """An unknown key is reported with the API's error, and the other checks still run."""
     said = empty(NIGHTBOOK_API_SECRET="not-the-secret")("doctor")
     assert said.code == 1
     assert "✗ key" in said.out
@@ -64,7 +64,7 @@ def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
 def test_doctor_names_a_clock_that_is_off(
     empty: Callable[..., Keeper], skew_ms: int, side: str
 ) -> None:
-    """A clock 45 s off is measured, told with its side, and fails the doctor."""
+    """A clock that is 45 s off is reported with its direction, and `doctor` fails."""
     keeper = empty()
     keeper.sandbox.show(skew_ms=skew_ms)
     said = keeper("doctor")
@@ -77,7 +77,7 @@ def test_doctor_names_a_clock_that_is_off(
 
 
 def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
-    """A port nobody listens on is named as what cannot be reached."""
+    """If the API cannot be reached, `doctor` prints its address and fails."""
     said = empty(NIGHTBOOK_API_URL="http://127.0.0.1:9")("doctor")
     assert said.code == 1
     assert "✗ reach" in said.out
@@ -86,7 +86,7 @@ def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
 
 @pytest.mark.torture
 def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., Keeper]) -> None:
-    """What cannot be read is a line with what to do; the schedule is looked at all the same."""
+    """A damaged warehouse is reported with its remedy, and the schedule is still checked."""
     keeper = empty()
     assert keeper.run(FIRST).code == 0
     database = keeper.layout.database.resolve()
@@ -105,7 +105,7 @@ def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., K
 
 
 def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..., Keeper]) -> None:
-    """Nothing begins, and what the home should be is said."""
+    """If the home is a file, commands that write do nothing and report the problem."""
     keeper = empty()
     keeper.home.parent.mkdir(parents=True, exist_ok=True)
     keeper.home.write_text("", encoding="utf-8")
@@ -121,7 +121,7 @@ def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..
 
 @pytest.mark.torture
 def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
-    """Somebody's copy of a night is no night."""
+    """A copy of a night's folder in the landing folder does not stop the next run."""
     keeper = empty()
     assert keeper.run(FIRST).code == 0
     shutil.copytree(
@@ -132,12 +132,12 @@ def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
 
 @pytest.mark.parametrize("words", [("dev", "--port", "70000"), ("sandbox", "--port", "-1")])
 def test_a_port_that_is_none_is_refused(nights: Keeper, words: tuple[str, ...]) -> None:
-    """Before anything is started."""
+    """A port number that is out of range is rejected."""
     assert nights(*words).code == 2
 
 
 def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
-    """The sandbox says which one may be free."""
+    """If the port is in use, the sandbox suggests the next one."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -148,7 +148,7 @@ def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
 
 
 def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Path) -> None:
-    """In the home of a firm each organisation has its lines; one without a key is named."""
+    """In a firm's home, each organisation has its own lines, and a missing setting is reported."""
     firm = FirmHome(tmp_path, NAMES[:2])
     firm.describe(*firm.names)
     keeper = Keeper(firm.layout.home, api, dict.fromkeys(ACCESS, ""))

@@ -1,4 +1,4 @@
-"""A dry run says what the command would do, to the row and the digit, and touches nothing."""
+"""Tests of dry runs, which report all changes of a command exactly, but do not write."""
 
 import hashlib
 import json
@@ -16,12 +16,12 @@ from warehouse.contract.book import BOOK
 
 getcontext().prec = 1000
 Make = Callable[..., Watched]
-# By date, what it is, its name, and whether that is a custom asset.
+# Keys: the date, the kind of figure, its name, and whether the name is a custom asset.
 Figures = dict[tuple[str, str, str, bool | None], str]
 
 
 def _digest(home: Path) -> str:
-    """Every name, mode, time and byte of a home."""
+    """Return a digest of the name, mode, time and content of every file in a home."""
     digest = hashlib.sha256()
     for path in sorted(home.rglob("*")) if home.exists() else ():
         facts = path.lstat()
@@ -32,7 +32,7 @@ def _digest(home: Path) -> str:
 
 
 def _figures(keeper: Keeper) -> Figures:
-    """What is published, added up in Python: rows by table and totals by asset, of each date."""
+    """Return the published rows by table and totals by asset for each date, summed in Python."""
     figures: Figures = {}
     if not keeper.layout.database.exists():
         return figures
@@ -50,7 +50,7 @@ def _figures(keeper: Keeper) -> Figures:
 
 
 def _dry_run(keeper: Keeper, *words: str) -> tuple[Figures, Figures]:
-    """The figures before and after that a dry run names; the home is as it was."""
+    """Return the figures before and after, as a dry run reports them. The home must not change."""
     untouched = _digest(keeper.home)
     said = keeper(*words, "--dry-run", "--format", "json")
     assert _digest(keeper.home) == untouched
@@ -63,7 +63,7 @@ def _dry_run(keeper: Keeper, *words: str) -> tuple[Figures, Figures]:
 
 
 def _differences(before: Figures, after: Figures) -> tuple[Figures, Figures]:
-    """What of two homes is not the same, as a dry run should have it."""
+    """Return the figures that differ between two states of a home, as a dry run reports them."""
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     return (
         {key: before[key] for key in changed & before.keys()},
@@ -76,7 +76,10 @@ def _by_value(figures: Figures) -> dict[tuple[str, str, str, bool | None], Decim
 
 
 def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) -> bool:
-    """Whether what was named has all that happened; rows of the same count may differ as well."""
+    """Return whether a dry run reported all changes.
+
+    It may report more, because rows can change while their number stays the same.
+    """
     return all(
         _by_value(real).items() <= _by_value(said).items()
         for said, real in zip(named, happened, strict=True)
@@ -84,7 +87,7 @@ def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) ->
 
 
 def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
-    """What `accept --dry-run` names of a held night is what the accept then does."""
+    """`accept --dry-run` of a held night reports all changes that `accept` then makes."""
     home = watched()
     keeper = home.keeper
     assert home.night(THIRD, "portfolio-vanished") == "held"
@@ -100,7 +103,7 @@ def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
 
 @pytest.mark.torture
 def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
-    """Of a whole home nothing would change; of one without its warehouse everything."""
+    """A dry run of a rebuild reports no change, or every row if the warehouse was lost."""
     keeper = watched().keeper
     assert _dry_run(keeper, "rebuild", "--from-landing") == ({}, {})
     body = next(keeper.layout.landing.rglob("*.zst"))
@@ -119,7 +122,7 @@ def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
 
 @pytest.mark.torture
 def test_a_restore_is_rehearsed_to_the_digit(watched: Make, tmp_path: Path) -> None:
-    """`restore --dry-run` names what is then there, and refuses a home with other nights."""
+    """`restore --dry-run` reports all figures of a backup, and rejects a home with other nights."""
     keeper, file = watched().keeper, str(tmp_path / "book.tar")
     assert keeper("backup", file).code == 0
     new = Keeper(tmp_path / "new", keeper.sandbox)

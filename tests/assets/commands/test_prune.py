@@ -1,4 +1,4 @@
-"""`prune` covers the home: Dagster's record, exports and reports go with their nights."""
+"""Tests of `prune`, which deletes a night's Dagster runs, exports and reports with the night."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def taken(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """A home with four nights: of the last two there are runs, and a report and a workbook each."""
+    """Create a home with four nights. The last two have runs, reports and workbooks."""
     home = tmp_path_factory.mktemp("retention") / "home"
     shutil.copytree(two, home, symlinks=True)
     keeper = Keeper(home, shown)
@@ -38,20 +38,20 @@ def taken(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def lived(taken: Keeper, tmp_path: Path) -> Keeper:
-    """A copy of it."""
+    """Return the keeper of a copy of that home."""
     shutil.copytree(taken.home, tmp_path / "home", symlinks=True)
     taken.sandbox.clock.night(FOURTH, 9)
     return replace(taken, home=tmp_path / "home")
 
 
 def runs(keeper: Keeper) -> set[str]:
-    """The dates of which Dagster has runs."""
+    """Return the dates for which Dagster has runs."""
     with open_instance(keeper.layout) as instance:
         return {run.tags.get("dagster/partition", "") for run in instance.get_runs()}
 
 
 def made(keeper: Keeper) -> dict[str, set[str]]:
-    """The dates of the files of a home, by folder; files of runs count as one each."""
+    """Return the names of all exports, reports and event files of runs, by folder."""
     layout = keeper.layout
     return {
         "exports": {path.name for path in layout.exports.iterdir()},
@@ -61,7 +61,7 @@ def made(keeper: Keeper) -> dict[str, set[str]]:
 
 
 def checks(keeper: Keeper) -> int:
-    """How many results of checks Dagster has."""
+    """Return the number of check results in Dagster's database."""
     index = keeper.layout.dagster / "history" / "runs" / "index.db"
     with sqlite3.connect(index) as database:
         [(count,)] = database.execute("select count(*) from asset_check_executions")
@@ -69,7 +69,10 @@ def checks(keeper: Keeper) -> int:
 
 
 def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
-    """Its runs, their files and checks, its workbook and its report; not a person's own file."""
+    """`prune` deletes a night's runs with their files and checks, its workbook and its report.
+
+    It keeps a file that a person created.
+    """
     before, checked = made(lived), checks(lived)
     dry = lived(*PRUNE, "--dry-run")
     assert (made(lived), runs(lived)) == (before, {str(THIRD), str(FOURTH)})
@@ -93,7 +96,7 @@ def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
 
 
 def test_exports_of_a_signed_day_stay(lived: Keeper) -> None:
-    """What somebody signed is evidence, and so is the workbook of that day."""
+    """The workbook of a signed day is kept, because it is evidence like the signature."""
     day = FOURTH
     reconciled(lived)
     assert lived("reconcile", "sign", "--role", "preparer", "--who", "ada").code == 0
@@ -114,7 +117,7 @@ def _files(folder: Path) -> list[Path]:
 def test_a_prune_that_died_is_finished_by_the_next(
     lived: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before or after Dagster forgot a run, no file of the run is left for ever."""
+    """If a prune dies after it deleted a run, the next prune deletes the files of that run."""
 
     def dies(instance: dg.DagsterInstance, run_id: str) -> None:
         delete(instance, run_id)
@@ -135,7 +138,7 @@ def test_a_prune_that_died_is_finished_by_the_next(
 def test_a_prune_on_a_full_disk_uses_up_nothing(
     lived: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without room for a copy nothing is published, older versions go, and the next run is well."""
+    """On a full disk, `prune` does not publish but deletes old versions, and the next run works."""
     database = lived.layout.database.read_bytes()
     usage = shutil.disk_usage(lived.home)
     with monkeypatch.context() as patch:
@@ -153,7 +156,7 @@ def test_a_prune_on_a_full_disk_uses_up_nothing(
 
 @pytest.mark.torture
 def test_a_disk_that_is_really_full_is_pruned(lived: Keeper, tmp_path: Path) -> None:
-    """On a file system without a free byte a prune ends well, and leaves it with more room."""
+    """On a disk without free space, `prune` succeeds and frees space."""
     disk = tmp_path / "disk"
     disk.mkdir()
     size = sum(path.stat().st_size for path in _files(lived.home) if not path.is_symlink())

@@ -1,4 +1,4 @@
-"""Status, backup and restore: five lines that are true, and a home that comes back whole."""
+"""Tests of `status`, `backup`, `restore` and other commands, and of the files they leave."""
 
 import errno
 import io
@@ -29,7 +29,7 @@ Make = Callable[..., Watched]
 
 
 def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
-    """What status says: its exit code, and each line by its first word or words."""
+    """Return the exit code of `status`, and its lines by their labels."""
     said = keeper("status")
     assert said.err == ""
     found = [line for line in said.out.splitlines() if not line.startswith(" ")]
@@ -37,7 +37,7 @@ def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
 
 
 def test_status_of_a_good_home(watched: Make) -> None:
-    """After a good night: five lines, nothing wrong, the next night, 0."""
+    """After a good night, `status` prints five lines without a problem, and exits with 0."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
     code, said = lines(keeper)
@@ -51,7 +51,7 @@ def test_status_of_a_good_home(watched: Make) -> None:
 
 
 def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A colleague who may only read the home gets the same answer as its owner."""
+    """A user who may only read the home gets the same status as its owner."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
     expected = lines(keeper)
@@ -68,7 +68,7 @@ def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.Mon
 
 
 def test_status_of_a_held_night(watched: Make) -> None:
-    """While a night waits status ends with 3 and gives the command that decides."""
+    """While a night is held, `status` exits with 3 and prints the command to decide."""
     home = watched()
     home.third("portfolios-empty")
     code, said = lines(home.keeper)
@@ -79,7 +79,11 @@ def test_status_of_a_held_night(watched: Make) -> None:
 
 
 def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watched: Make) -> None:
-    """The reason names the amounts that count twice; accepted once, it holds no later night."""
+    """A repeated account holds a night, and is a finding after a person accepts the night.
+
+    The reason and the finding name the repeated amounts. Later nights with the same repeated
+    account are not held.
+    """
     home = watched()
     keeper = home.keeper
     assert home.night(THIRD, "account-repeated") == "held"
@@ -105,7 +109,7 @@ def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watche
 
 
 def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
-    """After accept, the morning's report no longer says that a person must decide."""
+    """`accept` updates the report, which no longer says that a person must decide."""
     home = watched()
     home.third("portfolios-empty")
     assert home.keeper("report").code == 0
@@ -118,7 +122,7 @@ def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
 
 @pytest.mark.parametrize("macro", ["changes_between", "roll_forward_between"])
 def test_a_pruned_day_is_an_error_and_not_an_empty_book(watched: Make, macro: str) -> None:
-    """After `prune`, a comparison that begins with a pruned day says that there is no book."""
+    """After `prune`, comparing with a pruned date is an error instead of an empty result."""
     home = watched()
     assert home.third() == "accepted"
     assert home.keeper("prune", "--keep", "2").code == 0
@@ -130,7 +134,7 @@ def test_a_pruned_day_is_an_error_and_not_an_empty_book(watched: Make, macro: st
 
 
 def test_status_of_a_night_that_never_began(watched: Make) -> None:
-    """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
+    """A night that did not start is a problem hours after its tick, but not before."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD, hour=3)
     assert lines(keeper)[1]["problems"] == "none"
@@ -140,7 +144,7 @@ def test_status_of_a_night_that_never_began(watched: Make) -> None:
 
 
 def test_status_of_a_run_that_failed(watched: Make) -> None:
-    """Where a run began and failed, nothing says that none has begun."""
+    """After a failed run, the alert about the missing book does not claim that no run started."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     assert keeper.run(THIRD).code == 1
@@ -152,7 +156,7 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
 
 
 def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
-    """A home without nights is not wrong: it says what takes the first."""
+    """A home without nights is not a problem, and `status` prints how to pull the first night."""
     keeper = Keeper(tmp_path / "none", shown)
     keeper.layout.landing.mkdir(parents=True)
     code, said = lines(keeper)
@@ -161,7 +165,7 @@ def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
 
 
 def as_of(keeper: Keeper) -> dict[str, Any]:
-    """Every answer of every macro that takes days, for each day and each pair, and every table."""
+    """Return the rows of all tables, and of all macros of dates for all combinations of dates."""
     days = [f"date '{FIRST + timedelta(days=n)}'" for n in range(4)]
     macros = keeper.ask(
         "select function_name, parameters from duckdb_functions() "
@@ -178,7 +182,7 @@ def as_of(keeper: Keeper) -> dict[str, Any]:
 
 
 def _answer(keeper: Keeper, call: str) -> object:
-    """The rows, or the error of a macro that cannot compare two days with the same book."""
+    """Return the rows, or the error of a macro that cannot compare two days with the same book."""
     try:
         return keeper.ask(f"from {call} order by all")
     except duckdb.InvalidInputException as error:
@@ -186,7 +190,7 @@ def _answer(keeper: Keeper, call: str) -> object:
 
 
 def kept(keeper: Keeper) -> dict[str, str]:
-    """What cannot be made again, file by file, with its SHA-256: no locks, nothing behind a dot."""
+    """Return the SHA-256 of each file that cannot be rebuilt, except locks and hidden files."""
     found = [
         path
         for place in ("landing", "reconcile", "alerts")
@@ -198,9 +202,10 @@ def kept(keeper: Keeper) -> dict[str, str]:
 
 @pytest.mark.torture
 def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
-    """Everything destroyed but the backup: verify passes and every as-of answer is the same.
+    """A home restored from its backup passes `verify` and returns the same rows for every date.
 
-    So are the reconciliation with its break and its signature, the decisions, and what was told.
+    The decisions, the sent alerts, and the reconciliation with its break and signature are also
+    restored.
     """
     home = watched()
     keeper = home.keeper
@@ -224,7 +229,7 @@ def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> Non
 
 
 def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
-    """A restore into a home with other nights is refused and changes nothing."""
+    """Restoring a backup into a home with different nights fails and changes nothing."""
     keeper = watched().keeper
     assert keeper("backup", str(tmp_path / "book.tar")).code == 0
     rejected = f"{SECOND:%Y%m%d}T021500Z"
@@ -238,12 +243,12 @@ def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> Non
 
 
 def cut(path: Path) -> None:
-    """Lose the end."""
+    """Remove the second half of a file."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def flip(path: Path) -> None:
-    """Change a byte of a body."""
+    """Change one byte of a body."""
     content = bytearray(path.read_bytes())
     place = content.find(b"\x28\xb5\x2f\xfd") + 9
     content[place] ^= 1
@@ -251,7 +256,7 @@ def flip(path: Path) -> None:
 
 
 def climb(path: Path) -> None:
-    """Add a file that would lie outside of the home, and own up to it in the list."""
+    """Add a file whose path leads out of the home, and add its digest to the list."""
     with tarfile.open(path) as tar:
         files = {one.name: tar.extractfile(one) for one in tar if one.isfile()}
         contents = {name: file.read() for name, file in files.items() if file is not None}
@@ -267,7 +272,7 @@ def climb(path: Path) -> None:
 
 
 def link(path: Path) -> None:
-    """Add a link to somewhere else."""
+    """Add a symbolic link to a folder outside the home."""
     with tarfile.open(path, "a") as tar:
         entry = tarfile.TarInfo("landing/link")
         entry.type, entry.linkname = tarfile.SYMTYPE, "/etc"
@@ -278,7 +283,7 @@ def link(path: Path) -> None:
 def test_a_harmed_backup_is_refused_whole(
     watched: Make, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    """A backup that was cut, changed or made to climb out restores nothing at all."""
+    """If a backup was truncated, changed or extended, nothing is restored."""
     keeper = watched().keeper
     backup = tmp_path / "book.tar"
     assert keeper("backup", str(backup)).code == 0
@@ -294,7 +299,7 @@ def test_a_harmed_backup_is_refused_whole(
 def test_a_backup_that_fails_leaves_the_old_one(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is full while a backup is written leaves the backup that was there."""
+    """If the disk is full while a backup is written, the existing backup is unchanged."""
     keeper = watched().keeper
     backup = tmp_path / "book.tar"
     assert keeper("backup", str(backup)).code == 0
@@ -310,7 +315,7 @@ def test_a_backup_that_fails_leaves_the_old_one(
 
 
 def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
-    """The next night is told in the operator's zone on both nights when clocks change."""
+    """`status` shows the next night in the operator's time zone, even when clocks change."""
     keeper = watched().keeper
     keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"
     keeper.more["NIGHTBOOK_SCHEDULE"] = "30 2 * * *"
@@ -337,7 +342,7 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
 def test_a_prune_without_a_limit_is_refused(
     watched: Make, words: tuple[str, ...], found: str
 ) -> None:
-    """What is no limit is bad input, said with what to type, and nothing goes."""
+    """An invalid limit for `prune` is rejected with a message, and nothing is deleted."""
     keeper = watched().keeper
     before = sorted(keeper.home.rglob("*"))
     said = keeper("prune", *words)
@@ -348,7 +353,7 @@ def test_a_prune_without_a_limit_is_refused(
 
 
 def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
-    """Asked for too little room it says what would go, what would be left, and what never goes."""
+    """If the limit is too small, a dry run lists the nights to delete and what is always kept."""
     keeper = watched().keeper
     said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
     assert said.code == 3
@@ -361,7 +366,7 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
 def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Enter takes the proposal, other words replace it, and an end of the input writes nothing."""
+    """Enter accepts the proposal, other input replaces it, and the end of input writes nothing."""
     keeper = watched().keeper
     ledger = tmp_path / "parts.csv"
     ledger.write_text("Asset,Free,Locked\nBTC,1,2\n", encoding="utf-8")
@@ -379,7 +384,7 @@ def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
 def test_a_choice_between_lines_is_made_by_its_number(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Enter takes none of several lines; a number takes its line alone, without the #."""
+    """Enter chooses none of several lines, and a number chooses only its line, without the #."""
     keeper = watched().keeper
     ledger = tmp_path / "days.csv"
     ledger.write_text("Asset,Yesterday,Today\nBTC,1,2\n", encoding="utf-8")
@@ -400,7 +405,7 @@ def test_a_choice_between_lines_is_made_by_its_number(
 
 
 def test_no_file_of_a_home_can_be_read_by_strangers(watched: Make) -> None:
-    """Whatever the umask, files are 0640 or 0440 and folders 0750: locks and databases too."""
+    """For any umask, files have mode 0640 or 0440 and folders 0750, also locks and databases."""
     before = os.umask(0o022)
     try:
         home = watched()
@@ -421,7 +426,7 @@ def test_no_file_of_a_home_can_be_read_by_strangers(watched: Make) -> None:
 
 
 def test_the_list_of_runs_names_snapshots_and_hides_our_lock(watched: Make) -> None:
-    """A run has its snapshot's id as a tag; the tag of its process is one that Dagster hides."""
+    """A run has a tag with its snapshot ID, and the tag of its process is hidden in Dagster."""
     home = watched()
     home.keeper.run(THIRD)
     with open_instance(home.keeper.layout) as instance:

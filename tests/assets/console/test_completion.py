@@ -1,4 +1,4 @@
-"""Completion in a shell: the names of the published book, and none that a shell would run."""
+"""Tests of shell completion with names from the published book, except unsafe names."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ AMOUNTS = [
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with one book, in which some names are hostile."""
+    """Create a home with one book in which some names are hostile."""
     layout = Layout(tmp_path_factory.mktemp("completion"))
     held = night("20261121T021500Z", AMOUNTS, state="held", is_book=False)
     published(layout, [night("20261120T021500Z", AMOUNTS), held], "a")
@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def completed(home: Path, *words: str) -> list[str]:
-    """What is offered for the last word."""
+    """Return the completions of the last word."""
     shell = ShellComplete(command_line, {}, "nightbook", "_NIGHTBOOK_COMPLETE")
     *before, typed = words
     items = shell.get_completions(["--home", str(home), *before], typed)
@@ -56,20 +56,20 @@ def completed(home: Path, *words: str) -> list[str]:
 def test_names_of_the_book_are_completed(
     home: Path, words: tuple[str, ...], names: list[str]
 ) -> None:
-    """By their start, or by that of what they are called; a hostile name is never offered."""
+    """Names are found by their start or by that of their description. Hostile ones are skipped."""
     assert completed(home, *words) == names
 
 
 def test_without_a_book_nothing_is_completed_and_nothing_is_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can read an error while typing."""
+    """Without a book, completion offers nothing, and prints no error that would disturb typing."""
     assert completed(tmp_path / "none", "trace", "--asset", "") == []
     assert capfd.readouterr() == ("", "")
 
 
 def test_bash_itself_completes_a_word(home: Path) -> None:
-    """The script that `nightbook` gives to bash puts the names into the reply."""
+    """The script that `nightbook` generates for bash completes a name."""
     script = """
         eval "$(_NIGHTBOOK_COMPLETE=bash_source nightbook)"
         COMP_WORDS=(nightbook --home "$0" trace --asset L) COMP_CWORD=5 COMPREPLY=()

@@ -1,4 +1,4 @@
-"""Commands in messages: each is understood, and works as printed on the home it is printed for."""
+"""Tests of commands in messages: each is valid, and works as printed for its home."""
 
 import contextlib
 import html
@@ -28,7 +28,8 @@ from warehouse.storage.layout import Layout
 Make = Callable[..., Watched]
 ROOT = Path(__file__).parents[3]
 PRINTED = list(in_messages(ROOT, set(COMMANDS)))
-# A value is not known here, so the kinds of values are tried: a night, a day, a number, a month.
+# The values in messages are not known here, so try each kind: a snapshot ID, a date, a number, a
+# month and a keyword.
 VALUES = ("20261120T021500Z", "2026-11-20", "400", "2026-11", "duckdb")
 NAMED = {"FILE": "answer.csv", "SQL": "select 1", "NAME": "balances"}
 QUICK = ("snapshots", "tables")
@@ -38,7 +39,7 @@ PROSE = re.compile(r"[a-z]+\.?")
 
 
 def understood(words: list[str]) -> bool:
-    """Whether the command line understands these words."""
+    """Return whether the command line can parse these words."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             typed = command_line.main(words, prog_name="nightbook", standalone_mode=False)
@@ -48,7 +49,7 @@ def understood(words: list[str]) -> bool:
 
 
 def fillings(words: list[str]) -> Iterator[list[str]]:
-    """Yield the command with each kind of value for what stands for a value."""
+    """Yield the command with each kind of value in its placeholders."""
     for value in VALUES:
         yield [
             NAMED.get(word, value if re.fullmatch(r"[A-Z_]{2,}", word) else word) for word in words
@@ -56,9 +57,9 @@ def fillings(words: list[str]) -> Iterator[list[str]]:
 
 
 def typed(command: PrintedCommand) -> list[str]:
-    """What a person types of a printed command, or nothing where it is not understood.
+    """Return the arguments to type for a printed command, or an empty list if it is invalid.
 
-    Prose may follow where nothing encloses the command.
+    If the command is not enclosed in code marks, prose may follow it.
     """
     words = command.words
     shortest = len(words) if command.is_enclosed else 1
@@ -70,25 +71,25 @@ def typed(command: PrintedCommand) -> list[str]:
 
 
 def test_the_names_of_commands_are_those_of_the_command_line() -> None:
-    """Messages are spelled without loading a command, by a list that lacks none."""
+    """The list of command names, which avoids loading the commands, is complete."""
     assert sorted(COMMANDS) == sorted(command_line.commands)
 
 
 @pytest.mark.parametrize("command", PRINTED, ids=lambda each: f"{each.origin} {each.text[:40]!r}")
 def test_every_command_of_a_message_is_understood(command: PrintedCommand) -> None:
-    """Each has arguments and options that the command line has: a new message is covered too."""
+    """Every command in a message, including new messages, has valid arguments and options."""
     assert typed(command), command
 
 
 def test_a_mistyped_command_in_a_message_would_be_found() -> None:
-    """An option that is gone, a missing argument and an unknown step are noticed."""
+    """An unknown option, an invalid argument and an unknown step are detected."""
     for text in ("verify --no-such", "prune --keep none", "reconcile no-such"):
         assert not typed(PrintedCommand("here", text, is_enclosed=False)), text
     assert len(PRINTED) > 90
 
 
 def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
-    """A version of nightbook is not a command, and a command that names its home keeps it."""
+    """Only commands are extended with the home, not other text that contains `nightbook`."""
     text = spell_commands(
         "an older nightbook made it: `nightbook rebuild`, or nightbook --debug run; "
         "/usr/bin/nightbook run, nightbook-daemon, nightbook runs",
@@ -103,7 +104,7 @@ def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
 def test_a_command_for_any_folder_reads_the_settings_of_its_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An alert is read in any folder, so its command changes to the folder of `.env` first."""
+    """The command of an alert works in any folder, because it changes to the folder of `.env`."""
     folder = tmp_path / "its settings"
     folder.mkdir()
     (folder / ".env").write_text("NIGHTBOOK_SCHEDULE='7 3 * * *'\n")
@@ -122,7 +123,7 @@ def test_a_command_for_any_folder_reads_the_settings_of_its_home(
 
 
 def messages(keeper: Keeper) -> Iterator[str]:
-    """What a home says in its troubles: nothing to find, a held night, damage, an alert."""
+    """Yield messages about a home's problems, such as a held night, damage and alerts."""
     yield from (keeper(*words).err for words in (("prune",), ("accept", "nobody"), ("reject", "x")))
     yield keeper("query", "select * from nowhere").err
     yield keeper("query", "delete from balances").err
@@ -142,7 +143,7 @@ def messages(keeper: Keeper) -> Iterator[str]:
 
 
 def named_in(text: str, layout: Layout) -> Iterator[PrintedCommand]:
-    """Yield the commands that a message names; all of them name this home."""
+    """Yield the commands in a message, and check that all of them name this home."""
     starts = (command_for(layout), full_command(layout))
     for start in starts:
         text = text.replace(start, "nightbook HERE")
@@ -155,7 +156,7 @@ def named_in(text: str, layout: Layout) -> Iterator[PrintedCommand]:
 def test_commands_work_as_printed_in_another_home(
     watched: Make, tmp_path: Path, chosen: Sequence[str]
 ) -> None:
-    """Typed in any folder, each looks at the home that printed it, though its path has a blank."""
+    """Printed commands work in any folder and use their home, even if its path has a space."""
     made = watched()
     made.third("portfolios-empty")
     layout = Layout(tmp_path / "else where")

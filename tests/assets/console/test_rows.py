@@ -1,4 +1,4 @@
-"""Rows for programs: every command that prints rows prints them in four formats, as promised."""
+"""Tests of output for programs: every command that prints rows supports the four formats."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from tests.support.shared import some_daily
 from warehouse.reconcile import service
 
 ROOT = Path(__file__).parents[3]
-# The words after a command that has rows, where it needs some; those in capitals are of the home.
+# The arguments of commands that need some. Names in capitals are replaced by names from the home.
 TYPED = {
     "query": (
         "select asset_id, is_custom_asset, total, total_text, accounts from holdings_by_asset",
@@ -34,16 +34,16 @@ TYPED = {
     "reconcile history": ("BREAK",),
     "reconcile verify": ("WORKBOOK",),
 }
-# Seconds each, for a dry run that has no rows here: once is enough.
+# A dry run takes seconds and prints no rows here, so these commands run only once.
 SLOW = ("accept", "rebuild")
-# A `--format` of files; and a dry run of a home that is not there, walked in test_nights_dry_run.
-# A trace is one document, which has a golden text of its own.
+# The `--format` of `export` is about files, `restore` is tested in test_nights_dry_run, and `trace`
+# prints one document, which has its own golden file.
 ELSEWHERE = {"export", "restore", "trace"}
 
 
 @pytest.fixture
 def reconciled(copied: Keeper) -> Keeper:
-    """Three nights, the last of them reconciled with a ledger in which errors are planted."""
+    """Create three nights, and reconcile the last one with a ledger that contains errors."""
     folder = copied.home / "reconcile"
     service.init(copied.layout.database, folder)
     service.rehearse(copied.layout.database, folder)
@@ -52,7 +52,7 @@ def reconciled(copied: Keeper) -> Keeper:
 
 
 def _with_format() -> set[str]:
-    """Return the commands that have the option."""
+    """Return the commands that have the option `--format`."""
     every = COMMANDS | {f"reconcile {name}": step for name, step in RECONCILE.commands.items()}
     return {
         name
@@ -68,7 +68,7 @@ def _kind(value: object) -> str:
 
 
 def _schema(keeper: Keeper, words: list[str]) -> str:
-    """Return the fields of a command's rows with their kinds."""
+    """Return the fields of a command's rows with their types."""
     as_csv = keeper(*words, "--format", "csv")
     head, *lines = csv.reader(io.StringIO(as_csv.out))
     rows = []
@@ -84,7 +84,7 @@ def _schema(keeper: Keeper, words: list[str]) -> str:
 def test_rows_have_the_same_fields_from_run_to_run(
     reconciled: Keeper, golden: Callable[[str, str], None]
 ) -> None:
-    """Every command that prints rows prints JSON that parses, with the fields as promised."""
+    """Every command that prints rows prints valid JSON, with the fields of the golden file."""
     assert set(TYPED) <= _with_format()
     broken = json.loads(reconciled("reconcile", "status", "--format", "json").out)[0]["break_id"]
     workbook = str(next((reconciled.home / "reconcile").glob("out/*/*.xlsx")))
@@ -107,7 +107,7 @@ def test_rows_have_the_same_fields_from_run_to_run(
 def test_every_format_has_the_same_rows_and_exit_code(
     nights: Keeper, words: tuple[str, ...]
 ) -> None:
-    """Table, JSON, CSV and JSON lines differ in form alone, and words in nothing that decides."""
+    """All four formats have the same rows, and the same exit code as the default output."""
     said = {form: nights(*words, "--format", form) for form in FORMATS}
     assert {one.code for one in said.values()} == {nights(*words).code}
     rows = json.loads(said["json"].out)
@@ -119,7 +119,7 @@ def test_every_format_has_the_same_rows_and_exit_code(
 def test_a_question_comes_from_a_file_or_from_standard_input(
     nights: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`query -f FILE` and `query -` ask what they are given, with or without a byte order mark."""
+    """`query -f FILE` and `query -` run the given query, with or without a byte order mark."""
     file = tmp_path / "question.sql"
     file.write_bytes("\ufeff-- a comment\nselect 'é' as x;\n".encode())
     assert nights("query", "-f", str(file), "--format", "csv").out == "x\né\n"
@@ -134,7 +134,7 @@ def test_a_question_comes_from_a_file_or_from_standard_input(
 
 
 def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) -> None:
-    """`-o` writes what the ending says, decimals exact; an error leaves what was there."""
+    """`-o` writes the format of the file extension exactly. If it fails, the file is unchanged."""
     file = tmp_path / "out.parquet"
     sql = "select 12345678901234567890.123456789012345678::decimal(38,18) as x, 1 as a, 2 as a"
     assert nights("query", sql, "-o", str(file)).out == ""
@@ -162,7 +162,7 @@ def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) 
 
 
 def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -> None:
-    """What the system says of the place is passed on, and another place is asked for."""
+    """If a file cannot be written, the message contains the system's error and a remedy."""
     said = nights("query", "select 1", "-o", str(tmp_path / f"{250 * 'x'}.csv"))
     assert (said.code, said.out) == (1, "")
     assert "File name too long" in said.err
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -
 def test_a_place_that_is_none_of_a_persons_is_refused(
     copied: Keeper, tmp_path: Path, place: str, words: tuple[str, ...]
 ) -> None:
-    """A file of an odd ending, without its folder, or among what nightbook wrote is not written."""
+    """`-o` rejects an unknown extension, a missing folder, and nightbook's own folders."""
     said = copied("query", "select 1", "-o", str(tmp_path / place), *words)
     assert (said.code, said.out) == (2, "")
     assert "cannot be written" in said.err
@@ -206,7 +206,7 @@ def test_a_place_that_is_none_of_a_persons_is_refused(
 def test_what_was_nearly_right_is_answered_with_what_is(
     nights: Keeper, words: tuple[str, ...], meant: str
 ) -> None:
-    """A command, an option, a word of a choice or a table with a slip is answered with the name."""
+    """A mistyped command, option, choice or table causes a suggestion of the right name."""
     said = nights(*words)
     assert said.code == 2
     assert "Did you mean" in said.err
@@ -216,7 +216,7 @@ def test_what_was_nearly_right_is_answered_with_what_is(
 def test_colours_are_for_terminals_that_want_them(
     nights: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe gets none; a terminal does, unless NO_COLOR or `--color never` say otherwise."""
+    """A pipe gets no colours. A terminal does, unless NO_COLOR or `--color never` is set."""
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     assert "\x1b[" not in nights("verify").out
@@ -234,7 +234,7 @@ def test_colours_are_for_terminals_that_want_them(
 
 
 def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
-    """With -q work is silent and answers are not; with -v the home and the cost are on errors."""
+    """-q suppresses all but results and errors. -v prints the home and the cost to stderr."""
     assert copied("-q", "export", "--format", "csv").out == ""
     assert list(copied.layout.exports.glob("*.csv"))
     assert copied("query", "select 1 as x", "-q", "--format", "csv").out == "x\n1\n"
@@ -247,7 +247,7 @@ def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
 
 @pytest.mark.parametrize("shell", some_daily(["bash", "zsh", "fish"], 3))
 def test_a_shell_completes_what_is_typed(shell: str) -> None:
-    """Each shell is given a script, and completes commands, options and words of a choice."""
+    """Each shell gets a completion script, which completes commands, options and choices."""
     told = {"_NIGHTBOOK_COMPLETE": f"{shell}_source", "PATH": os.environ["PATH"]}
     program = [sys.executable, "-c", "import sys; from assets.cli import main; sys.exit(main())"]
 
@@ -274,7 +274,7 @@ def test_a_shell_completes_what_is_typed(shell: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_with_the_documented_line(tmp_path: Path) -> None:
-    """The line of the operator's page makes a bash complete `nightbook sn`."""
+    """The line on the operator's page makes bash complete `nightbook snap`."""
     (program := tmp_path / "nightbook").write_text(
         f'#!/bin/sh\ncd {ROOT}\nexec {sys.executable} -m assets.cli "$@"\n'
     )
@@ -297,7 +297,7 @@ def test_bash_completes_with_the_documented_line(tmp_path: Path) -> None:
 
 
 def test_a_long_answer_into_head_is_silent(nights: Keeper) -> None:
-    """`query ... | head -1` shows one line, and nobody complains of the reader that left."""
+    """`query ... | head -1` prints one line, and no error about the closed pipe."""
     typed = '"$@" query "from range(300000)" --format csv | head -1; echo ${PIPESTATUS[0]}'
     done = subprocess.run(
         ["bash", "-c", typed, "bash", sys.executable, "-m", "assets.cli"],

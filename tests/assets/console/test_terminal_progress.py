@@ -1,4 +1,4 @@
-"""How far long work is: a bar that moves, lines now and then in a log, and no silence."""
+"""Tests of progress reports: a bar in a terminal, and a line now and then in a log."""
 
 import json
 import re
@@ -27,7 +27,7 @@ START = Clock().moment
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock."""
+    """Return a clock that a test can change."""
     return Clock()
 
 
@@ -36,7 +36,7 @@ def _nightbook(clock: Clock, watch: Callable[[Progress], None] | None = None) ->
 
 
 def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: Clock) -> None:
-    """Thousands of pieces of one body do not make thousands of pictures, but none stands still."""
+    """The bar is drawn after each finished item, and at most ten times a second in between."""
     seen: list[Progress] = []
     requests = Tally(
         progress_reporter(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES
@@ -51,7 +51,7 @@ def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: 
 
 
 def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
-    """A night of seconds has none, and one of minutes shows that it goes on."""
+    """A log gets a line every ten seconds, so a night that takes a few seconds has no such line."""
     lines: list[str] = []
     log = JsonLog(clock, {"night": "2026-03-03"}, lines.append)
     rows = Tally(progress_reporter(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
@@ -63,12 +63,12 @@ def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
 
 
 def test_nobody_who_watches_costs_nothing(clock: Clock) -> None:
-    """Where there is neither a bar nor a log nothing is said."""
+    """Without a bar and a log, progress is not printed."""
     Tally(progress_reporter(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
 
 
 def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
-    """What was told last of each resource is all of it; then both control totals are taken."""
+    """Flattening reports all rows that it wrote, and then the progress of both control totals."""
     layout = Layout(tmp_path)
     manifest = nights.land(layout, nights.of_world(LivingWorld().at(START.date())), START)
     told: list[Progress] = []
@@ -91,7 +91,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A year from landing takes long: in a terminal each step has its bar, and then a line."""
+    """In a terminal, a rebuild from landing shows a bar for each step, and then prints a line."""
     home = shutil.copytree(two_nights, tmp_path / "home", symlinks=True)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     teller = TerminalProgress()
@@ -110,7 +110,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
 def test_no_bar_stands_before_what_is_said_next(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Work that fails leaves a line of its own for the words of its error."""
+    """If work fails, its bar is removed, so that the error starts on an empty line."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
 
     def fail() -> None:
@@ -126,7 +126,7 @@ def test_no_bar_stands_before_what_is_said_next(
 
 
 def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
-    """Sheets and both CSV files of every table, to the last row."""
+    """An export reports every row that it writes to the workbook and to both kinds of CSV files."""
     layout = Layout(tmp_path)
     nights.take(layout, nights.of_world(LivingWorld().at(START.date())), START)
     publish.refresh(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock()))
@@ -145,7 +145,7 @@ def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Keeper]) -> None:
-    """What to do about it is said once, if the last attempt fails; a good night has no advice."""
+    """A retry is logged with its reason and delay, but without advice if the night succeeds."""
     keeper = empty()
     keeper.sandbox.show("503,count=2,path=/portfolios")
     said = keeper("run")

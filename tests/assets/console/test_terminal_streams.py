@@ -1,4 +1,4 @@
-"""What a command does never hangs on who reads what it says."""
+"""Tests of output streams that fail: the command still completes its work."""
 
 import io
 import os
@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[3]
 
 
 class Failing(io.StringIO):
-    """A stream that takes some letters, and then no more."""
+    """A stream that fails after a number of characters."""
 
     def __init__(self, error: OSError, takes: int = 0) -> None:
         super().__init__()
         self.failure, self.takes = error, takes
 
     def write(self, text: str) -> int:
-        """Take it, or fail."""
+        """Write the text, or fail if there is no room for it."""
         self.takes -= len(text)
         if self.takes < 0:
             raise self.failure
@@ -33,7 +33,7 @@ class Failing(io.StringIO):
 
 
 def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
-    """The first failure is the last: nothing more is tried."""
+    """After the first error, further output is dropped and the error is kept."""
     full = Failing(OSError(28, "No space left on device"), takes=3)
     steady = SafeStream(full)
     print("ab", file=steady)
@@ -44,7 +44,7 @@ def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
 
 
 def test_a_letter_that_a_stream_cannot_show_is_shown_by_its_number() -> None:
-    """A log in another alphabet is no reason to stop."""
+    """A character that a stream cannot encode is written as an escape sequence."""
     raw = io.BytesIO()
     steady = SafeStream(io.TextIOWrapper(raw, encoding="ascii"))
     print("\u2713 Z\u00fcrich", file=steady, flush=True)
@@ -52,7 +52,7 @@ def test_a_letter_that_a_stream_cannot_show_is_shown_by_its_number() -> None:
 
 
 def test_without_standard_output_there_is_nothing_to_fail() -> None:
-    """A service may be started with it closed."""
+    """If standard output is closed, as in some services, writing does not fail."""
     steady = SafeStream(None)
     print("anything", file=steady, flush=True)
     assert (steady.error, steady.isatty()) == (None, False)
@@ -65,7 +65,7 @@ def test_without_standard_output_there_is_nothing_to_fail() -> None:
 def test_a_night_is_taken_whoever_reads_along(
     empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
-    """A full disk under the log, or a logger that died: the book is there, and the code is its."""
+    """If the disk of the log is full or its reader died, the night is published and succeeds."""
     keeper = empty()
     keeper.sandbox.clock.night(FIRST)
     monkeypatch.setattr(sys, "stdout", Failing(error, takes=20))
@@ -76,7 +76,7 @@ def test_a_night_is_taken_whoever_reads_along(
 def test_a_night_that_fails_says_so_whoever_reads_along(
     empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code does not become 0 because nobody read why."""
+    """A failed run exits with 1, even if its output cannot be written."""
     keeper = empty()
     keeper.sandbox.clock.night(FIRST)
     keeper.sandbox.show("authentication-failed")
@@ -97,7 +97,10 @@ def test_a_night_that_fails_says_so_whoever_reads_along(
 def test_an_answer_that_reaches_nobody_is_a_failure(
     nights: Keeper, words: tuple[str, ...], redirected: str, code: int
 ) -> None:
-    """What was done is done; an answer that a full disk lost is not, and no trace is shown."""
+    """If a full disk loses the output of `query`, the command fails, but without a traceback.
+
+    `report` succeeds, because it has written its file. A closed output is not an error either.
+    """
     typed = f'set -o pipefail; "$@" {redirected}'
     command = ["bash", "-c", typed, "bash", sys.executable, "-m", "assets.cli", *words]
     done = subprocess.run(
@@ -110,7 +113,7 @@ def test_an_answer_that_reaches_nobody_is_a_failure(
 
 @pytest.mark.torture
 def test_a_run_that_ends_well_says_nothing_on_standard_error(copied: Keeper) -> None:
-    """Not even as its process ends, when libraries list what they take for leaks."""
+    """A successful run writes nothing to stderr, even when libraries report leaks at exit."""
     day = snapshots.landed_snapshots(copied.layout)[-1].snapshot_date
     done = subprocess.run(
         [sys.executable, "-m", "assets.cli", "run", "--date", str(day)],
