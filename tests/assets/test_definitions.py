@@ -1,4 +1,4 @@
-"""What Dagster is told: the graph, its words, and that it loads from anywhere."""
+"""Tests of the definitions for Dagster: graph, descriptions and loading from any directory."""
 
 import shutil
 import subprocess
@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def definitions(tmp_path: Path) -> dg.Definitions:
-    """The definitions of an empty home."""
+    """Return the definitions for an empty home."""
     return assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}))
 
 
 def lines(definitions: dg.Definitions) -> Iterator[str]:
-    """The graph as text: assets, checks, jobs and schedules."""
+    """Yield the graph as lines of text: assets, checks, jobs and schedules."""
     graph = definitions.resolve_asset_graph()
     for node in sorted(graph.asset_nodes, key=lambda node: node.key):
         kinds = ",".join(sorted(node.kinds))
@@ -51,12 +51,12 @@ def lines(definitions: dg.Definitions) -> Iterator[str]:
 def test_the_graph_is_the_one_we_know(
     definitions: dg.Definitions, golden: Callable[[str, str], None]
 ) -> None:
-    """Assets with parents, groups and kinds, checks, jobs and schedules are as they were seen."""
+    """Assets with parents, groups and kinds, checks, jobs and schedules match the golden file."""
     golden("graph.txt", "\n".join(lines(definitions)) + "\n")
 
 
 def test_everything_has_words(definitions: dg.Definitions) -> None:
-    """Every asset, check, job and schedule says in a sentence what it is."""
+    """Every asset and check has a description, and so do the nightly job and its schedule."""
     graph = definitions.resolve_asset_graph()
     for node in graph.asset_nodes:
         assert node.description, node.key
@@ -68,7 +68,7 @@ def test_everything_has_words(definitions: dg.Definitions) -> None:
 
 @pytest.mark.parametrize("table", BOOK, ids=lambda table: table.name)
 def test_every_table_shows_its_contract(definitions: dg.Definitions, table: object) -> None:
-    """A table's asset has every column with type and meaning, and where its values come from."""
+    """The asset of a table has the type and meaning of every column, and its lineage."""
     found = next(one for one in BOOK if one is table)
     key = dg.AssetKey(["lake", found.name])
     metadata = definitions.resolve_asset_graph().get(key).metadata
@@ -83,7 +83,7 @@ def test_every_table_shows_its_contract(definitions: dg.Definitions, table: obje
 
 
 def test_no_secret_is_in_what_dagster_holds(nights: Keeper) -> None:
-    """Neither key nor secret is in the repr of the keeper, the definitions or their config."""
+    """Neither key nor secret is in the repr of the nightbook, the definitions or their config."""
     nightbook = nights.nightbook
     definitions = assemble(nightbook)
     shown = [repr(nightbook), repr(nightbook.settings(api=True)), repr(definitions)]
@@ -93,7 +93,7 @@ def test_no_secret_is_in_what_dagster_holds(nights: Keeper) -> None:
 
 @pytest.mark.torture
 def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
-    """`dagster definitions validate -w workspace.yaml` passes from another directory."""
+    """`dagster definitions validate -w workspace.yaml` succeeds in a different directory."""
     done = subprocess.run(
         [
             *(sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate"),
@@ -110,7 +110,7 @@ def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
 
 
 def _dg_check(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """What Dagster's own `dg check defs` says of a project, found by its pyproject.toml."""
+    """Run Dagster's `dg check defs` in a project, which `dg` finds by its pyproject.toml."""
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")
     command = [sys.executable, "-c", "from dagster_dg_cli.cli import main; main()", "check", "defs"]
     given = {"PATH": "", "HOME": str(home), "DAGSTER_HOME": str(home), "VIRTUAL_ENV": sys.prefix}
@@ -122,7 +122,7 @@ def _dg_check(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.torture
 def test_dg_loads_the_definitions(tmp_path: Path) -> None:
-    """`dg check defs` is green in a checkout, without a flag; of what does not load it is not."""
+    """`dg check defs` succeeds in a checkout without options, and fails for broken definitions."""
     said = _dg_check(ROOT, tmp_path)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "All definitions loaded successfully" in said.stdout + said.stderr
@@ -137,7 +137,7 @@ def test_dg_loads_the_definitions(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_a_daemon_may_start_in_a_home(nights: Keeper) -> None:
-    """As the units start it, the `warehouse` of the home is not taken for the program's."""
+    """A daemon can start in a home, because its folder `warehouse` does not shadow the package."""
     home = nights.home
     assert (home / "warehouse" / "versions").is_dir()
     (home / "assets").mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ ZONES = ("Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Sa
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", ["15 2 * * *", "0 0 * * *"])
 def test_each_day_of_a_year_has_its_tick(tmp_path: Path, zone: str, cron: str) -> None:
-    """Through both changes of the clock every date has a tick, and the run has that partition."""
+    """Every date of a year has a tick, even when clocks change, and its run has that partition."""
     variables = {
         "NIGHTBOOK_HOME": str(tmp_path),
         "NIGHTBOOK_TIMEZONE": zone,
@@ -191,7 +191,7 @@ def test_each_day_of_a_year_has_its_tick(tmp_path: Path, zone: str, cron: str) -
 
 
 def ticked(definitions: dg.Definitions, tick: datetime) -> dg.RunRequest:
-    """What the schedule asks for at a tick."""
+    """Return the run that the schedule requests at a tick."""
     schedule = definitions.resolve_schedule_def("nightly_schedule")
     with (
         dg.DagsterInstance.ephemeral() as instance,
@@ -206,7 +206,7 @@ def ticked(definitions: dg.Definitions, tick: datetime) -> dg.RunRequest:
 
 
 def test_a_repeated_tick_is_the_same_run(tmp_path: Path) -> None:
-    """The same tick evaluated twice gives one run key, which Dagster runs once."""
+    """A tick that is evaluated twice gives the same run key, which Dagster runs only once."""
     tick = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
     definitions = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, lambda: tick))
     first, again = ticked(definitions, tick), ticked(definitions, tick)
@@ -215,7 +215,7 @@ def test_a_repeated_tick_is_the_same_run(tmp_path: Path) -> None:
 
 
 def test_the_schedule_of_a_demo_is_off(tmp_path: Path) -> None:
-    """A demo's invented nights are not followed by real ones: its schedule does not start."""
+    """The schedule of a demo is off, because real nights must not follow simulated ones."""
     make_demo(Layout(tmp_path))
     definitions = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}))
     schedule = definitions.resolve_schedule_def("nightly_schedule")

@@ -1,4 +1,4 @@
-"""Dagster's pages in a browser: a catalog to search, a night accepted, two dates backfilled."""
+"""A test of Dagster's pages in a browser: catalog search, accepting a night and a backfill."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ PATIENCE = 120.0
 
 
 class Page:
-    """One page of the UI, and what a person does on it."""
+    """A page of the UI in a browser."""
 
     def __init__(self, browser: Browser, address: str, pictures: Path) -> None:
         self.browser, self.address, self.pictures = browser, address, pictures
@@ -38,11 +38,11 @@ class Page:
         )
 
     def open(self, path: str) -> None:
-        """Go to a page."""
+        """Open a page by its path."""
         self.browser.call("Page.navigate", self.session, url=f"{self.address}{path}")
 
     def until(self, script: str) -> object:
-        """Wait until a script in the page says something true."""
+        """Wait until a script in the page returns a true value, and return that value."""
         end = time.monotonic() + PATIENCE
         while not (value := self.browser.evaluate(self.session, script)):
             shown = self.browser.evaluate(self.session, "(document.body?.innerText ?? '')")
@@ -51,17 +51,17 @@ class Page:
         return value
 
     def reads(self, *words: str) -> None:
-        """Wait until all of the words stand on the page."""
+        """Wait until the page contains all of these texts."""
         for word in words:
             self.until(f"(document.body?.innerText ?? '').includes({json.dumps(word)})")
 
     def picture(self, name: str) -> None:
-        """Keep what is seen now."""
+        """Save a screenshot of the page."""
         shot = self.browser.call("Page.captureScreenshot", self.session)
         (self.pictures / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
     def ask(self, query: str, **variables: object) -> dict[str, object]:
-        """What the page's own GraphQL answers."""
+        """Send a GraphQL query to the server of the page, and return the data of its response."""
         with httpx.Client(trust_env=False, timeout=60) as client:
             sent = {"query": query, "variables": variables}
             answer = client.post(f"{self.address}/graphql", json=sent).json()
@@ -81,7 +81,7 @@ STATE = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
 
 
 def accept(page: Page, keeper: Keeper) -> None:
-    """Accept the fourth night by the job, as its Launchpad asks for it, and wait for the end."""
+    """Start the job that accepts the fourth night, as its Launchpad does, and wait for its end."""
     selector = {
         "repositoryLocationName": "assets.definitions",
         "repositoryName": "__repository__",
@@ -103,7 +103,7 @@ def accept(page: Page, keeper: Keeper) -> None:
 
 
 def backfill(page: Page, log: Path) -> None:
-    """Make the first two nights again, as the page for a backfill of all assets asks for it."""
+    """Backfill the first two nights, as the page for a backfill of all assets does."""
     given = {
         "selector": {
             "partitionSetName": "nightly_partition_set",
@@ -130,7 +130,7 @@ def backfill(page: Page, log: Path) -> None:
 
 
 def test_an_expert_of_dagster_has_what_is_expected(held: Keeper, tmp_path: Path) -> None:
-    """`holdings` is searched for and leads to the API; a night is accepted, two are made again."""
+    """A user can find `holdings`, trace it to the API, accept a night and backfill two dates."""
     log, port = tmp_path / "log", str(free_port())
     variables = environment(held.home, held.sandbox.origin, {})
     with (

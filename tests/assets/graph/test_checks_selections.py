@@ -1,4 +1,4 @@
-"""What a person can click in Dagster: every selection ends in success or in words."""
+"""Tests of selections in Dagster: each run succeeds, or fails with a clear message."""
 
 import shutil
 from datetime import date, timedelta
@@ -36,13 +36,13 @@ MIXED = {
 }
 SELECTIONS = ASSETS | GROUPS | MIXED
 CLICKED = [*some_daily(ASSETS, 18), *some_daily(GROUPS, 3), *some_daily(MIXED, 3)]
-# The other one is made with its asset, and Dagster has no button for it alone.
+# The check `ledger_ties_out` runs with its asset, and Dagster has no button to run it alone.
 CHECKS = [key for key in sorted(GRAPH.asset_check_keys) if key.name != "ledger_ties_out"]
 
 
 @pytest.fixture(scope="module")
 def clicked(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """A copy of three nights two days later, which all clicks of this file change."""
+    """Return a copy of three nights without Dagster's records. The tests in this file change it."""
     keeper = taken[0]
     home = tmp_path_factory.mktemp("clicked") / "home"
     shutil.copytree(keeper.home, home, symlinks=True)
@@ -56,7 +56,7 @@ def launched(
     assets: set[dg.AssetKey],
     checks: set[dg.AssetCheckKey] | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """What becomes of the run that the UI, a backfill and the queue make of a selection."""
+    """Run a selection as the UI, a backfill or the queue does, two days after the third night."""
     keeper.sandbox.show()
     keeper.sandbox.clock.night(TODAY, hour=9)
     job = assemble(keeper.nightbook).resolve_implicit_global_asset_job_def()
@@ -65,7 +65,7 @@ def launched(
 
 
 def words(run: dg.ExecuteInProcessResult) -> list[str]:
-    """What the failed steps say to a person; a trace of a program says nothing."""
+    """Return the messages of the failed steps. A step without our own message counts as ""."""
     steps = [event.step_failure_data for event in run.all_events if event.is_step_failure]
     return [
         step.user_failure_data.description or "" if step.user_failure_data else "" for step in steps
@@ -73,7 +73,7 @@ def words(run: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def materialized(run: dg.ExecuteInProcessResult) -> set[dg.AssetKey]:
-    """The assets that Dagster shows as made by a run."""
+    """Return the assets that a run materialized."""
     return {
         event.asset_key
         for event in run.all_events
@@ -83,9 +83,10 @@ def materialized(run: dg.ExecuteInProcessResult) -> set[dg.AssetKey]:
 
 @pytest.mark.parametrize("name", CLICKED)
 def test_a_landed_night_is_made_again(clicked: Keeper, name: str) -> None:
-    """Each asset alone, each group and all of a landed date: green, and only what was chosen.
+    """A run of a selection for a landed date succeeds and materializes only the selected assets.
 
-    With the warehouse stands what the guards decided: a launch asks no "are you sure" about it.
+    If the warehouse is selected, the guards' decision is recorded too. Otherwise, Dagster's launch
+    dialog would list it as missing.
     """
     run = launched(clicked, str(THIRD), SELECTIONS[name])
     assert run.success, words(run)
@@ -97,7 +98,7 @@ def test_a_landed_night_is_made_again(clicked: Keeper, name: str) -> None:
 
 @pytest.mark.parametrize("name", CLICKED)
 def test_a_date_that_was_never_landed_says_so(clicked: Keeper, name: str) -> None:
-    """The same of a date that was not read ends in words, and in nothing green."""
+    """A selection for a date that was never landed fails with a message and makes nothing."""
     run = launched(clicked, str(NEVER_LANDED), SELECTIONS[name])
     assert not run.success
     assert not materialized(run)
@@ -109,7 +110,7 @@ def test_a_date_that_was_never_landed_says_so(clicked: Keeper, name: str) -> Non
     "check", some_daily([(key,) for key in CHECKS], 5), ids=lambda key: key.to_user_string()
 )
 def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None:
-    """Every check that Dagster lets be run alone tells of the newest book, and only itself."""
+    """Each check that Dagster can run alone passes on the newest book, and no other check runs."""
     run = launched(clicked, None, set(), {check})
     assert run.success, words(run)
     [found] = run.get_asset_check_evaluations()
@@ -117,7 +118,10 @@ def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None
 
 
 def test_all_checks_are_run_at_once_without_a_night(clicked: Keeper) -> None:
-    """Checks, "Execute all" has no partition: it shows the newest book and publishes nothing."""
+    """A run of all checks without a partition checks the newest book and publishes nothing.
+
+    Dagster starts such a run if a person clicks "Execute all" on the checks page.
+    """
     before = clicked.layout.database.resolve()
     run = launched(clicked, None, set(), set(CHECKS))
     assert run.success, words(run)
@@ -128,7 +132,7 @@ def test_all_checks_are_run_at_once_without_a_night(clicked: Keeper) -> None:
 
 @pytest.mark.parametrize("name", ["warehouse", "report"])
 def test_an_asset_without_a_night_asks_for_one(clicked: Keeper, name: str) -> None:
-    """A run without a partition makes nothing, and says in words that a night must be chosen."""
+    """A run without a partition makes nothing, and its message says that a night must be chosen."""
     run = launched(clicked, None, SELECTIONS[name])
     assert not run.success
     assert not materialized(run)
@@ -138,7 +142,7 @@ def test_an_asset_without_a_night_asks_for_one(clicked: Keeper, name: str) -> No
 def test_a_check_that_is_newer_than_the_warehouse_is_asked(
     nights: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A night that was published before a check was written is not said to have no book."""
+    """A check that is newer than a published night runs on its book and reports its result."""
     new = Check("a_new_check", "There is no account.", ERROR, "select * from accounts")
     monkeypatch.setattr(checks, "every_check", lambda: [*every_check(), new])
     newest = landed_snapshots(nights.layout)[-1]
@@ -150,7 +154,7 @@ def test_a_check_that_is_newer_than_the_warehouse_is_asked(
 
 
 def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
-    """A table that is not as an older program sealed it is published, whole with its siblings."""
+    """If a rebuilt table differs from its sealed digest, `warehouse` publishes the whole night."""
     layout = clicked.layout
     snapshot_id = _snapshot(layout, FIRST)
     before = clicked.history()
@@ -165,7 +169,7 @@ def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
 
 
 def test_a_night_that_nobody_flattened_is_published(clicked: Keeper) -> None:
-    """`warehouse` alone of a night whose run died after landing makes its tables itself."""
+    """`warehouse` alone flattens and publishes a night whose run died after landing."""
     layout = clicked.layout
     snapshot_id = _snapshot(layout, THIRD)
     before = clicked.history()

@@ -1,4 +1,4 @@
-"""A held night is decided in Dagster: one job, and all that follows from it is made by itself."""
+"""Tests of the Dagster job that decides on a held night and updates all dependent assets."""
 
 import dagster as dg
 import pytest
@@ -13,7 +13,7 @@ HELD = f"{FOURTH:%Y%m%d}T021500Z"
 
 
 def decided(keeper: Keeper, **config: str) -> dg.ExecuteInProcessResult:
-    """The job as the Launchpad starts it, with what a person filled in."""
+    """Run the decision job as the Launchpad does, with the values that a person filled in."""
     job = assemble(keeper.nightbook).resolve_job_def(DECIDE)
     return job.execute_in_process(
         partition_key=str(FOURTH),
@@ -23,7 +23,7 @@ def decided(keeper: Keeper, **config: str) -> dg.ExecuteInProcessResult:
 
 
 def state(keeper: Keeper) -> tuple[object, ...]:
-    """What the warehouse says of the fourth night: its state, and who decided why."""
+    """Return the fourth night's state, decider and reason from the warehouse."""
     [row] = keeper.ask(
         f"select state, decided_by, reason from ops.snapshots where snapshot_id = '{HELD}'"
     )
@@ -44,7 +44,7 @@ def state(keeper: Keeper) -> tuple[object, ...]:
 def test_what_is_not_filled_in_decides_nothing(
     held: Keeper, config: dict[str, str], missing: str
 ) -> None:
-    """Without a decision, a name, or with another night's snapshot: words, and nothing changed."""
+    """A form without a decision or name, or with a different night's snapshot, changes nothing."""
     before = state(held)
     run = decided(held, **config)
     assert not run.success
@@ -55,7 +55,10 @@ def test_what_is_not_filled_in_decides_nothing(
 
 @pytest.mark.parametrize("snapshot", ["nonsense", "20260303T021500Z"])
 def test_a_mistyped_decision_leaves_the_views_as_they_are(held: Keeper, snapshot: str) -> None:
-    """The run is canceled, because Dagster would show all views of a failed run as failed."""
+    """A run with an invalid snapshot ID is canceled, and the night remains held.
+
+    If the run failed instead, Dagster would show all its views as failed.
+    """
     job = assemble(held.nightbook).resolve_job_def(DECIDE)
     config = {"decision": "accept", "by": "ada", "why": "it is right", "snapshot": snapshot}
     with open_instance(held.layout) as instance:
@@ -74,7 +77,7 @@ def test_a_mistyped_decision_leaves_the_views_as_they_are(held: Keeper, snapshot
 
 
 def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:
-    """Accepted, the night is the book: warehouse, views, workbook, report and checks are of it."""
+    """Accepting a held night makes it the book, and updates all dependent assets and checks."""
     run = decided(held, decision="accept", by="ada", why="the desk was closed")
     assert run.success
     made = {key.to_user_string() for key in map(_key, run.get_asset_materialization_events())}
@@ -89,7 +92,7 @@ def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:
 
 
 def test_a_night_is_taken_back_with_a_reason(held: Keeper) -> None:
-    """Rejected afterwards: a success without a workbook, and the book before is shown."""
+    """Rejecting the accepted night succeeds without a workbook, and the previous book is shown."""
     run = decided(held, decision="reject", by="ada", why="half was missing")
     assert run.success
     made = {key.to_user_string() for key in map(_key, run.get_asset_materialization_events())}

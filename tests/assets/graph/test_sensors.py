@@ -1,4 +1,4 @@
-"""What Dagster's sensors tell after real runs of the nightly job, and how Dagster is given them."""
+"""Tests of the sensors and the schedule: alerts after real runs, ticks and default settings."""
 
 import stat
 from collections.abc import Callable, Sequence
@@ -19,14 +19,14 @@ Make = Callable[..., Watched]
 
 
 def watching(keeper: Keeper) -> None:
-    """A tick of the sensor that looks between runs."""
+    """Run one tick of the `watch` sensor, which looks for problems outside a run."""
     keeper.layout.dagster.mkdir(exist_ok=True)
     with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
         sensors(keeper.nightbook)[2](dg.build_sensor_context(instance))
 
 
 def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """A run that failed is one message with the API's words, the run and what to type."""
+    """A failed run sends exactly one alert with its date, the API's error and a command to type."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     assert keeper.run(THIRD).code == 1
@@ -43,7 +43,7 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
 
 
 def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver: Receiver) -> None:
-    """Who clicks in Dagster sees there how it ended, so its failure is only a piece of news."""
+    """A person who starts a run in Dagster sees it fail, so the failure is only an info alert."""
     keeper = watched().keeper
     keeper.layout.dagster.mkdir(exist_ok=True)
     with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
@@ -62,9 +62,9 @@ def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver
 def test_a_failed_run_is_told_when_a_channel_lives_again(
     watched: Make, receiver: Receiver, *, is_seen: bool
 ) -> None:
-    """A run that failed while every channel was dead is told once one lives, once, and when it was.
+    """If every channel is down when a run fails, one alert is sent as soon as a channel works.
 
-    Whether a daemon has seen it too, or the command alone.
+    The alert says when the failure was found. It is sent even if no sensor saw the failed run.
     """
     keeper = watched().keeper
     receiver.status = 500
@@ -88,7 +88,7 @@ def test_a_failed_run_is_told_when_a_channel_lives_again(
 
 @pytest.mark.torture
 def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
-    """A run that ends badly only because its night is held is one message: that it is held."""
+    """A run whose night is held sends one alert, which says that the night is held."""
     keeper = watched().keeper
     keeper.sandbox.show("portfolios-empty")
     assert keeper.run(THIRD).code == 3
@@ -99,7 +99,7 @@ def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> N
 
 
 def test_a_good_run_is_alive_and_silent(copied: Keeper, receiver: Receiver) -> None:
-    """A good run gives one sign of life and no message."""
+    """A successful run sends one heartbeat and no alert."""
     heartbeat = f"http://127.0.0.1:{receiver.port}/alive"
     more = {"NIGHTBOOK_HEARTBEAT": heartbeat, "NIGHTBOOK_ALERTS": receiver.channel}
     keeper = Keeper(copied.home, copied.sandbox, more)
@@ -109,7 +109,7 @@ def test_a_good_run_is_alive_and_silent(copied: Keeper, receiver: Receiver) -> N
 
 
 def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """Hours after its tick a night without any run is told; not before, and not twice."""
+    """If no run starts, exactly one alert is sent, hours after the tick and not earlier."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD, hour=3)
     watching(keeper)
@@ -125,7 +125,7 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
 def test_a_landed_night_that_nobody_judged_is_told_once(
     watched: Make, receiver: Receiver, later: timedelta
 ) -> None:
-    """A machine that died after landing: told once the run must be over, with what mends it."""
+    """A landed but unjudged night sends one alert after its deadline, and its command fixes it."""
     keeper = watched().keeper
     keeper.sandbox.show()
     keeper.sandbox.clock.night(THIRD)
@@ -148,7 +148,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
 
 
 def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:
-    """Later in the night a tick does nothing where the book stands or waits, else it runs."""
+    """A later tick starts a run only if the date has neither a book nor a held night."""
     home = watched()
     home.third("portfolios-empty")
     definitions = assemble(home.keeper.nightbook)
@@ -165,7 +165,7 @@ def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> Non
 
 @pytest.mark.parametrize("is_demo", [True, False])
 def test_sensors_run_by_themselves(watched: Make, *, is_demo: bool) -> None:
-    """All three are on without a click, but in a demo, and tick no faster than they need to."""
+    """All three sensors are on by default, except in a demo, and run at their own intervals."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
     if is_demo:

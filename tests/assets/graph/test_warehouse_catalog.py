@@ -1,4 +1,4 @@
-"""What the catalog says of each view is what the warehouse has: columns, types, and sources."""
+"""Tests of Dagster's catalog: the columns, types and lineage of each view match the warehouse."""
 
 import re
 from datetime import timedelta
@@ -17,7 +17,7 @@ GRAPH = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": "nowhere"})).resolve_asset
 API = dg.AssetKey("api")
 CONTRACT = Path(__file__).parents[2] / "golden" / "public_contract.txt"
 VIEWS = [view.name for view in (*views(), *ops_views())]
-# Columns that tell of whole rows, or of the night: no column of the API is behind them alone.
+# These columns describe whole rows or the night, so no single column of the API is their source.
 OF_ROWS = {
     "kind",
     "words",
@@ -28,24 +28,24 @@ OF_ROWS = {
     "what_changed",
     "read_at",
 }
-# What is known of the nights is made of none of its columns.
+# The ops views describe nights, so no column of the API is the source of their columns.
 OF_ROWS |= {column for view in ops_views() for column in view.entries}
 
 
 def columns_of(key: dg.AssetKey) -> dict[str, set[dg.TableColumnDep]]:
-    """The column lineage of an asset."""
+    """Return the column lineage of an asset."""
     lineage = GRAPH.get(key).metadata["dagster/column_lineage"].deps_by_column
     return {name: set(deps) for name, deps in lineage.items()}
 
 
 def types_of(key: dg.AssetKey) -> dict[str, str]:
-    """The columns of an asset and their types."""
+    """Return the type of each column of an asset."""
     columns = GRAPH.get(key).metadata["dagster/column_schema"].columns
     return {column.name: column.type for column in columns}
 
 
 def behind(dep: dg.TableColumnDep) -> set[dg.TableColumnDep]:
-    """What a column is made of itself: the landed one is of the API alone, by its own name."""
+    """Return the sources of a column. The only source of a landed column is its API field."""
     if dep.asset_key == API:
         return set()
     deps = columns_of(dep.asset_key).get(dep.column_name, set())
@@ -56,7 +56,7 @@ def behind(dep: dg.TableColumnDep) -> set[dg.TableColumnDep]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
-    """Each column of a view has the name and the type that the public contract has of it."""
+    """Each column of a view has the name and the type that the public contract states."""
     pattern = rf"^(?:main|ops)\.{name}\.(\w+) (.+?)(?: not null)? ?$"
     promised = dict(re.findall(pattern, CONTRACT.read_text("utf-8"), re.MULTILINE))
     long_names = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
@@ -68,7 +68,7 @@ def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
-    """Column by column, the lineage of a view leads over tables that have it to the API."""
+    """The lineage of each column of a view leads through existing columns to the API."""
     for column, deps in columns_of(dg.AssetKey(["views", name])).items():
         assert deps or column in OF_ROWS, (
             f"{column} is made of nothing: name it in COMPUTED of assets/graph/warehouse.py"
@@ -82,7 +82,7 @@ def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
 
 
 def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
-    """What a view takes from another one has its type, and leads to it."""
+    """A view that reads other views has their column types, and its lineage leads to them."""
     file = tmp_path / "shares.sql"
     lines = ("Shares.", "", "snapshot_date: A.", "asset_id: B.", "total: C.", "total_text: D.")
     sql = "select * from holdings_by_asset inner join holdings using (snapshot_date, asset_id)"
@@ -96,7 +96,7 @@ def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
 
 
 def test_a_total_leads_to_the_balances_of_the_api() -> None:
-    """`holdings.total` is made of amounts, which the API states in the accounts of positions."""
+    """The lineage of `holdings.total` leads through `amount` to the balances in the API."""
     key = dg.AssetKey(["views", "holdings"])
     path = ["total"]
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_a_total_leads_to_the_balances_of_the_api() -> None:
 
 
 def test_every_asset_has_its_owner_and_its_hour() -> None:
-    """Nothing is without an owner and a reader; what a night makes has the hour of the schedule."""
+    """Every asset has an owner and a reader, and a view has a deadline from the schedule."""
     for key in GRAPH.get_all_asset_keys():
         node = GRAPH.get(key)
         assert node.owners
@@ -119,7 +119,7 @@ def test_every_asset_has_its_owner_and_its_hour() -> None:
 
 
 def test_what_gates_the_publish_is_blocking() -> None:
-    """The grave checks of the warehouse block what follows it; those of tables say they gate."""
+    """Severe checks of the warehouse block later steps, and those of tables are marked as gates."""
     warehouse = dg.AssetKey("warehouse")
     specs = [GRAPH.get_check_spec(key) for key in GRAPH.asset_check_keys]
     blocking = {spec.name for spec in specs if spec.blocking}

@@ -1,4 +1,4 @@
-"""What Dagster's pages show of a night: the report, previews, checks with numbers, files."""
+"""Tests of Dagster's pages for a night: the report, table previews, files and check results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,13 @@ Shown = dict[str, dg.MetadataValue]
 
 @pytest.fixture
 def instance(nights: Keeper) -> Iterator[dg.DagsterInstance]:
-    """What Dagster holds of the three nights."""
+    """Open Dagster's instance of the home with three nights."""
     with open_instance(nights.layout) as instance:
         yield instance
 
 
 def shown(instance: dg.DagsterInstance, *key: str) -> Shown:
-    """The metadata of the newest materialization of an asset."""
+    """Return the metadata of an asset's newest materialization."""
     event = instance.get_latest_materialization_event(dg.AssetKey(key))
     assert event is not None
     assert event.asset_materialization is not None
@@ -32,7 +32,7 @@ def shown(instance: dg.DagsterInstance, *key: str) -> Shown:
 def test_the_report_is_rendered_with_the_night(
     instance: dg.DagsterInstance, nights: Keeper
 ) -> None:
-    """The report asset has the report itself as Markdown, and the path of the whole page."""
+    """The report asset contains the whole report as Markdown, and the path of the HTML page."""
     found = shown(instance, "report")
     report = found["report"]
     assert isinstance(report, dg.MarkdownMetadataValue)
@@ -55,7 +55,7 @@ def test_the_report_is_rendered_with_the_night(
 def test_a_table_shows_its_rows_and_its_file(
     instance: dg.DagsterInstance, nights: Keeper, table: object
 ) -> None:
-    """Each table has a preview of rows, its count, its file and the digest of it."""
+    """Each table shows a preview of its rows, its row count and the path of its file."""
     name = next(one.name for one in BOOK if one is table)
     found = shown(instance, "lake", name)
     preview = found["preview"]
@@ -69,7 +69,7 @@ def test_a_table_shows_its_rows_and_its_file(
 
 
 def test_checks_say_their_numbers(instance: dg.DagsterInstance) -> None:
-    """Every check of the newest night was evaluated, with counts and not only a colour."""
+    """Every check of the newest night reports numbers, and a failed check has a description too."""
     events = instance.fetch_materializations(dg.AssetKey("warehouse"), limit=1).records
     run = instance.get_records_for_run(
         events[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION

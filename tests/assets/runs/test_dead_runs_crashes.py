@@ -1,4 +1,4 @@
-"""Runs that die, and runs that meet: the next night is taken, and no reader is ever wronged."""
+"""Tests of runs that crash or overlap: later nights are pulled, and readers see correct data."""
 
 import json
 import os
@@ -57,7 +57,7 @@ main(["run"], Nightbook(lambda: variables, now))
 
 
 def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
-    """A night in a process of its own that is killed on its way."""
+    """Run a night in a separate process that kills itself before the night is complete."""
     keeper.sandbox.clock.night(day)
     given = json.dumps([keeper.variables, keeper.sandbox.clock.moment.isoformat()])
     done = subprocess.run(
@@ -72,7 +72,7 @@ def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
 
 @pytest.mark.torture
 def test_the_night_after_a_crash(copied: Keeper) -> None:
-    """The next run takes its own night, and the landed nights of dead runs are in the book too."""
+    """The next run pulls its own night, and publishes the landed nights of dead runs too."""
     shown = copied.history()
     killed(copied, FIRST_DAY, WHOLE)
     killed(copied, SECOND_DAY, BY_HAND, "landed")
@@ -90,13 +90,13 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
     assert copied.ask("from ops.gaps") == []
     with dg.DagsterInstance.from_config(str(copied.layout.dagster)) as instance:
         states = [run.status.value for run in instance.get_runs()]
-    # The first two nights of this home were taken without Dagster.
+    # The first two nights of this home were pulled without Dagster, so they have no runs.
     assert states == ["SUCCESS", "FAILURE", "SUCCESS"]
 
 
 @pytest.mark.torture
 def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
-    """A dead run's landed bytes that are damaged are told and stay a gap; tonight is taken."""
+    """If a dead run's landed night is damaged, it remains a gap, and tonight's run succeeds."""
     killed(copied, FIRST_DAY, BY_HAND, "landed")
     [body] = copied.layout.landing.glob(f"{FIRST_DAY}/*/0001-portfolios.json.zst")
     body.chmod(0o640)
@@ -109,7 +109,7 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
 
 
 def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
-    """While one run writes, a person's command says who does, and changes nothing when it ends."""
+    """While a run writes, a command waits briefly, names that run, fails and changes nothing."""
     before = sorted(copied.home.rglob("*"))
     with hold_writer_lock(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
         for words in (
@@ -128,9 +128,9 @@ def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
 
 @pytest.mark.torture
 def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> None:
-    """A command that holds the writer's lock costs no night: it is landed, and the next makes it.
+    """If a command holds the writer's lock, a run still lands its night, and `rebuild` judges it.
 
-    Who gives up says what is landed, and never that nothing was written.
+    The run fails with a message that the night has landed, not that nothing was written.
     """
     with hold_writer_lock(copied.layout, "backing up", copied.sandbox.clock()):
         said = copied.run(FIRST_DAY)
@@ -152,7 +152,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
 def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
     copied: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two steps nobody else can write: what wants to is told which night is being made."""
+    """A run holds the writer's lock until it ends, and the lock names the night being made."""
     told: list[str] = []
 
     def flatten(layout: Layout, manifest: Manifest, say: ProgressCallback) -> Part:
@@ -167,11 +167,11 @@ def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
     assert copied.run(FIRST_DAY).code == 0
     assert [words.partition(",")[0] for words in told] == [f"flattening {FIRST_DAY}"]
     with hold_writer_lock(copied.layout, "working on", copied.sandbox.clock()):
-        """The run is over, and so is its lock."""
+        """The lock is free, because the run has ended."""
 
 
 def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
-    """What another process is reading stays; what a dead one left half read goes."""
+    """The files of a running pull are kept, and the partial files of a dead pull are deleted."""
     layout, now = copied.layout, copied.sandbox.clock()
     half = layout.landing / str(FIRST_DAY) / ".20260306T021500Z.pulling"
     half.mkdir(parents=True)
@@ -185,9 +185,10 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("left", [0, 1, len(BOOK)])
 def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
-    """A run that died while a judged night went to its place is taken up where it stopped.
+    """If a run died while it moved a judged night into place, publishing can be repeated.
 
-    `left` tables were still staged. Nothing is flattened again and nothing is judged anew.
+    `left` is the number of tables that were still staged. No table is flattened a second time, and
+    the night is not judged a second time.
     """
     layout, before = copied.layout, copied.everything()
     newest = snapshots.landed_snapshots(layout)[-1]
@@ -215,14 +216,15 @@ with alive(Layout(Path(sys.argv[1]))) as name:
 
 
 def test_only_dead_runs_are_closed(tmp_path: Path) -> None:
-    """A run of the command line is closed once its process was killed; a daemon's before it is up.
+    """A run is closed if its process was killed, or if a daemon that has ended started it.
 
-    What a killed process leaves, or a tag that is a path to somewhere else, is nobody's life.
+    A lock file left by a killed process, or a tag that is a path outside the folder, does not keep
+    a run open.
     """
 
     @dg.job
     def nothing() -> None:
-        """No steps."""
+        """Do nothing."""
 
     layout = Layout(tmp_path)
     with (
@@ -258,7 +260,7 @@ def test_only_dead_runs_are_closed(tmp_path: Path) -> None:
 
 
 def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
-    """A night that cannot be read ends with 1 and the API's words, and keeps nothing."""
+    """A night that cannot be pulled ends with code 1 and the API's error, and lands nothing."""
     keeper = empty()
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     said = keeper("run")
@@ -272,7 +274,7 @@ def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
 def test_what_nobody_expected_is_told_with_its_cause(
     copied: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A defect inside a step is one paragraph with its cause; --debug adds where it happened."""
+    """An unexpected error in a step is reported with its cause, and --debug adds the traceback."""
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a defect")

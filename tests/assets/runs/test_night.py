@@ -1,4 +1,4 @@
-"""A run from the command line, as cron starts one: it tells by itself, and logs JSON lines."""
+"""Tests of runs from the command line, as cron starts them: alerts, JSON lines and heartbeats."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Make = Callable[..., Watched]
 
 
 def lines(text: str) -> list[dict[str, Any]]:
-    """JSON lines, each whole and with what every line has."""
+    """Parse JSON lines, and check the keys that every line has."""
     found = [json.loads(line) for line in text.splitlines()]
     assert all({"time", "level", "event", "words"} <= set(one) for one in found)
     assert all(one["time"].endswith("Z") for one in found)
@@ -27,7 +27,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.torture
 def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
-    """Without a daemon the run itself tells that it failed; a daemon that sees it tells no more."""
+    """Without a daemon, a failed run sends its alert itself. A daemon does not send it twice."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
     said = keeper.run(THIRD)
@@ -56,7 +56,7 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
 def test_an_outage_is_told_with_its_cause_first(
     watched: Make, receiver: Receiver, fault: str, deadline: int, cause: str
 ) -> None:
-    """The error of the run begins with what the API does, not with the deadline of the pull."""
+    """The error of a run begins with the behaviour of the API, not with the pull's deadline."""
     keeper = watched().keeper
     keeper.more["NIGHTBOOK_DEADLINE"] = str(deadline)
     keeper.sandbox.show(fault)
@@ -68,7 +68,7 @@ def test_an_outage_is_told_with_its_cause_first(
 
 @pytest.mark.torture
 def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
-    """The same of a held night, whose run is no failure beside it."""
+    """A run whose night is held sends only the alert about the held night, and only once."""
     keeper = watched().keeper
     keeper.sandbox.show("portfolios-empty")
     said = keeper.run(THIRD)
@@ -83,7 +83,10 @@ def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> N
 
 @pytest.mark.torture
 def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -> None:
-    """A good run: JSON lines with night, run and snapshot, one sign of life, metrics, no alert."""
+    """A good run logs JSON lines with night, run and snapshot, and sends only a heartbeat.
+
+    It also writes the metrics, and does not log any secret.
+    """
     keeper = watched().keeper
     keeper.sandbox.show()
     said = keeper.run(THIRD)
@@ -96,7 +99,7 @@ def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -
     assert {one["night"] for one in found} == {str(THIRD)}
     with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
         assert {one["run"] for one in found} == {instance.get_runs(limit=1)[0].run_id}
-    early = ("started", "pulling", "publishing")  # lines of progress, which a slow night has
+    early = ("started", "pulling", "publishing")  # progress lines, which may lack a snapshot
     known = {one["snapshot"] for one in found if one["event"] not in early}
     assert known == {f"{THIRD:%Y%m%d}T021500Z"}
     assert (receiver.titles, receiver.fetched) == ([], ["/alive"])
@@ -109,9 +112,9 @@ def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -
 def test_the_next_run_tells_of_a_dead_one(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was killed is told by the run after it, once; a person at a terminal reads words.
+    """The run after a killed run sends one alert about it, without any daemon.
 
-    No daemon is needed for it.
+    At a terminal, a run prints text instead of JSON.
     """
     keeper = watched().keeper
     keeper.layout.dagster.mkdir(exist_ok=True)
@@ -141,7 +144,7 @@ def test_the_next_run_tells_of_a_dead_one(
 def test_runs_of_the_daemon_log_the_same_lines(
     watched: Make, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What the schedule starts writes to standard error in the same shape, failures in words."""
+    """A run of the schedule logs the same JSON lines to stderr, with the reason for a failure."""
     keeper: Keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD)
     keeper.sandbox.show("access-denied-400,path=/portfolios")
@@ -159,5 +162,5 @@ def test_runs_of_the_daemon_log_the_same_lines(
 
 
 def test_an_import_assembles_nothing() -> None:
-    """Definitions are assembled by who needs them, once: not by the import of their module."""
+    """Importing `assets.definitions` assembles no definitions. Each caller assembles them once."""
     assert not any(isinstance(one, dg.Definitions) for one in vars(definitions).values())

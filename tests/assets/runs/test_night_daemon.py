@@ -1,4 +1,4 @@
-"""A real daemon, started as the shipped unit starts it: it ticks, dies, comes back, publishes."""
+"""Tests of a real daemon, started like the shipped unit: it is killed, restarts and publishes."""
 
 import json
 import sys
@@ -28,13 +28,13 @@ START_UP = timedelta(seconds=15)
 
 
 def runs(home: Path) -> dict[str, dg.DagsterRun]:
-    """The runs of a home, by their status."""
+    """Return the runs of a home by their status."""
     with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
         return {run.status.value: run for run in instance.get_runs()}
 
 
 def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> str:
-    """A run that a daemon started and that died with it, as its record says for ever: going on."""
+    """Record a run that died with its daemon, so it is shown as running. Return the run's ID."""
     ours = {name: value for name, value in variables.items() if name.startswith("NIGHTBOOK_")}
     nightbook = Nightbook(lambda: ours)
     job = assemble(nightbook).resolve_job_def(NIGHTLY)
@@ -47,7 +47,8 @@ def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> 
     repository = RemoteRepositoryOrigin(location, "__repository__")
     make_instance(layout)
     with dg.DagsterInstance.from_config(str(layout.dagster)) as instance:
-        # A daemon was up before: one that never was takes every failure for an old one.
+        # Simulate that a daemon ran before, because the first daemon of a home ignores all failures
+        # that are older than itself.
         ended = [dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_SUCCESS]
         cursors = {f"EVENT_LOG_CONSUMER_CURSOR-{kind.value}": "0" for kind in ended}
         instance.daemon_cursor_storage.set_cursor_values(cursors)
@@ -62,7 +63,7 @@ def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> 
 
 @pytest.mark.torture
 def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> None:
-    """The shipped unit's daemon tells of the dead run, takes the night again, publishes, beats."""
+    """The shipped unit's daemon reports the dead run, retries the night and sends a heartbeat."""
     home, log = tmp_path / "home", tmp_path / "daemon.log"
     day = str(datetime.now(UTC).date())
     with sandbox() as shown:
@@ -80,7 +81,7 @@ def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> 
 
 
 def telling(receiver: Receiver) -> dict[str, str]:
-    """Settings that tell the receiver, behind a channel that is dead."""
+    """Return settings with a dead channel, followed by the receiver's channel and heartbeat."""
     return {
         "NIGHTBOOK_ALERTS": f"{DEAD},{receiver.channel}",
         "NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive",
@@ -88,7 +89,7 @@ def telling(receiver: Receiver) -> dict[str, str]:
 
 
 def told_once(receiver: Receiver, day: str) -> None:
-    """One message about the death, by the channel that lives, and one sign of life."""
+    """Check that the receiver got one alert about the dead run and one heartbeat."""
     assert receiver.fetched == ["/alive"]
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {day} failed"
@@ -102,9 +103,10 @@ def told_once(receiver: Receiver, day: str) -> None:
 def test_a_killed_daemon_comes_back_and_publishes(
     receiver: Receiver, tmp_path: Path, begun: str
 ) -> None:
-    """Killed in mid-run and started again it tells the death, takes the night again, publishes.
+    """A daemon that is killed during a run and restarted reports it, retries it and publishes.
 
-    `begun` is what is there at the kill: a night being pulled, or one on its way to its place.
+    `begun` matches a file that exists at that time: a night being pulled, or being moved into
+    place.
     """
     home, log = tmp_path / "home", tmp_path / "daemon.log"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""A run that a person or the system stops: it says so, tells nobody, and the next is whole."""
+"""Tests of runs that a signal stops: they say so, send no alert and leave no snapshot."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ from tests.support.operator_home import STOPPED, THIRD
 def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     watched: Callable[..., Watched], receiver: Receiver, number: signal.Signals, place: CodeType
 ) -> None:
-    """Wherever the signal comes: no failure is told, no night is there, and no snapshot half."""
+    """A run that is stopped at any point sends no alert and leaves no snapshot, not even a part."""
     keeper = watched().keeper
     keeper.sandbox.show()
     before = sorted(keeper.layout.landing.rglob("*"))
@@ -37,7 +37,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
             os.kill(os.getpid(), number)
 
     sys.setprofile(stop)
-    with pytest.raises(KeyboardInterrupt) as stopped:  # so that it stops these tests too
+    with pytest.raises(KeyboardInterrupt) as stopped:  # Keeper raises it to end the tests.
         keeper.run(THIRD)
     [said] = stopped.value.args
     assert (said.code, said.err) == (1, STOPPED)
@@ -49,7 +49,10 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
 def test_a_night_in_the_background_of_a_shell_can_be_ended_after_it(
     watched: Callable[..., Watched],
 ) -> None:
-    """Such a shell has SIGINT ignored; SIGTERM, which Dagster sets to the same, is not."""
+    """A shell's background job keeps its SIGTERM handler, so that SIGTERM can still end it.
+
+    Such a job ignores SIGINT, and Dagster would use the handler of SIGINT for SIGTERM.
+    """
     keeper = watched().keeper
     before = signal.getsignal(signal.SIGTERM)
     kept = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""A night that waits for another command: it is landed, and who gives up tells an operator."""
+"""A test of a night that waits for a different command: it lands, and an alert is sent."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.support.operator_home import THIRD
 def test_a_night_that_gives_up_waiting_is_told(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
-    """An alert says who held the home, and that what was read is landed."""
+    """If a run stops waiting, an alert names the lock's holder and says that the night landed."""
     keeper = watched().keeper
     keeper.sandbox.show()
     with hold_writer_lock(keeper.layout, "backing up", keeper.sandbox.clock()):

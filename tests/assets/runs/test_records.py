@@ -1,4 +1,4 @@
-"""Dagster's record is away: the night is taken and told all the same, and the record follows."""
+"""Tests of runs without Dagster's database: the night is published, and recorded later."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +21,7 @@ Make = Callable[..., Watched]
 
 
 def broken(keeper: Keeper) -> Path:
-    """The file of Dagster's runs, which is no database any more."""
+    """Damage the database of Dagster's runs, and return its path."""
     runs = keeper.layout.dagster / "history" / "runs.db"
     runs.parent.mkdir(parents=True, exist_ok=True)
     runs.write_bytes(b"no database " * 1000)
@@ -32,7 +32,10 @@ def broken(keeper: Keeper) -> Path:
 def test_a_night_is_taken_while_dagsters_database_is_away(
     watched: Make, receiver: Receiver
 ) -> None:
-    """The book is whole, an operator hears of it, and the next run gives Dagster its record."""
+    """Without Dagster's database, the book is complete, and the next run records the night.
+
+    An alert reports the unreachable database.
+    """
     keeper = watched().keeper
     runs = broken(keeper)
     said = keeper.run(THIRD)
@@ -51,7 +54,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
         check = dg.AssetCheckKey(WAREHOUSE, ACCEPTED)
         told = instance.event_log_storage.get_asset_check_execution_history(check, 10)
     assert days == {str(THIRD), str(NEXT)}
-    assert {one.run_id for one in told} >= {""}  # the one that was given has no run
+    assert {one.run_id for one in told} >= {""}  # Events that are recorded later have no run.
     assert not (keeper.home / "unrecorded.json").exists()
 
 
@@ -59,7 +62,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
 def test_a_record_that_is_lost_on_the_way_costs_no_night(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database that goes away between two steps: the night is taken, its lock is not left."""
+    """If the database fails between two steps, the night is published and the lock is free."""
     keeper = watched().keeper
     real = dg.DagsterInstance.handle_new_event
     lost = type("OperationalError", (Exception,), {"__module__": "sqlalchemy.exc"})
@@ -81,7 +84,10 @@ def test_a_record_that_is_lost_on_the_way_costs_no_night(
 def test_a_daemon_that_cannot_reach_its_record_tells(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: object
 ) -> None:
-    """It starts nothing, ends for its supervisor to try again, and says so to an operator, once."""
+    """If a daemon cannot reach the database, it exits with 1, so that its supervisor retries.
+
+    It starts no command, and sends only one alert.
+    """
     del capsys
     keeper = watched().keeper
     broken(keeper)
@@ -94,7 +100,7 @@ def test_a_daemon_that_cannot_reach_its_record_tells(
 
 
 def test_the_files_of_a_record_stay_open_for_as_long_as_it_does(tmp_path: Path) -> None:
-    """SQLite's log lies beside each while it is open and is gone at the end: written in once."""
+    """Each SQLite log exists while the instance is open, so it is merged only once, at the end."""
     layout = Layout(tmp_path)
     with open_instance(layout) as instance:
         for _ in range(3):

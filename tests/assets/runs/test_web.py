@@ -1,4 +1,4 @@
-"""The Dagster UI has no login: what pages of others ask of it, by any trick, is refused."""
+"""Tests of the guard of Dagster's UI, which has no login: it refuses requests of other pages."""
 
 import socket
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ from warehouse.storage.layout import Layout
 STOP = 'mutation { stopRunningSchedule(scheduleOriginId: "o") { __typename } }'
 JSON = {"content-type": "application/json"}
 PROXY = "books.example.com"
-# What a page may try, and what it is told. Headers are (name, value) after `Host: {address}`.
+# Requests that a malicious page may send: the expected status, the method and the headers. A header
+# `Host: {address}` is sent unless it is replaced here.
 REFUSED = {
     "a name that was bound to this machine a second ago": (403, "GET", {"host": "evil.example"}),
     "such a name with our port": (403, "GET", {"host": "evil.example:{port}"}),
@@ -57,7 +58,7 @@ LINK = {
 
 
 async def obedient(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that does whatever it is asked, as Dagster does."""
+    """Accept every request, as Dagster does."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.accept"})
         return
@@ -66,20 +67,20 @@ async def obedient(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextmanager
 def guarded(*names: str) -> Iterator[str]:
-    """The guard on a socket before the obedient application; its address."""
+    """Serve the guard in front of the obedient application, and yield the address."""
     with serve(Guard(obedient, frozenset(names))) as served:
         yield served.origin
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A guard without further names."""
+    """Serve a guard without additional host names, and yield its address."""
     with guarded() as origin:
         yield origin
 
 
 def asked(address: str, method: str, headers: dict[str, str], query: str = STOP) -> httpx.Response:
-    """What a request is answered; as JSON its mutation is in the body, else in the address."""
+    """Send a GraphQL request and return the response. Only JSON requests have a body."""
     port = address.rpartition(":")[2]
     given = {name: value.format(port=port) for name, value in headers.items()}
     is_json = given.get("content-type", "").startswith("application/json")
@@ -95,7 +96,7 @@ def asked(address: str, method: str, headers: dict[str, str], query: str = STOP)
 
 @pytest.mark.parametrize("trick", REFUSED)
 def test_a_trick_is_refused_in_words(address: str, trick: str) -> None:
-    """Whatever a page of somebody else may send: nothing is done, and why is said."""
+    """A request that a different site's page may send is refused, and the response says so."""
     status, method, headers = REFUSED[trick]
     answer = asked(address, method, headers)
     assert answer.status_code == status
@@ -104,12 +105,12 @@ def test_a_trick_is_refused_in_words(address: str, trick: str) -> None:
 
 @pytest.mark.parametrize("way", PASSED)
 def test_the_page_itself_and_programs_are_served(address: str, way: str) -> None:
-    """The UI's own requests, and those of curl, go through."""
+    """Requests from the UI's own page and from programs such as curl are accepted."""
     assert asked(address, "POST", JSON | PASSED[way]).status_code == 200
 
 
 def test_links_and_questions_are_served(address: str) -> None:
-    """A link in an alert opens the page, also from a mail; a question by GET is answered."""
+    """A link in an alert or mail opens the page, and GET requests may query but not change data."""
     with httpx.Client(trust_env=False) as client:
         page = client.get(f"{address}/runs/1", headers=LINK)
     assert page.status_code == 200
@@ -120,7 +121,7 @@ def test_links_and_questions_are_served(address: str) -> None:
 
 
 def test_a_proxys_name_is_told_once() -> None:
-    """With `--host-name` the name of a proxy is one of ours, over https too; no other is."""
+    """With `--host-name`, a proxy's name is accepted, including over https, but no other name."""
     with guarded(PROXY) as address:
         for host in (PROXY, "127.0.0.1:3000"):
             headers = JSON | {"host": host, "origin": f"https://{PROXY}"}
@@ -130,7 +131,7 @@ def test_a_proxys_name_is_told_once() -> None:
 
 
 def test_the_ui_that_is_shipped_is_guarded(tmp_path: Path) -> None:
-    """The unit's process serves the UI to its own page, and obeys none of the tricks."""
+    """The shipped unit's web process serves its own page and refuses all malicious requests."""
     home, log, port = tmp_path / "home", tmp_path / "web.log", str(free_port())
     make_instance(Layout(home))
     address = f"http://127.0.0.1:{port}"
@@ -147,13 +148,13 @@ def test_the_ui_that_is_shipped_is_guarded(tmp_path: Path) -> None:
 
 
 def is_up(port: int) -> bool:
-    """Whether somebody listens."""
+    """Return whether a server listens on a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def upgraded(port: int, origin: str) -> str:
-    """The first line that a page of an origin gets for a WebSocket."""
+    """Return the first line of the response to a WebSocket request from a page of an origin."""
     head = (
         f"GET /graphql HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: {origin}\r\n"
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
