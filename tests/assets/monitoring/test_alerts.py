@@ -1,4 +1,4 @@
-"""Alerts and the sign of life: once for each cause, none for a good night, and never in silence."""
+"""Tests of alerts and heartbeats: one alert for each cause, and none for a good night."""
 
 import errno
 import logging
@@ -30,7 +30,7 @@ Make = Callable[..., Watched]
 
 
 def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> None:
-    """A good night sends no alert and one sign of life, however often one looks."""
+    """A good night sends one heartbeat and no alert, even if the home is checked repeatedly."""
     home = watched()
     assert home.third() == ACCEPTED
     home.look()
@@ -38,7 +38,7 @@ def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> 
 
 
 def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """A held night: one message with its numbers and the command, no sign of life."""
+    """A held night sends one alert with its numbers and the command to type, and no heartbeat."""
     home = watched()
     assert home.third("portfolios-empty") == HELD
     home.look()
@@ -47,7 +47,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert "the list of portfolios is empty, but had " in words
     assert f"The book of {SECOND} was not changed." in words
     held = f"{THIRD:%Y%m%d}T021500Z"
-    assert f"accept {held} --dry-run" in words  # first see, then decide
+    assert f"accept {held} --dry-run" in words  # This command only shows the changes.
     assert "--why" in words
     assert str(home.keeper.layout.landing / str(THIRD) / held) in words
     assert receiver.fetched == []
@@ -56,7 +56,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
 def test_attempts_that_a_newer_book_replaced_are_one_message(
     watched: Make, receiver: Receiver
 ) -> None:
-    """However many snapshots of a date are held, a newer book of it leaves one line about them."""
+    """If a date has several held snapshots and a newer book, one alert reports all of them."""
     home = watched()
     for hour in (2, 3, 4):
         home.keeper.sandbox.show("portfolios-empty")
@@ -69,7 +69,7 @@ def test_attempts_that_a_newer_book_replaced_are_one_message(
 
 
 def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -> None:
-    """Before there is any night, the folder that a killed pull left is not nothing."""
+    """If the first pull was killed, `status` reports the folder that the pull left."""
     keeper = Keeper(tmp_path / "home", shown)
     shown.clock.night(FIRST, hour=9)
     (keeper.layout.landing / str(FIRST) / ".20260302T021500Z.pulling").mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -
 def test_a_snapshot_that_never_was_the_book_is_not_taken_back(
     watched: Make, receiver: Receiver
 ) -> None:
-    """A snapshot that is accepted beside a newer book, and then rejected, never was the book."""
+    """Rejecting an accepted snapshot sends no alert if it never was the book."""
     home = watched()
     assert home.third("portfolios-empty") == HELD
     first = f"{THIRD:%Y%m%d}T021500Z"
@@ -98,7 +98,7 @@ def test_a_snapshot_that_never_was_the_book_is_not_taken_back(
 def test_a_refused_key_sends_to_the_doctor_and_says_whether_there_is_a_book(
     watched: Make, receiver: Receiver
 ) -> None:
-    """The command of an alert is the one that helps."""
+    """If the API refuses the key, the alert recommends `doctor` and says that there is no book."""
     keeper = watched().keeper
     keeper.sandbox.show("authentication-failed")
     assert keeper.run(THIRD).code == 1
@@ -110,7 +110,7 @@ def test_a_refused_key_sends_to_the_doctor_and_says_whether_there_is_a_book(
 def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
     watched: Make, receiver: Receiver
 ) -> None:
-    """Another run is taking the night, so nobody is woken."""
+    """A run that fails because a different run is pulling the night sends no alert."""
     keeper = watched().keeper
     with hold_pull_lock(keeper.layout, "taking the night", keeper.nightbook.now()):
         assert keeper.run(THIRD).code == 1
@@ -118,13 +118,13 @@ def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
 
 
 def test_a_full_disk_asks_for_prune() -> None:
-    """Also if a library raises it in an error of its own."""
+    """The command for a full disk is `prune`, even if a library reports it with its own error."""
     assert helping_command(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) == "prune"
     assert helping_command(RuntimeError(f"IO Error: {os.strerror(errno.ENOSPC)}")) == "prune"
 
 
 def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Receiver) -> None:
-    """When a person accepts the held night, the next look gives its sign of life."""
+    """If a person accepts a held night, the next check sends the heartbeat."""
     home = watched()
     home.third("portfolios-empty")
     home.keeper.sandbox.clock.night(THIRD, hour=9)
@@ -134,7 +134,7 @@ def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Rece
 
 
 def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """Whoever worked with it hears who took it back, why, and what was made of it."""
+    """If an accepted book is rejected, one alert lists the reason and the files made from it."""
     home = watched()
     home.third()
     home.keeper.sandbox.clock.night(THIRD, hour=9)
@@ -150,7 +150,7 @@ def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiv
 
 
 def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """A date that was due and not read is told when it is over, once; so is nothing else."""
+    """A scheduled date without a night causes exactly one alert, after the date has passed."""
     home = watched()
     home.night(FOURTH)
     home.look()
@@ -160,7 +160,7 @@ def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
 
 
 def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) -> None:
-    """Where the schedule leaves a weekday out, its missing night is as planned."""
+    """A weekday without a scheduled night is not reported as a gap."""
     home = watched()
     left_out = (THIRD.weekday() + 1) % 7
     days = ",".join(str(day) for day in range(7) if day != left_out)
@@ -172,9 +172,9 @@ def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) ->
 def test_a_book_that_was_never_published_is_told_once(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that fails while publishing leaves a book that status does not call the book.
+    """If publishing fails, `status` shows the previous book and reports the accepted one.
 
-    An hour later it is told, once; the command that comes with it publishes.
+    An hour later, one alert is sent. Its command publishes the accepted book.
     """
 
     def full(*_: object, **__: object) -> None:
@@ -205,7 +205,7 @@ def test_a_book_that_was_never_published_is_told_once(
 
 
 def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -> None:
-    """Nights that lake or warehouse know and the landing zone does not are one message."""
+    """If nights of the lake or warehouse are missing from the landing folder, one alert says so."""
     home = watched()
     home.keeper.sandbox.clock.night(SECOND, hour=9)
     shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
@@ -225,7 +225,7 @@ def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -
 
 
 def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
-    """What is wrong with nights is told by names and small files alone: one looks all day."""
+    """Checking the nights reads only names and small files, because it runs all day."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
     large = [*keeper.layout.landing.glob("*/*/*.zst"), keeper.layout.database.resolve()]
@@ -239,7 +239,7 @@ def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> N
 
 @pytest.mark.torture
 def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """A venue that stays down for two nights is one message; down again later is another."""
+    """A venue that is down for two nights causes one alert. A later failure causes a new one."""
     home = watched()
     down = "not-found-404,path=/venues/meridian/*"
     assert home.night(THIRD, down) == ACCEPTED
@@ -259,10 +259,10 @@ def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
 def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
     watched: Make, receiver: Receiver
 ) -> None:
-    """Of two nights with the same three troubles the first is told, in a message for each.
+    """Two nights with the same three problems cause one alert for each problem.
 
-    Empty lists with status 200 cost no instruments; what the document does not list is named; a
-    clock that two nights in a row had to correct is told with its milliseconds.
+    The problems are a venue with empty lists and status 200, whose instruments are kept, an
+    undocumented field, and a clock that is wrong by a number of milliseconds.
     """
     home = watched()
     troubles = ("venue-instruments-empty,venue=meridian", "unknown-field")
@@ -287,7 +287,7 @@ def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
 def test_a_failed_check_is_told_once(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A check that only warns lets the night be published, and is told once."""
+    """Failed checks that only warn do not stop publishing, and each causes one alert."""
     monkeypatch.setattr("warehouse.sql.checks.CheckResult.stops", property(lambda _: False))
     monkeypatch.setattr(
         "warehouse.sql.checks._key_query",
@@ -302,7 +302,7 @@ def test_a_failed_check_is_told_once(
 
 
 def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
-    """The second channel takes what the first does not, and says which was not reached."""
+    """If the first channel fails, the second sends the alert, which names the failed channel."""
     home = watched("json://127.0.0.1:9/canary-token", receiver.channel)
     home.third("portfolios-empty")
     [(_, words)] = receiver.alerts
@@ -312,7 +312,7 @@ def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
 
 
 def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) -> None:
-    """While every channel is dead nothing is forgotten: the message comes when one lives again."""
+    """If no channel accepts an alert, it is sent once, as soon as a channel works."""
     home = watched()
     receiver.status = 500
     home.third("portfolios-empty")
@@ -328,7 +328,7 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
 def test_what_happened_waits_for_a_channel_for_a_week(
     watched: Make, receiver: Receiver, days: int, *, is_told: bool
 ) -> None:
-    """A failure that no channel took for a week is told no more, and the log says so."""
+    """A failure that no channel accepts for a week is dropped, and the log says so once."""
     home = watched()
     home.keeper.sandbox.clock.night(SECOND, hour=9)
     receiver.status = 500
@@ -345,7 +345,7 @@ def test_what_happened_waits_for_a_channel_for_a_week(
 
 
 def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiver) -> None:
-    """A process that dies while it sends, or before, loses no failure: the next look tells it."""
+    """If a process dies before or while it sends an alert, the next check sends the alert."""
     home = watched()
 
     def dies(*_: str) -> bool:
@@ -362,7 +362,7 @@ def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiv
 
 @pytest.mark.parametrize("content", ["", "[{}]", "{}", '[{"since": "today"}]', "[1]"])
 def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, content: str) -> None:
-    """Where the file of what waits cannot be read, what happens now is told all the same."""
+    """If the file of unsent alerts is damaged, new alerts are sent anyway."""
     home = watched()
     folder = home.keeper.home / "alerts"
     folder.mkdir(exist_ok=True)
@@ -374,7 +374,7 @@ def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, cont
 
 @pytest.mark.torture
 def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:
-    """A monitor that does not answer is asked again at the next look, and then no more."""
+    """A heartbeat that fails is repeated at the next check, until it succeeds."""
     home = watched()
     receiver.status = 503
     home.third()
@@ -386,7 +386,7 @@ def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver
 
 
 def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> None:
-    """A book made again long after its night is not told as alive."""
+    """Rebuilding a book long after its night sends no heartbeat."""
     home = watched()
     home.keeper.sandbox.clock.night(LATER, hour=9)
     assert home.keeper("rebuild").code == 0
@@ -395,7 +395,7 @@ def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> No
 
 
 def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiver) -> None:
-    """A damaged decision stops the looking, not the telling: one message says so."""
+    """If a damaged decision makes it impossible to check the home, one alert says so."""
     home = watched()
     home.third()
     [decision] = home.keeper.layout.landing.glob(f"{THIRD}/*/decision.json")
@@ -406,7 +406,7 @@ def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiv
 
 
 def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receiver) -> None:
-    """A held night from before alerts were set up is told once they are."""
+    """A night that was held before channels were configured causes an alert once they are."""
     home = watched(" ")
     home.third("portfolios-empty")
     assert home.log == []
@@ -416,7 +416,7 @@ def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receive
 
 
 def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
-    """An address that is none, or that nobody answers, is named by place and scheme alone."""
+    """A channel that is invalid or does not respond is named only by its number and scheme."""
     alert = Alert(cause="a", title="title", words="words", see="here", command="ls")
     with caplog.at_level(logging.DEBUG, logger="apprise"):
         told = deliver(("nonsense://canary-1", "slack://canary-2", "json://127.0.0.1:9/c"), [alert])
@@ -434,12 +434,12 @@ def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_names_from_the_wire_call_nobody(words: str, shown: str) -> None:
-    """What the API sent cannot page a room, move a cursor or flood a message."""
+    """Text from the API cannot mention users, move the cursor or flood a message."""
     assert plain_text(words) == shown
 
 
 def test_metrics_are_written_for_the_collector(watched: Make) -> None:
-    """After a night the file has its counts, ages and skew, each with help and type, 0640."""
+    """The metrics file of a night contains counts and times with their types, and has mode 0640."""
     home = watched()
     home.night(THIRD, "not-found-404,path=/venues/meridian/*")
     path = home.keeper.home / "metrics" / "nightbook.prom"
@@ -463,7 +463,7 @@ def test_metrics_are_written_for_the_collector(watched: Make) -> None:
 def test_a_full_disk_costs_no_sign_of_life(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Metrics that cannot be written are logged; alerts and the sign of life go out."""
+    """If the metrics cannot be written, the log says so and the heartbeat is sent anyway."""
 
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")

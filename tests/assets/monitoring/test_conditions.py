@@ -16,7 +16,7 @@ LISTS = (("v1", "spot", 100), ("v1", None, 100), ("v2", "spot", 250), ("v3", "fu
 
 
 def test_each_finding_about_a_round_count_is_in_one_alert(tmp_path: Path) -> None:
-    """Alerts and findings report the same lists. An alert's cause has no text of a finding."""
+    """Alerts and findings report the same lists. An alert's cause contains no finding's text."""
     layout = Layout(tmp_path)
     instruments: list[dict[str, Any]] = [
         {"venue_id": venue, "type": type_, "instrument_id": f"{type_}{number}"}

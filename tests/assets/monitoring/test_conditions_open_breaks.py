@@ -1,4 +1,4 @@
-"""Open breaks, and ledgers that could not be used, reach the operator: once for each cause."""
+"""Tests of alerts about open breaks and unusable ledgers: one alert for each cause."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,7 +16,7 @@ FOURTH, LATER = (THIRD + timedelta(days=n) for n in (1, 8))
 
 
 def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
-    """New breaks are one message, the same a night later none; what is a week old is told again."""
+    """New breaks cause one alert. Breaks that are a week old cause one more."""
     home = watched()
     keeper = home.keeper
     first, second = list(rows(keeper))[3:5]
@@ -50,7 +50,7 @@ def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
 
 
 def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """Where all else matches, status and alert say why the exit code is not 0."""
+    """If one row is unreadable and all others match, `status` and one alert report that row."""
     home = watched()
     keeper = home.keeper
     assert reconciled(keeper) == 0
@@ -72,7 +72,7 @@ def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receive
 def test_a_file_that_was_not_read_is_told_though_all_matches(
     watched: Make, receiver: Receiver
 ) -> None:
-    """An archive beside the ledger may hold another one: status and an alert say so."""
+    """If a file in the inbox is unreadable, `status` and an alert report it even if all matches."""
     home = watched()
     keeper = home.keeper
     inbox(keeper).parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def test_a_file_that_was_not_read_is_told_though_all_matches(
 
 
 def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver: Receiver) -> None:
-    """Where what a ledger covers is empty, status ends with 3 and an alert says so."""
+    """A ledger whose portfolio and venue have no positions gives exit code 3 and one alert."""
     home = watched()
     keeper = home.keeper
     assert reconciled(keeper) == 0
@@ -105,7 +105,7 @@ def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver
 
 
 def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a container whose user has no name, a signature is of that user's number."""
+    """A user without a name, for example in a container, signs with the user's number."""
     keeper = watched().keeper
     reconciled(keeper, next(iter(rows(keeper))))
     monkeypatch.setenv("LOGNAME", "somebody else")
@@ -116,7 +116,7 @@ def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.Monk
 
 
 def test_a_ledger_that_cannot_be_used_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """A run whose ledger could not be held against the book says so: by itself or by the sensor."""
+    """If a run cannot use its ledger, it still succeeds, and one alert names the ledger file."""
     home = watched()
     keeper = home.keeper
     inbox(keeper).write_text("no;ledger\n1;2\n", encoding="utf-8")

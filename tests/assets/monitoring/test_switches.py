@@ -1,4 +1,4 @@
-"""Whether a daemon is up, and whether the schedule is on, as an operator is told."""
+"""Tests of the state of the daemon and the schedule that `status` and `doctor` report."""
 
 import fcntl
 import os
@@ -18,14 +18,14 @@ Make = Callable[..., Watched]
 
 
 def beat(keeper: Keeper) -> None:
-    """Write the heartbeat of a daemon that is up now."""
+    """Write the heartbeat of a daemon that is running now."""
     now = keeper.nightbook.now()
     with open_instance(keeper.layout) as instance:
         instance.add_daemon_heartbeat(DaemonHeartbeat(now.timestamp(), "SCHEDULER", None, []))
 
 
 def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
-    """The lock of the daemon goes with its process, but its heartbeat is fresh for minutes."""
+    """A killed daemon is reported at once by its released lock, although its heartbeat is fresh."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     beat(keeper)
@@ -41,7 +41,7 @@ def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
 
 
 def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> None:
-    """It works while the daemon is up, which `nightbook dev` does not."""
+    """`status` recommends `doctor --turn-on`, which turns on the schedule and the sensors."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     for name in (SCHEDULE, "watch"):
@@ -54,7 +54,7 @@ def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> Non
 
 
 def test_a_demo_is_not_said_to_run_by_itself(watched: Make) -> None:
-    """The schedule of a demo is off, also while a daemon is up for it."""
+    """The schedule of a demo is reported as off, even if a daemon is running for it."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     beat(keeper)

@@ -1,4 +1,4 @@
-"""What waits for somebody is told until it is settled, as loudly as it is bad."""
+"""Tests of problems that wait for a person: alerts, daily reminders and their severity."""
 
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -29,7 +29,7 @@ from warehouse.storage.layout import Layout
 
 
 def turned(layout: Layout, name: str, status: InstigatorStatus) -> None:
-    """Dagster's record after somebody clicked a switch."""
+    """Write Dagster's record of a schedule or sensor that somebody turned on or off."""
     target = LoadableTargetOrigin(module_name=LOCATION)
     location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
     origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(location, "__repository__"), name)
@@ -44,7 +44,7 @@ def turned(layout: Layout, name: str, status: InstigatorStatus) -> None:
 
 
 def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
-    """Let it be so many days after the second night, a quarter past two where it is not said."""
+    """Set the clock to this many days after the second night, at a quarter past the hour."""
     keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour)
 
 
@@ -52,7 +52,7 @@ def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
 def test_a_schedule_that_is_off_is_told(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
-    """A schedule that somebody turned off: status and doctor complain, an alert goes out daily."""
+    """If the schedule is off, `status` and `doctor` report it, and an alert is sent daily."""
     here = watched()
     keeper, layout = here.keeper, here.keeper.layout
     days_later(keeper, 0, hour=9)
@@ -76,7 +76,7 @@ def test_a_schedule_that_is_off_is_told(
 
 @pytest.mark.parametrize("name", [name for name in MEANING if name != SCHEDULE])
 def test_a_sensor_that_is_off_is_told(watched: Callable[..., Watched], name: str) -> None:
-    """Any of the sensors that was turned off is named."""
+    """`status` names any sensor that was turned off."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     turned(keeper.layout, name, InstigatorStatus.STOPPED)
@@ -84,7 +84,7 @@ def test_a_sensor_that_is_off_is_told(watched: Callable[..., Watched], name: str
 
 
 def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -> None:
-    """Where Dagster's record is no database, nobody says that the schedule is on."""
+    """If Dagster's database is damaged, `status` says so and fails."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     turned(keeper.layout, SCHEDULE, InstigatorStatus.RUNNING)
@@ -96,7 +96,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
 
 
 def held(here: Watched) -> str:
-    """The third night, held; its snapshot."""
+    """Create the third night as a held night, and return its snapshot ID."""
     assert here.third("portfolios-empty") == states.HELD
     return snapshots.landed_snapshots(here.keeper.layout)[-1].snapshot_id
 
@@ -105,7 +105,7 @@ def held(here: Watched) -> str:
 def test_a_held_night_is_told_until_it_is_decided(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
-    """Loud once, then in one quiet reminder a day, also a month later; silent once decided."""
+    """A held night causes one alert, then one reminder a day until a person decides on it."""
     here = watched()
     keeper = here.keeper
     snapshot_id = held(here)
@@ -130,7 +130,7 @@ def test_a_held_night_is_told_until_it_is_decided(
 def test_a_reminder_says_what_to_type_and_is_quiet(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
-    """A reminder has Apprise's type for information, and the command for each thing that waits."""
+    """A reminder has Apprise's type "info", and contains the command for each open problem."""
     here = watched()
     snapshot_id = held(here)
     days_later(here.keeper, 2)
@@ -145,7 +145,7 @@ def test_a_reminder_says_what_to_type_and_is_quiet(
 def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
-    """Alerts of gaps are loud; status counts them also when they are long past."""
+    """The alert about a gap has the type "failure", and `status` counts gaps of any age."""
     here = watched()
     days_later(here.keeper, 2)
     here.look()
@@ -157,7 +157,7 @@ def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
 
 @pytest.mark.torture
 def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
-    """`query`, `export` and `report` say of which date the newest book is, and what is missing."""
+    """`query`, `export` and `report` add a note if the newest book is older than due."""
     here = watched()
     keeper = here.keeper
     days_later(keeper, 0, hour=9)
@@ -187,13 +187,13 @@ def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
     ],
 )
 def test_the_dates_of_a_schedule(schedule: str, days: list[int]) -> None:
-    """On which days of the week after Sunday the 1st of March 2026 a night is due."""
+    """`is_due` finds the scheduled dates in the week from Sunday, 2026-03-01."""
     week = [date(2026, 3, day) for day in range(1, 8)]
     assert [day.day for day in week if is_due(schedule, day)] == days
 
 
 def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> None:
-    """`run` and `doctor` complain of the same at once, a misspelled name with the nearest right."""
+    """`run` and `doctor` report the same invalid settings, and correct a misspelled name."""
     keeper = watched().keeper
     wrong = {"NIGHTBOOK_ALERT": "json://x", "NIGHTBOOK_API_KEY": "", "NIGHTBOOK_TIMEZONE": "Mars"}
     broken = Keeper(keeper.home, keeper.sandbox, {**keeper.more, **wrong})
@@ -212,7 +212,7 @@ def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> 
 def test_dagster_is_not_asked_where_it_never_ran(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status of a home without a record of Dagster makes none."""
+    """If a home has no Dagster records, `status` does not create any."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
     assert not keeper.layout.dagster.exists()
