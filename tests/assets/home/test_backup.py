@@ -1,4 +1,4 @@
-"""Backups that are whole or not written, and restores that can be done again."""
+"""Tests of backups, which are complete or not written, and of restores, which can be repeated."""
 
 import io
 import os
@@ -23,7 +23,7 @@ ADD = tarfile.TarFile.addfile
 
 @pytest.fixture(scope="module")
 def compared(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two nights and a reconciliation, of which something was told."""
+    """Create a home with two nights, a reconciliation and a record of sent alerts."""
     keeper = Keeper(tmp_path_factory.mktemp("compared") / "home", shown)
     shutil.copytree(two, keeper.home, symlinks=True)
     assert reconciled(keeper) == 0
@@ -34,7 +34,7 @@ def compared(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def keeper(compared: Path, watched: Make) -> Keeper:
-    """A copy of it."""
+    """Return the keeper of a copy of that home."""
     keeper = watched().keeper
     shutil.rmtree(keeper.home)
     shutil.copytree(compared, keeper.home, symlinks=True)
@@ -43,7 +43,7 @@ def keeper(compared: Path, watched: Make) -> Keeper:
 
 @pytest.fixture
 def backup(keeper: Keeper, tmp_path: Path) -> Path:
-    """A good backup of it, of another day."""
+    """Write a complete backup of the home before the test, and return its path."""
     path = tmp_path / "kept" / "book.tar"
     said = keeper("backup", str(path))
     assert said.code == 0, said.err
@@ -51,7 +51,7 @@ def backup(keeper: Keeper, tmp_path: Path) -> Path:
 
 
 def kept(home: Path) -> dict[str, bytes]:
-    """What a backup is to hold, by its name."""
+    """Return the files that a backup must contain, by name."""
     places = ("landing", "reconcile", "alerts/told.json")
     found = [path for name in places for path in (home / name, *(home / name).rglob("*"))]
     names = {path.relative_to(home).as_posix(): path for path in found if path.is_file()}
@@ -59,7 +59,7 @@ def kept(home: Path) -> dict[str, bytes]:
 
 
 def held(backup: Path) -> dict[str, bytes]:
-    """What a backup holds, but for its list."""
+    """Return the files in a backup by name, except the list of digests."""
     with tarfile.open(backup) as tar:
         files = {one.name: tar.extractfile(one) for one in tar}
         contents = {name: file.read() for name, file in files.items() if file is not None}
@@ -68,7 +68,7 @@ def held(backup: Path) -> dict[str, bytes]:
 
 
 def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
-    """Back up in vain: in words, without a file left behind, and the old backup stays."""
+    """Run a backup that fails with a message, leaves no file and does not change the old backup."""
     before = backup.read_bytes()
     said = keeper("backup", str(backup))
     assert (said.code, said.out) == (code, "")
@@ -83,7 +83,7 @@ def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
 def test_what_cannot_be_read_is_not_left_out(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that cannot be listed stops the backup: it is not taken for an empty one."""
+    """A folder that cannot be listed stops the backup. It must not be treated as empty."""
     closed, listed = keeper.home / "reconcile" / "inbox", os.scandir
 
     def scandir(path: Any = ".") -> Any:
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_not_left_out(
 
 
 def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path: Path) -> None:
-    """A night that lies on another disk behind a link stops the backup, which names it."""
+    """If a night is a link to a folder on a different disk, the backup fails and names the link."""
     night = keeper.layout.landing / str(FIRST)
     night.rename(tmp_path / "elsewhere")
     night.symlink_to(tmp_path / "elsewhere")
@@ -104,13 +104,13 @@ def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path:
 
 
 def test_a_link_that_leads_nowhere_is_named(keeper: Keeper, backup: Path) -> None:
-    """What cannot be kept, because it is not there, stops the backup."""
+    """A broken link stops the backup, because its content cannot be read."""
     (keeper.home / "reconcile" / "inbox" / "late.csv").symlink_to("nowhere")
     assert "late.csv is not a file that can be backed up" in refused(keeper, backup).err
 
 
 def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
-    """A landing zone on another disk and a ledger that is a link are in the backup, as files."""
+    """If the landing folder and a ledger are links, the backup contains their files."""
     ledger, landing = inbox(keeper), keeper.layout.landing
     for path in (ledger, landing):
         path.rename(tmp_path / path.name)
@@ -125,7 +125,7 @@ def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("is_there", [True, False])
 def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_there: bool) -> None:
-    """Where landing lacks nights that lake or warehouse tell of, the old backup stays."""
+    """If landing lacks nights that the lake or warehouse contains, the old backup is kept."""
     shutil.rmtree(keeper.layout.landing)
     if is_there:
         keeper.layout.landing.mkdir()
@@ -135,7 +135,7 @@ def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_the
 
 
 def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
-    """Of a home without nights, or one that was mistyped, nothing is written and nothing made."""
+    """For a home without nights, or a mistyped home, no backup is written and no home created."""
     keeper = Keeper(tmp_path / "mistyped", shown)
     assert "no nightbook home at" in keeper("backup", str(backup)).err
     assert not keeper.home.exists()
@@ -155,7 +155,7 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
     ],
 )
 def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> None:
-    """A name that no backup can have is bad input, said in words, and nothing is written."""
+    """A path that cannot be a backup is rejected with a message, and nothing is written."""
     os.mkfifo(keeper.home / "pipe")
     before = sorted(keeper.home.rglob("*"))
     said = keeper("backup", str(keeper.home / name) if name else name)
@@ -169,7 +169,7 @@ def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> 
 def test_a_backup_that_is_not_whole_replaces_none(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not read back as it was written never takes the place of a good backup."""
+    """A backup that differs when it is read back does not replace a good backup."""
 
     def harmed(tar: tarfile.TarFile, entry: tarfile.TarInfo, body: IO[bytes]) -> None:
         ADD(tar, entry, io.BytesIO(body.read(entry.size)[:-1] + b"?"))
@@ -181,7 +181,7 @@ def test_a_backup_that_is_not_whole_replaces_none(
 def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
     keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ledger that finance saves while a backup runs does not make the backup a bad one."""
+    """If a ledger is saved while a backup runs, the backup contains the bytes that were read."""
     before = kept(keeper.home)
 
     def saved(tar: tarfile.TarFile, entry: tarfile.TarInfo, body: IO[bytes]) -> None:
@@ -198,7 +198,7 @@ def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
 
 @pytest.mark.torture
 def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: Path) -> None:
-    """What looking leaves in a home without nights stands in no restore's way."""
+    """Files left by a check for alerts, and empty folders, do not prevent a restore."""
     before = kept(keeper.home)
     shutil.rmtree(keeper.home)
     for name in ("alerts/lock", "alerts/told.json", "metrics/nightbook.prom"):
@@ -218,7 +218,7 @@ def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: 
 def test_a_restore_that_was_killed_can_be_done_again(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch, moved: int
 ) -> None:
-    """However many places were moved when a restore died, no night is there, and again it works."""
+    """A restore that was killed before or between its moves leaves no night and can be repeated."""
     before, left, rename = kept(keeper.home), [None] * moved, Path.rename
     shutil.rmtree(keeper.home)
 
@@ -233,7 +233,7 @@ def test_a_restore_that_was_killed_can_be_done_again(
         with pytest.raises(KeyboardInterrupt):
             keeper("restore", str(backup))
     assert not keeper.layout.landing.exists()
-    if moved == 2:  # and the warehouse was looked at meanwhile
+    if moved == 2:  # Reading the home left a hidden cache.
         (keeper.home / "reconcile" / ".published").mkdir()
         (keeper.home / "reconcile" / ".published" / "seen.json").write_text("{}")
     said = keeper("restore", str(backup))
@@ -243,7 +243,7 @@ def test_a_restore_that_was_killed_can_be_done_again(
 
 
 def test_a_backup_of_an_older_home_has_the_migrated_record(keeper: Keeper, tmp_path: Path) -> None:
-    """The record is opened first: the backup has record.db in place of the JSON files."""
+    """The record is migrated first, so the backup has record.db instead of the JSON files."""
     shutil.rmtree(keeper.home / "reconcile")
     older = unpack(keeper.home).folder
     assert not older.database.exists()
@@ -258,7 +258,7 @@ def test_a_backup_of_an_older_home_has_the_migrated_record(keeper: Keeper, tmp_p
 def test_a_restore_that_was_killed_while_it_rebuilt_can_be_done_again(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All files are back but lake and warehouse are not: the same command makes them."""
+    """If a restore was killed while it rebuilt the lake, the same command completes it."""
     before = kept(keeper.home)
     shutil.rmtree(keeper.home)
 
@@ -278,7 +278,7 @@ def test_a_restore_that_was_killed_while_it_rebuilt_can_be_done_again(
 
 
 def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -> None:
-    """A backup that is cut off makes no folder, so that the right one can be restored there."""
+    """A truncated backup creates no folder, so that the right one can be restored there."""
     shutil.rmtree(keeper.home)
     cut = backup.with_name("cut.tar")
     cut.write_bytes(backup.read_bytes()[:50_000])
@@ -290,7 +290,7 @@ def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -
 def test_a_refused_restore_leaves_no_file_in_a_folder(
     keeper: Keeper, backup: Path, tmp_path: Path, *, is_cut: bool
 ) -> None:
-    """A folder that was there, such as a mounted volume, is as it was before."""
+    """A rejected restore leaves an existing folder, such as a mounted volume, unchanged."""
     other = replace(keeper, home=tmp_path / "volume")
     other.home.mkdir()
     if is_cut:
@@ -304,7 +304,7 @@ def test_a_refused_restore_leaves_no_file_in_a_folder(
 
 
 def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> None:
-    """A home without nights whose reconciliation differs from the backup's is left as it is."""
+    """A restore does not overwrite a reconciliation that differs from the one in the backup."""
     shutil.rmtree(keeper.layout.landing)
     inbox(keeper).write_text("another ledger")
     before = kept(keeper.home)
@@ -315,7 +315,7 @@ def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> N
 
 
 def test_a_backup_without_nights_restores_nothing(shown: Sandbox, tmp_path: Path) -> None:
-    """An empty backup is refused in words."""
+    """A backup without nights is rejected with a message."""
     keeper = Keeper(tmp_path / "new", shown)
     with tarfile.open(tmp_path / "empty.tar", "w") as tar:
         entry = tarfile.TarInfo("digests.json")

@@ -1,4 +1,4 @@
-"""A demo's home: it is made only where nothing else is lost by it, and by one demo at a time."""
+"""Tests of a demo's home: a demo deletes no other data, and only one runs at a time."""
 
 import shutil
 from datetime import UTC, datetime
@@ -15,13 +15,13 @@ NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
 
 def tree(home: Path) -> dict[Path, bytes]:
-    """Every file and folder, with what is in it."""
+    """Return all files and folders with their content. A folder's content is empty."""
     return {path: path.read_bytes() if path.is_file() else b"" for path in home.rglob("*")}
 
 
 @pytest.mark.parametrize("place", ["landing", "warehouse", "exports", "reconcile", ".work"])
 def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, place: str) -> None:
-    """In a folder with a place of a home's name and no mark a demo writes and removes nothing."""
+    """In a folder with a home's subfolder but no demo marker, a demo writes and deletes nothing."""
     keeper = Keeper(tmp_path / "clone", nights.sandbox)
     file = keeper.home / place / "__init__.py"
     file.parent.mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, plac
 
 
 def test_a_demo_leaves_a_home_whose_landing_is_not_there(copied: Keeper) -> None:
-    """Where landing is empty, as when its disk is not mounted, a demo removes nothing else."""
+    """If the landing folder is empty, as on an unmounted disk, a demo deletes nothing."""
     shutil.rmtree(copied.layout.landing)
     copied.layout.landing.mkdir()
     before = tree(copied.home)
@@ -46,7 +46,7 @@ def test_a_demo_leaves_a_home_whose_landing_is_not_there(copied: Keeper) -> None
 
 
 def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> None:
-    """A demo.json that says something else is somebody's, and so are the folders beside it."""
+    """A demo.json with other content is not a demo's marker, so a demo deletes nothing."""
     keeper = Keeper(tmp_path, nights.sandbox)
     (tmp_path / "demo.json").write_text('{"what": "a demo of a website"}')
     (tmp_path / "reports").mkdir()
@@ -60,7 +60,7 @@ def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> 
 def test_a_demo_that_was_killed_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However early a demo dies its home is marked, and the next one removes what it left."""
+    """A demo marks its home before it deletes anything, so that a killed demo can start over."""
     layout = Layout(tmp_path)
 
     def die(*_: object, **__: object) -> None:
@@ -78,7 +78,7 @@ def test_a_demo_that_was_killed_begins_again(
 
 
 def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
-    """While a demo or a writer is at work in a home, another demo removes nothing and says why."""
+    """While a demo or a writer works in a home, a second demo deletes nothing and says why."""
     keeper = Keeper(tmp_path / "demo", nights.sandbox)
     with the_demo(keeper.layout, NOW):
         (keeper.layout.landing / "2026-03-06").mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
 
 
 def test_a_next_night_is_of_a_demo_only(copied: Keeper) -> None:
-    """Where real nights are, `demo --next` writes nothing and says how a demo is made."""
+    """In a home with real nights, `demo --next` writes nothing and says that it is not a demo."""
     before = tree(copied.home)
     said = copied("demo", "--next")
     assert (said.code, said.out) == (2, "")

@@ -1,4 +1,4 @@
-"""The wrong home, a shut one, a full or a read-only disk: told as that, by every command."""
+"""Tests of errors in all commands: no home, an unreadable home, a full or a read-only disk."""
 
 import contextlib
 import importlib
@@ -55,13 +55,13 @@ WRITING = [
     ("run", "--date", "2026-03-05"),
 ]
 SETTLING = [("reconcile", "run"), ("reconcile", "setup", "ledger.csv")]
-LATER = {"reject", "prune"}  # told by tests of their own
+LATER = {"reject", "prune"}  # Separate tests cover these.
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 
 @contextlib.contextmanager
 def acting_as(user: int) -> Iterator[None]:
-    """Be another user for the file system, with that one's rights and no group of ours."""
+    """Act as a different user for the file system, with that user's rights and without groups."""
     before, groups = os.geteuid(), os.getgroups()
     os.setgroups([])
     os.seteuid(user)
@@ -74,7 +74,7 @@ def acting_as(user: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk(place: Path, *options: str) -> Iterator[None]:
-    """A small disk of its own at a folder, where this machine lets us make one."""
+    """Mount a small temporary disk at a folder. Skip the test if this machine does not allow it."""
     place.mkdir()
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(place)],
@@ -90,7 +90,7 @@ def disk(place: Path, *options: str) -> Iterator[None]:
 
 
 def open_to_all(place: Path) -> None:
-    """Let every user reach a folder of pytest's, also one that a worker of xdist was given."""
+    """Give every user access to pytest's folders, including the folder of an xdist worker."""
     for folder in place.parents:
         if folder.name.startswith(("popen-", "pytest-")):
             folder.chmod(0o755)
@@ -101,7 +101,7 @@ def open_to_all(place: Path) -> None:
 def test_a_place_without_a_home_is_told_by_every_command(
     words: tuple[str, ...], kind: str, api: Sandbox, tmp_path: Path
 ) -> None:
-    """Bad input, with the folder that was looked at; nothing is made there."""
+    """If a folder is not a home, every command rejects it, names it and creates nothing."""
     home = tmp_path / "home"
     if kind in {"empty", "foreign"}:
         home.mkdir()
@@ -123,14 +123,14 @@ def test_a_place_without_a_home_is_told_by_every_command(
 def test_a_home_that_may_not_be_read_is_told_by_every_command(
     words: tuple[str, ...], api: Sandbox, tmp_path: Path
 ) -> None:
-    """It says which folder, whose it is, and never that it needs memory or is damaged."""
+    """If a home is unreadable, every command names it and reports no unexpected error."""
     home = tmp_path / "home"
     (home / "landing").mkdir(parents=True)
     tmp_path.chmod(0o755)
     home.chmod(0o700)
     open_to_all(tmp_path)
     keeper = Keeper(home, api)
-    for module in Path(commands.__path__[0]).glob("*.py"):  # nobody could load one later
+    for module in Path(commands.__path__[0]).glob("*.py"):  # The other user cannot load them.
         importlib.import_module(f"assets.commands.{module.stem}")
     with acting_as(NOBODY):
         said = keeper(*words)
@@ -151,7 +151,10 @@ def test_a_home_that_may_not_be_read_is_told_by_every_command(
 def test_who_does_not_own_a_home_writes_nothing_there(
     words: tuple[str, ...], api: Sandbox, tmp_path: Path
 ) -> None:
-    """Root in a service's home would lock its nights out: refused in words, before any byte."""
+    """A command that writes is rejected if the user does not own the home, before it writes.
+
+    Files that root writes into a service's home would stop the service's nights.
+    """
     home = tmp_path / "home"
     (home / "landing").mkdir(parents=True)
     for path in (home, home / "landing"):
@@ -166,7 +169,7 @@ def test_who_does_not_own_a_home_writes_nothing_there(
 @is_root
 @pytest.mark.parametrize("words", [("status",), ("snapshots",), ("verify",), ("query", "select 1")])
 def test_another_user_may_read(words: tuple[str, ...], copied: Keeper) -> None:
-    """What only reads goes on, and leaves nothing of its own in somebody else's home."""
+    """A different user may run commands that only read, and they leave no files in the home."""
     for path in (copied.home, *copied.home.rglob("*")):
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     before = sorted(copied.home.rglob("*"))
@@ -175,7 +178,7 @@ def test_another_user_may_read(words: tuple[str, ...], copied: Keeper) -> None:
 
 
 def fill(file: Path) -> None:
-    """Leave no byte free on the disk of a file."""
+    """Fill the disk on which the file is, until no byte is free."""
     with file.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
         while filler.write(b"\0" * 65536):
             pass
@@ -188,7 +191,7 @@ def fill(file: Path) -> None:
 def test_a_full_disk_is_told_by_every_command(
     words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
 ) -> None:
-    """It says that the disk is full, and what makes room; the book stands."""
+    """On a full disk, commands that write say so, and the book can still be read."""
     with disk(tmp_path / "disk", "size=64m"):
         home = tmp_path / "disk" / "home"
         shutil.copytree(nights.home, home, symlinks=True)
@@ -213,7 +216,7 @@ def test_a_full_disk_is_told_by_every_command(
 def test_a_disk_that_is_read_only_is_told_by_every_command(
     words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
 ) -> None:
-    """It says that nothing can be written there; a backup of it can still be taken."""
+    """On a read-only disk, commands that write say so, and a backup can still be written."""
     with disk(tmp_path / "disk", "size=64m"):
         home = tmp_path / "disk" / "home"
         shutil.copytree(nights.home, home, symlinks=True)
@@ -230,7 +233,7 @@ def test_a_disk_that_is_read_only_is_told_by_every_command(
 
 @is_root
 def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -> None:
-    """Old versions go first, then old nights, before anything is written; then it publishes."""
+    """On a full disk, `prune` first deletes old versions and old nights, and then publishes."""
     with disk(tmp_path / "disk", "size=64m"):
         home = tmp_path / "disk" / "home"
         shutil.copytree(nights.home, home, symlinks=True)
@@ -250,7 +253,7 @@ def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
 def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_path: Path) -> None:
-    """Bad input: it says what was found, waits for nobody, and makes no home."""
+    """Restoring from a path that is not a regular file fails at once and creates no home."""
     place = tmp_path / "book.tar"
     if kind == "folder":
         place.mkdir()
@@ -266,7 +269,7 @@ def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_pa
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> None:
-    """Its files in a home are 0640 and its folders 0750, whatever the umask."""
+    """Dagster's files in a home have mode 0640, and its folders 0750, whatever the umask."""
     layout, before = Layout(tmp_path / "home"), os.umask(umask)
     try:
         make_directory(layout.dagster)
@@ -287,7 +290,7 @@ def test_what_a_firm_cannot_do_is_refused_and_not_passed_over(
     capsys: pytest.CaptureFixture[str],
     option: str,
 ) -> None:
-    """A rebuild of a firm is none of an organisation's nights: exit code 2, nothing is written."""
+    """A firm's `rebuild` rejects options for one organisation with code 2 and writes nothing."""
     (tmp_path / FIRM).write_text('[sources]\nalpha = "alpha"\n', encoding="utf-8")
     monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
     assert main(["rebuild", option]) == 2

@@ -1,4 +1,4 @@
-"""Two runs at once, in processes of their own: one works, the other says who does, and no more."""
+"""Tests of two runs at once, in separate processes: one works, and the other says so and fails."""
 
 import asyncio
 import hashlib
@@ -42,14 +42,14 @@ SCRIPTS = {"command line": BY_HAND, "Dagster": BY_DAGSTER}
 
 
 class Waiting(Sandbox):
-    """A sandbox that lets nobody have an answer until it is told to."""
+    """A sandbox that delays all responses until a test sets `goes_on`."""
 
     def __init__(self) -> None:
         self.asked, self.goes_on = threading.Event(), threading.Event()
         super().__init__(Clock())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, answered when the test goes on."""
+        """Respond to a request as soon as `goes_on` is set."""
         self.asked.set()
         await asyncio.to_thread(self.goes_on.wait)
         await super().__call__(scope, receive, send)
@@ -57,7 +57,7 @@ class Waiting(Sandbox):
 
 @pytest.fixture
 def waiting() -> Iterator[Waiting]:
-    """Such a sandbox on a socket, in the night after the three."""
+    """Serve a waiting sandbox on a socket, in the night after the three."""
     shown = Waiting()
     shown.clock.night(DAY)
     with serve(shown) as served:
@@ -67,7 +67,7 @@ def waiting() -> Iterator[Waiting]:
 
 
 def started(keeper: Keeper, script: str) -> "subprocess.Popen[str]":
-    """A run in a process of its own."""
+    """Start a run in a separate process."""
     given = json.dumps([keeper.variables, keeper.sandbox.clock.moment.isoformat()])
     return subprocess.Popen(
         [sys.executable, "-c", script, given],
@@ -79,7 +79,7 @@ def started(keeper: Keeper, script: str) -> "subprocess.Popen[str]":
 
 
 def tree(home: Path) -> dict[str, str]:
-    """Every file of a home with its digest, but for what Dagster writes of its own runs."""
+    """Return the digest of every file in a home, except Dagster's own files."""
     return {
         str(path.relative_to(home)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(home.rglob("*"))
@@ -99,7 +99,7 @@ def tree(home: Path) -> dict[str, str]:
 def test_one_works_the_other_says_so(
     first: str, second: str, copied: Keeper, waiting: Waiting
 ) -> None:
-    """While one pulls, the other ends with words that name it, and changes no byte of the home."""
+    """While one run pulls, a second run fails, names the first, and changes no file in the home."""
     keeper = Keeper(copied.home, waiting)
     with started(keeper, SCRIPTS[first]) as working:
         assert waiting.asked.wait(60)
@@ -125,7 +125,7 @@ def test_one_works_the_other_says_so(
 def test_two_that_begin_together_make_one_night_between_them(
     copied: Keeper, waiting: Waiting
 ) -> None:
-    """Started in the same instant, exactly one takes the night, whichever it is."""
+    """If two runs start at the same time, exactly one of them lands the night."""
     keeper = Keeper(copied.home, waiting)
     runs = [started(keeper, BY_HAND) for _ in range(2)]
     assert waiting.asked.wait(60)

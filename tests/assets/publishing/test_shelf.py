@@ -1,4 +1,4 @@
-"""What people see of the shelf: what waits, what came, and what is refused in words."""
+"""Tests of the shelf's commands: waiting nights, downloaded nights and error messages."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ COUNTED = (
 
 @pytest.fixture
 def first(held: Keeper, tmp_path: Path) -> Keeper:
-    """A machine with three books and a held night, and a shelf on which nothing is yet."""
+    """Create a machine with three books, a held night and a shelf that is still empty."""
     shutil.copytree(held.home, tmp_path / "first", symlinks=True)
     shelf = {"NIGHTBOOK_LAKE": f"file://{tmp_path}/shelf"}
     return Keeper(tmp_path / "first", held.sandbox, shelf)
@@ -36,7 +36,10 @@ def first(held: Keeper, tmp_path: Path) -> Keeper:
 
 @pytest.mark.torture
 def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> None:
-    """What waits is told; shelved, another machine has the figures, and a decision follows."""
+    """A second machine publishes the shelved nights with the same figures, and later decisions.
+
+    Before the nights are shelved, `status` reports them and `prune` refuses to delete any.
+    """
     second = Keeper(tmp_path / "second", first.sandbox, first.more)
     assert "4 nights" in first("status").out
     assert "not on the shelf" in first("status").out
@@ -57,7 +60,7 @@ def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> N
 
 @contextmanager
 def on_machine(name: str, clock: Clock, minutes: int, store: object = obstore) -> Iterator[None]:
-    """Let this process be on a machine with a store, whose clock shows some minutes more."""
+    """Run the `with` block as a machine of this name, with this store and a clock that is ahead."""
     with (
         mock.patch.object(snapshots, "machine_name", return_value=name),
         mock.patch.dict(sys.modules, {"obstore": store}),
@@ -85,7 +88,10 @@ def test_two_machines_decide_about_one_night(
     is_reached: bool,  # noqa: FBT001 - a parameter
     expected: list[tuple[str, str, str]],
 ) -> None:
-    """The shelf is asked first; if it is away, both decisions are merged, and nothing is stuck."""
+    """A decision first reads the shelf. If the shelf is down, both decisions are merged later.
+
+    In both cases, all later commands succeed, and both machines have the same decisions.
+    """
     second, clock = Keeper(tmp_path / "second", first.sandbox, first.more), first.sandbox.clock
     assert first("shelve").code == second("publish").code == 0
     night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
@@ -112,7 +118,7 @@ def test_two_machines_decide_about_one_night(
 
 
 def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> None:
-    """Without an API it is a home that only reads: all is well, and nothing is written there."""
+    """`doctor` accepts a home that only reads the shelf and has no API. It does not write there."""
     assert first("shelve").code == 0
     no_api = dict.fromkeys(("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET"), "")
     reader = Keeper(tmp_path / "reader", first.sandbox, first.more | no_api)
@@ -125,14 +131,14 @@ def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> No
         assert subjects == ["settings", "disk", "warehouse", "shelf"]
         assert "only downloads nights from the shelf" in said.out
         assert "can be read; 4 nights" in said.out
-        assert said.code == int(bring)  # the newest night is held and waits for a decision
+        assert said.code == int(bring)  # The newest night is held and waits for a decision.
     assert sorted((tmp_path / "shelf").rglob("*")) == before
     alone = Keeper(tmp_path / "alone", first.sandbox, no_api)
     assert alone("doctor").code == 2
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """A store that knows no key, and says so on several lines."""
+    """A store that rejects every request with an error of several lines."""
 
     def do_GET(self) -> None:
         body = b"<?xml?>\n<Error>\n<Code>InvalidAccessKeyId</Code>\n<Message>No such key</Message>"
@@ -144,11 +150,11 @@ class Refusing(BaseHTTPRequestHandler):
     do_PUT = do_GET  # noqa: N815 - its name
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-        """Say nothing."""
+        """Discard the log message."""
 
 
 def test_doctor_says_why_a_store_refuses(first: Keeper) -> None:
-    """The store's own reason is in the line, whole, and no key."""
+    """`doctor` prints the store's complete error on one line, without any access key."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         place = {
@@ -165,7 +171,7 @@ def test_doctor_says_why_a_store_refuses(first: Keeper) -> None:
 
 
 def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
-    """If a prune would refuse, `--dry-run` says so with its reason and what to type."""
+    """If a prune would fail, `--dry-run` prints the reason and the command to type."""
     rehearsed, refused = first("prune", "--keep", "1", "--dry-run"), first("prune", "--keep", "1")
     assert refused.code == 1
     assert f"Without --dry-run, this would fail: {refused.err}" in rehearsed.out
@@ -174,7 +180,7 @@ def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
 
 
 def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path: Path) -> None:
-    """It names `publish --with-landing`, which brings the bodies, also if they were lost."""
+    """If bodies are missing, a trace names a command that downloads them from the shelf."""
     second = Keeper(tmp_path / "second", first.sandbox, first.more)
     assert first("shelve").code == second("publish").code == 0
     figure = "select portfolio_id, asset_id from positions where not is_custom_asset limit 1"
@@ -194,7 +200,7 @@ def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path
 
 
 def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
-    """Commands of the shelf say what to set; nothing else speaks of one."""
+    """Without NIGHTBOOK_LAKE, the shelf's commands name it, and other commands mention no shelf."""
     alone = Keeper(first.home, first.sandbox)
     for words in (("shelve",), ("publish",), ("verify", "--shelf")):
         said = alone(*words)
@@ -203,7 +209,7 @@ def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
 
 
 def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path) -> None:
-    """If the shelf's disk is not mounted, nothing is shelved into the empty folder below it."""
+    """If the shelf's disk is not mounted, nothing is shelved into the empty mount point."""
     assert first("shelve").code == 0
     (tmp_path / "shelf").rename(tmp_path / "away")
     (tmp_path / "shelf").mkdir()
@@ -219,7 +225,7 @@ def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path
 
 
 def test_a_rehearsal_is_not_shelved(first: Keeper, tmp_path: Path) -> None:
-    """`--dry-run` of a decision shows what would change, here and nowhere else."""
+    """`--dry-run` of a decision does not write to the shelf."""
     night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
     first("accept", night, "--why", "so it is", "--dry-run")
     assert not (tmp_path / "shelf").exists()
