@@ -1,4 +1,4 @@
-"""Proving engines: what one adds up wrongly is said with both sums, and nothing is passed over."""
+"""Tests of `nightbook prove`, which compares the sums of query engines with control totals."""
 
 import json
 import os
@@ -19,14 +19,17 @@ from warehouse.storage.layout import Layout
 
 HUGE = "90000000000000000000"
 TRUE = "180000000000000000000.5"
-WRAPPED = "-160282366920938463462.8746074317682114"  # polars has one digit less to say it
+WRAPPED = "-160282366920938463462.8746074317682114"  # Polars prints one digit less.
 _COMMAND = (sys.executable, "-m", "assets.cli", "--home")
 DAY, DAY_BEFORE = "2026-11-21", "2026-11-20"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A calm night, and one whose total of BTC no 128 bits hold; two amounts are text only."""
+    """Create two nights: one with small sums, and one whose BTC total does not fit into 128 bits.
+
+    Two amounts of the second night are stored only as text.
+    """
     layout = Layout(tmp_path_factory.mktemp("home"))
     take(layout, small("0.000000000000000001"), STARTED)
     book = small(HUGE)
@@ -51,7 +54,7 @@ def _account(name: str, amount: str) -> dict[str, Any]:
 def proved(
     home: Path, engine: str, *words: str, packages: Path | None = None
 ) -> tuple[int, list[Any]]:
-    """The exit code and the rows of the command, with an engine of a side environment."""
+    """Run the command with an engine from a separate environment. Return its exit code and rows."""
     path = os.pathsep.join(map(str, filter(None, (environments.ROOT, packages))))
     ran = subprocess.run(
         [*_COMMAND, str(home), "prove", "--all", "--engine", engine, "--format", "json", *words],
@@ -91,14 +94,14 @@ def _packages(engine: str) -> Path | None:
 def test_what_an_engine_adds_up_is_held_against_the_control_totals(
     home: Path, engine: str, sum_: str | None
 ) -> None:
-    """Past 1.7e20 one refuses and another wraps: the night and both sums are said, exit code 1."""
+    """Beyond 1.7e20, an engine fails or wraps around. The command prints both sums and fails."""
     code, nights = proved(home, engine, packages=_packages(engine))
     assert (code, [night["is_equal"] for night in nights]) == (1, [True, False])
     [difference] = nights[1]["differences"]
     assert difference["asset_id"] == "BTC"
     assert (difference["engine"] or "none").startswith(sum_ or "none")
     assert nights[1]["differences"][0]["stated"] == TRUE
-    # What only text holds is added, and counted.
+    # Amounts that are stored only as text are added and counted.
     assert [(night["rows"], night["stated_rows"], night["texts"]) for night in nights] == [
         (1, 1, 0),
         (7, 7, 2),
@@ -110,13 +113,13 @@ def test_what_an_engine_adds_up_is_held_against_the_control_totals(
     some_daily(["duckdb", "pyarrow", "polars", "spark"], 4),
 )
 def test_every_engine_can_be_had_to_be_exact(home: Path, engine: str) -> None:
-    """Whole and broken parts apart, or in 256 bits, each comes to the control totals."""
+    """With --exact, every engine computes the control totals, in separate parts or in 256 bits."""
     code, nights = proved(home, engine, "--exact", packages=_packages(engine))
     assert (code, _differing(nights)) == (0, {DAY_BEFORE: {}, DAY: {}})
 
 
 def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each night, and below it what differs; what to type next is said."""
+    """The text has a line for each night, the differences below it, and the command to try next."""
     assert main(["--home", str(home), "prove", "--engine", "pyarrow"]) == 1
     said = capsys.readouterr()
     assert f"BTC: pyarrow has {WRAPPED}56, but the control total is {TRUE}" in said.out
@@ -129,6 +132,6 @@ def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFi
 def test_an_engine_that_is_not_there_is_named(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What to install is said, and nothing else happens."""
+    """If an engine is not installed, the command exits with 2 and says what to install."""
     assert main(["--home", str(home), "prove", "--engine", "polars"]) == 2
     assert "pip install 'nightbook[polars]'" in capsys.readouterr().err

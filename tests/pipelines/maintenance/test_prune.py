@@ -1,4 +1,4 @@
-"""Retention: old nights go, and nothing that is still needed goes with them."""
+"""Tests of retention: old nights are deleted, but no file that is still needed."""
 
 import shutil
 from collections.abc import Iterable
@@ -29,13 +29,13 @@ UNREAD = "instruments?type=spot"
 
 
 def moment(day: str, hour: int = 2) -> datetime:
-    """When the night of a day is taken."""
+    """Return the time at which the night of a day is pulled."""
     return datetime.fromisoformat(f"{day}T{hour:02}:15:00+00:00")
 
 
 @pytest.fixture(scope="session")
 def seasons(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with six nights over three months, of which the oldest was taken twice."""
+    """Create a home with six nights over three months. The oldest night was pulled twice."""
 
     def make(folder: Path) -> None:
         home = folder / "home"
@@ -50,7 +50,7 @@ def seasons(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def layout(seasons: Path, tmp_path: Path) -> Layout:
-    """A copy of it."""
+    """Return a copy of that home."""
     shutil.copytree(seasons, tmp_path / "home", symlinks=True)
     return Layout(tmp_path / "home")
 
@@ -63,22 +63,22 @@ def pruned(
 
 
 def states(layout: Layout) -> dict[str, str]:
-    """The state of every landed snapshot, by its id."""
+    """Return the state of every landed snapshot by its ID."""
     return {one.snapshot_id: one.state for one in snapshots.landed_snapshots(layout)}
 
 
 def dates(ids: Iterable[str]) -> list[str]:
-    """The dates in snapshot ids."""
+    """Return the dates of snapshot IDs."""
     return [f"{one[:4]}-{one[4:6]}-{one[6:8]}" for one in ids]
 
 
 def files(layout: Layout) -> list[Path]:
-    """Every file of landing and lake."""
+    """Return all files of the landing zone and the lake."""
     return sorted(p for r in (layout.landing, layout.lake) for p in r.rglob("*") if p.is_file())
 
 
 def test_what_is_older_goes_and_the_rest_stays(layout: Layout) -> None:
-    """Bodies and tables of old nights go; their manifests and decisions stay; all is verified."""
+    """Bodies and tables of old nights are deleted, and their manifests and decisions are kept."""
     done = pruned(layout, 10)
     assert dates(done.snapshots) == [DAYS[0], *DAYS[:4]]
     assert not any(path.exists() for path in done.files)
@@ -95,7 +95,7 @@ def test_what_is_older_goes_and_the_rest_stays(layout: Layout) -> None:
 
 
 def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
-    """Month ends are the last book of each month; of a night taken twice it is the newer."""
+    """If month ends are kept, the last book of each month stays: the newer one of two snapshots."""
     done = pruned(layout, 1, month_ends=True)
     gone = snapshots.find(layout, done.snapshots[0]).decisions[-1]
     assert gone.reasons == ("more than 1 day older than the newest book",)
@@ -106,7 +106,7 @@ def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
 
 
 def test_the_newest_book_never_goes(layout: Layout) -> None:
-    """However short the retention and however late it is, the last good night stays."""
+    """The newest book is never deleted, however short the retention is."""
     snapshot = snapshots.find(layout, "20261118T021500Z")
     snapshots.decide(snapshot, REJECTED, by="ann", at=NOW)
     placement.settle(layout)
@@ -115,7 +115,7 @@ def test_the_newest_book_never_goes(layout: Layout) -> None:
 
 
 def test_a_night_that_waits_for_a_person_stays(layout: Layout) -> None:
-    """A held night without another book of its date is kept; one that was replaced is not."""
+    """A held night is kept, unless its date has a newer book."""
     for one in ("20261030T021500Z", "20260930T011500Z"):
         snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
     placement.settle(layout)
@@ -125,7 +125,7 @@ def test_a_night_that_waits_for_a_person_stays(layout: Layout) -> None:
 
 
 def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
-    """What is announced is what then happens, to the byte."""
+    """A dry run reports the same nights, files and bytes as the prune, and deletes nothing."""
     before = files(layout)
     announced = pruned(layout, 10, dry=True)
     assert files(layout) == before
@@ -137,7 +137,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
 
 
 def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
-    """A second prune finds nothing; what a killed one left is removed by the next."""
+    """A second prune deletes nothing, except files that a killed prune left."""
     done = pruned(layout, 10)
     assert pruned(layout, 10) == PruneResult((), (), 0, done.left)
     done.files[-1].write_bytes(b"left")
@@ -148,7 +148,7 @@ def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
 def test_a_prune_killed_before_its_first_file_leaves_nothing_missing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every night that goes is decided on before a file of it goes, so `verify` finds nothing."""
+    """Each night's decision is stored before a file is deleted, so `verify` finds no damage."""
 
     def die(_path: Path, *, missing_ok: bool) -> None:
         raise KeyboardInterrupt
@@ -162,7 +162,7 @@ def test_a_prune_killed_before_its_first_file_leaves_nothing_missing(
 
 
 def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
-    """A half-written decision of a night that goes is in nobody's way."""
+    """A partly written decision of an old night does not stop the prune."""
     folder = snapshots.find(layout, "20261030T021500Z").folder
     (folder / f".{DECISION}.aside").write_bytes(b"half")
     assert len(pruned(layout, 10).snapshots) == 5
@@ -170,7 +170,7 @@ def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
 
 
 def test_a_pruned_home_rebuilds_to_the_same_book(layout: Layout) -> None:
-    """From landing, what was kept comes back as it was; what went does not stand in the way."""
+    """A rebuild from landing after pruning gives the same rows as before the rebuild."""
     pruned(layout, 10)
     keeper = nights.nightbook(layout.home, nights.Clock(LATER))
     publish.refresh(keeper)
@@ -182,7 +182,7 @@ def test_a_pruned_home_rebuilds_to_the_same_book(layout: Layout) -> None:
 
 
 def warehouse(layout: Layout) -> dict[str, list[tuple[object, ...]]]:
-    """What readers see."""
+    """Return the rows that readers see."""
     queries = {
         "balances": "select * from history.balances order by all",
         "instruments": "select * from history.instruments order by all",
@@ -195,7 +195,7 @@ def warehouse(layout: Layout) -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
-    """A changed byte in a kept night stops it; one in a night that goes does not."""
+    """A damaged file in a kept night stops the prune, but one in an old night does not."""
     kept = next(layout.landing.glob("2026-11-18/*/0001-*.zst"))
     content = kept.read_bytes()
     kept.write_bytes(content[:-1])
@@ -210,13 +210,16 @@ def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
 
 
 def test_less_than_a_day_is_refused(layout: Layout) -> None:
-    """Zero days is a slip of the finger, not a wish."""
+    """A limit of zero days is rejected, because it is probably a typing error."""
     with pytest.raises(ValueError, match="Nothing was pruned"):
         pruned(layout, 0)
 
 
 def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = True) -> list[str]:
-    """The nights that go where bodies and tables may take so much; month ends last if so wished."""
+    """Prune to a size and return the deleted nights. With `ends`, month ends are deleted last.
+
+    Also check that a dry run gives the same result, and that `left` is the actual size.
+    """
     done = prune(
         layout, keep_days=days, keep_month_ends=ends, dry_run=True, at=NOW, most_bytes=most
     )
@@ -229,9 +232,9 @@ def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = T
 
 
 def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
-    """By space the oldest nights go, no more than must, and month ends after all others."""
+    """By size, only as many of the oldest nights as necessary are deleted, and month ends last."""
     whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
-    half = whole // 14  # of one of the seven nights, which are not quite alike
+    half = whole // 14  # half the size of one of seven similar nights
     assert fitted(layout, whole) == []
     assert fitted(layout, whole - 1) == ["20260930T011500Z"]
     assert dates(fitted(layout, whole - 5 * half)) == [DAYS[1], DAYS[3]]
@@ -245,14 +248,14 @@ def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
 
 
 def test_without_month_ends_the_oldest_go_first(layout: Layout) -> None:
-    """Where month ends are not wished for, age alone gives the order; both limits hold at once."""
+    """Without month ends, nights are deleted only by age, and both limits apply."""
     whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
     gone = fitted(layout, whole - whole // 14 * 7, 40, ends=False)
     assert dates(gone) == [DAYS[0], DAYS[0], DAYS[1], DAYS[2]]
 
 
 def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
-    """A held night without another book of its date stays, and so does the newest book."""
+    """With any limit, the newest book and held nights without a newer book of the date are kept."""
     held = "20260930T021500Z"
     for one in (held, "20260930T011500Z"):
         snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
@@ -266,7 +269,7 @@ def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
 
 
 def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
-    """A kept night with a venue that could not be read keeps the night its rows came from."""
+    """If a kept night carries over a failed venue's instruments, their source night is kept too."""
     layout = Layout(tmp_path / "home")
     given = nights.answers(date(2026, 11, 18))
     for day in DAYS[3:5]:
@@ -285,7 +288,7 @@ def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
 
 
 def test_the_source_of_an_emptied_venue_stays(tmp_path: Path) -> None:
-    """A kept night whose venue listed nothing, without an error, keeps what its rows came from."""
+    """If a kept night carries over an empty venue's instruments, their source night is kept too."""
     layout = Layout(tmp_path / "home")
     given = nights.answers(date(2026, 11, 18))
     for day in DAYS[3:5]:

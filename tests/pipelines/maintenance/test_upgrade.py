@@ -1,7 +1,7 @@
-"""Nights flattened apart, as a cluster does it: the same files, and nothing where one is refused.
+"""Tests of flattening on workers, as on a cluster: the same files, and no change after an error.
 
-No cluster is here: what a worker runs is called as it calls it. Spark itself is in
-`tests/lakehouse/test_spark_rebuild.py`.
+These tests need no cluster, because they call the function that a worker runs. For Spark itself,
+see `tests/lakehouse/test_spark_rebuild.py`.
 """
 
 import importlib.util
@@ -34,8 +34,8 @@ from tests.support import nights
 from warehouse.contract.states import HELD
 from warehouse.storage.layout import Layout, digest_of, read_json
 
-# Each night with the venues whose instruments stand as they did in the book before. The fourth is
-# held, so the book before the fifth is the third.
+# Each night with the venues whose instruments are carried over from the previous book. The fourth
+# night is held, so the book before the fifth is the third.
 NIGHTS: tuple[tuple[nights.Book, list[str]], ...] = (
     (book(), []),
     (book(failed=("v1",)), ["v1"]),
@@ -48,7 +48,7 @@ NIGHTS: tuple[tuple[nights.Book, list[str]], ...] = (
 
 @pytest.fixture(scope="module")
 def nightly(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A home of some nights, whose lake was made in the way of every night."""
+    """Create a home with several nights, whose lake was built night by night."""
     layout = Layout(tmp_path_factory.mktemp("nightly"))
     for number, (answers_, _) in enumerate(NIGHTS):
         nights.take(layout, answers_, nights.STARTED + timedelta(days=number))
@@ -61,13 +61,13 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture
 def layout(nightly: Layout, tmp_path: Path) -> Layout:
-    """A copy of that home."""
+    """Return a copy of that home."""
     shutil.copytree(nightly.home, tmp_path / "home")
     return Layout(tmp_path / "home")
 
 
 def files(layout: Layout) -> dict[str, str]:
-    """The SHA-256 of every file of the lake."""
+    """Return the SHA-256 of every file in the lake."""
     return {
         str(path.relative_to(layout.home)): digest_of(path)
         for path in layout.lake.rglob("*")
@@ -76,7 +76,7 @@ def files(layout: Layout) -> dict[str, str]:
 
 
 def answers(landed: list[NightTask]) -> list[FlattenedNight]:
-    """What a worker answers that is given all these nights at once."""
+    """Return the results of a worker that gets all these nights at once."""
     texts = pa.array([msgspec.json.encode(night).decode() for night in landed])
     [batch] = upgrade.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
     return [msgspec.json.decode(text, type=FlattenedNight) for text in batch.column(0).to_pylist()]
@@ -86,7 +86,10 @@ def answers(landed: list[NightTask]) -> list[FlattenedNight]:
 def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_same(
     layout: Layout,
 ) -> None:
-    """Every file of the lake is as a night makes it: carried over, or landed only meanwhile."""
+    """Workers that flatten in any order, or twice, give the same lake files as nightly runs.
+
+    This includes nights with carried-over instruments, and a night that the workers did not get.
+    """
     before = files(layout)
     with upgrade.night_tasks([layout]) as landed:
         lost = answers(landed)
@@ -109,7 +112,7 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
 
 
 def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> None:
-    """It says on which machine, and what to do; nothing is staged."""
+    """A worker with different versions or without the home reports a remedy and stages nothing."""
     with upgrade.night_tasks([layout]) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
         blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
@@ -121,7 +124,7 @@ def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> N
 
 
 def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:
-    """The file, what it holds and what to do are the words of the same error."""
+    """A worker reports a damaged night with the same error message as a local rebuild."""
     with upgrade.night_tasks([layout]) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
         answer = manifest.answers[0]
@@ -136,7 +139,7 @@ def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) ->
 def test_without_spark_the_command_says_what_to_install(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, and nothing was changed."""
+    """Without Spark, the command exits with 2, says what to install and changes nothing."""
     before = files(layout)
     monkeypatch.setenv("NIGHTBOOK_HOME", str(layout.home))
     assert main(["rebuild", "--engine", "spark"]) == 2

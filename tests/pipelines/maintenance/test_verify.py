@@ -1,4 +1,4 @@
-"""Damage on disk: found by `verify`, named, never served, and mended from what is whole."""
+"""Tests of damage on disk: it is found by `verify`, never served, and repaired if possible."""
 
 import random
 import shutil
@@ -31,13 +31,13 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 @pytest.fixture
 def layout(two_nights: Path, tmp_path: Path) -> Layout:
-    """A copy of two published nights, whole."""
+    """Return a copy of a home with two intact, published nights."""
     shutil.copytree(two_nights, tmp_path / "home", symlinks=True)
     return Layout(tmp_path / "home")
 
 
 def published_files(layout: Layout) -> list[Path]:
-    """Every file that was written to stay."""
+    """Return all permanent files of the landing zone, the lake and the warehouse."""
     roots = (layout.landing, layout.lake, layout.warehouse)
     return sorted(
         path
@@ -48,7 +48,7 @@ def published_files(layout: Layout) -> list[Path]:
 
 
 def flip(path: Path, bit: int) -> None:
-    """Change one bit of a file, whatever its mode."""
+    """Change one bit of a file, even if it is read-only."""
     mode = path.stat().st_mode
     path.chmod(0o640)
     with path.open("r+b") as file:
@@ -60,7 +60,7 @@ def flip(path: Path, bit: int) -> None:
 
 
 def flips(layout: Layout, count: int) -> Iterator[tuple[Path, int]]:
-    """Bits to change: each file in turn, so that the small ones get as many as the large."""
+    """Yield bits to change, file by file, so that small files get as many as large ones."""
     rng = random.Random(818)
     files = published_files(layout)
     for number in range(count):
@@ -69,7 +69,7 @@ def flips(layout: Layout, count: int) -> Iterator[tuple[Path, int]]:
 
 
 def books(layout: Layout) -> Rows:
-    """All rows of all books that people see."""
+    """Return all rows of all published books."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         return {
             table.name: connection.execute(
@@ -80,18 +80,18 @@ def books(layout: Layout) -> Rows:
 
 
 def found(layout: Layout) -> list[Damage]:
-    """What `verify` finds."""
+    """Return the damage that `verify` finds."""
     return list(verify(layout))
 
 
 def rebuilt(layout: Layout, *, from_landing: bool, number: int = 9) -> None:
-    """Make warehouse, or lake and warehouse, again."""
+    """Rebuild the warehouse and, with `from_landing`, the lake."""
     keeper = nights.nightbook(layout.home, nights.Clock(nights.at(number)))
     rebuild(keeper, from_landing=from_landing)
 
 
 def test_whole_nights_are_whole(layout: Layout) -> None:
-    """Verify finds nothing where nothing is the matter, also after a rebuild of everything."""
+    """`verify` finds no damage in an intact home, even after everything was rebuilt."""
     assert found(layout) == []
     rebuilt(layout, from_landing=True)
     assert found(layout) == []
@@ -100,7 +100,7 @@ def test_whole_nights_are_whole(layout: Layout) -> None:
 def test_every_changed_bit_is_found_and_named(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
-    """One bit changed in any published file is reported as that file, changed."""
+    """If one bit of any published file changes, `verify` reports that file as changed."""
     count = sized(50, 1000)
     missed = []
     for path, bit in flips(layout, count):
@@ -117,7 +117,7 @@ def test_every_changed_bit_is_found_and_named(
 def test_no_changed_bit_of_the_warehouse_is_served(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
-    """A reader of a damaged database is refused, or is told exactly what was published."""
+    """Reading a damaged database either fails or returns exactly the published rows."""
     expected = books(layout)
     size = layout.database.stat().st_size * 8
     rng = random.Random(3)
@@ -138,7 +138,7 @@ def test_no_changed_bit_of_the_warehouse_is_served(
 def test_a_rebuild_mends_whatever_can_be_made_again(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
-    """A bit flipped in any file but the landing zone's is gone after `rebuild --from-landing`."""
+    """`rebuild --from-landing` repairs a changed bit in any file outside the landing zone."""
     expected = books(layout)
     rng = random.Random(40)
     count = sized(1, 40)
@@ -153,7 +153,7 @@ def test_a_rebuild_mends_whatever_can_be_made_again(
 
 
 def test_a_changed_bit_of_the_lake_is_not_published(layout: Layout) -> None:
-    """A rebuild refuses a Parquet file that changed; from the landing zone all is mended."""
+    """A rebuild from the lake rejects a changed Parquet file. A rebuild from landing repairs it."""
     expected = books(layout)
     for path in sorted(layout.lake.rglob("*.parquet")):
         flip(path, path.stat().st_size * 4)
@@ -166,7 +166,7 @@ def test_a_changed_bit_of_the_lake_is_not_published(layout: Layout) -> None:
 
 
 def test_a_changed_bit_of_the_warehouse_is_mended_by_the_next_night(layout: Layout) -> None:
-    """Nothing is built upon a damaged version: the next night is whole, and so is its history."""
+    """The next night does not build on a damaged version, and publishes the correct history."""
     expected = books(layout)
     flip(layout.database, layout.database.stat().st_size * 4)
     nights.run(layout.home, nights.at(2))
@@ -180,7 +180,7 @@ def test_a_changed_bit_of_the_warehouse_is_mended_by_the_next_night(layout: Layo
 def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     layout: Layout,
 ) -> None:
-    """What cannot be made again is not thrown away: the lake stays, every damaged file is named."""
+    """If landed files are damaged, a rebuild names them all and does not delete the lake."""
     bodies = sorted(layout.landing.glob("*/*/*-portfolios.json.zst"))
     for path in bodies[:2]:
         flip(path, 1000)
@@ -194,7 +194,7 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
 
 
 def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> None:
-    """Nothing is published where a night of the lake is no longer landed: it would be dropped."""
+    """If a night's landed manifest is missing, nothing is published, so the book is not lost."""
     expected = books(layout)
     (layout.landing / "2026-11-18" / "20261118T021500Z" / "manifest.json").unlink()
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> 
 
 
 def test_a_missing_file_is_named(layout: Layout, sized: Sized) -> None:
-    """Each file that is gone is reported as missing, by its own name or by that of its link."""
+    """Each missing file is reported as missing, with its path."""
     for path in published_files(layout)[:: sized(3, 1)]:
         content, mode = path.read_bytes(), path.stat().st_mode
         path.unlink()
@@ -228,14 +228,14 @@ def test_a_missing_file_is_named(layout: Layout, sized: Sized) -> None:
     ],
 )
 def test_a_missing_folder_is_named(layout: Layout, gone: str, named: str) -> None:
-    """Whole nights, tables, the lake or the warehouse cannot go unseen."""
+    """A missing night, table, lake or warehouse is reported."""
     shutil.rmtree(layout.home / gone)
     missing = {one.file for one in found(layout) if one.what == MISSING}
     assert layout.home / named in missing
 
 
 def test_a_surplus_file_is_named(layout: Layout) -> None:
-    """What nightbook did not write is reported wherever it lies."""
+    """A file that nightbook did not write is reported in any folder."""
     strange = [
         layout.landing / "note.txt",
         layout.landing / "2026-11-19" / LAST / "0007-more.json.zst",
@@ -251,7 +251,7 @@ def test_a_surplus_file_is_named(layout: Layout) -> None:
 
 
 def test_what_a_dead_run_left_is_no_damage(layout: Layout) -> None:
-    """Files aside, half a pull and half a version are not reported: the next run clears them."""
+    """Files that a killed run left are not reported, because the next run deletes them."""
     (layout.landing / "2026-11-19" / ".20261119T031500Z.pulling").mkdir()
     (layout.landing / "2026-11-19" / ".20261119T031500Z.pulling" / "0001.json.zst").touch()
     (layout.manifests / ".x.json.aside").touch()
@@ -262,7 +262,7 @@ def test_what_a_dead_run_left_is_no_damage(layout: Layout) -> None:
 
 
 def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
-    """An older `decision.json` proves itself too, but the warehouse tells of a later decision."""
+    """An older `decision.json` is reported, because the warehouse contains a later decision."""
     snapshot = snapshots.find(layout, LAST)
     path = snapshot.folder / snapshots.DECISION
     older = path.read_bytes()
@@ -280,7 +280,7 @@ def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
 def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
     layout: Layout, *, has_lake: bool
 ) -> None:
-    """Without any landed night, nothing is published over a version that has nights."""
+    """Without any landed night, no version is published that would replace one with nights."""
     version = layout.database.resolve()
     layout.landing.rename(layout.home / "unmounted")
     if not has_lake:
@@ -291,7 +291,7 @@ def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
 
 
 def test_a_night_that_is_gone_does_not_vanish_from_the_warehouse(layout: Layout) -> None:
-    """Without its landing folder and its manifest in the lake, nothing is published."""
+    """If a night's landing folder and lake manifest are missing, nothing is published."""
     version = layout.database.resolve()
     shutil.rmtree(snapshots.find(layout, LAST).folder)
     (layout.manifests / f"{LAST}.json").unlink()
@@ -301,7 +301,7 @@ def test_a_night_that_is_gone_does_not_vanish_from_the_warehouse(layout: Layout)
 
 
 def test_damage_says_which_night_and_what_to_do(layout: Layout) -> None:
-    """Each line names file and night, and the way to mend it."""
+    """Each line about damage names the file, the night and the remedy."""
     body = next(layout.landing.glob(f"*/{LAST}/0001-portfolios.json.zst"))
     table = layout.parquet("venues", date(2026, 11, 19), LAST)
     for path in (body, table, layout.database.with_name(DIGESTS)):

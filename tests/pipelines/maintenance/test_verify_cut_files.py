@@ -1,4 +1,4 @@
-"""Files cut short, and nights gone from the landing zone: found, never served, told (S8, S12)."""
+"""Tests of truncated files and missing landed nights: they are reported, not served (S8, S12)."""
 
 import contextlib
 import shutil
@@ -32,13 +32,13 @@ CUTS: dict[str, Callable[[int], int]] = {
 
 @pytest.fixture
 def layout(two_nights: Path, tmp_path: Path) -> Layout:
-    """A copy of two published nights, whole."""
+    """Return a copy of a home with two intact, published nights."""
     shutil.copytree(two_nights, tmp_path / "home", symlinks=True)
     return Layout(tmp_path / "home")
 
 
 def cut(path: Path, how: str) -> None:
-    """Cut a file short, whatever its mode."""
+    """Truncate a file, even if it is read-only."""
     mode, content = path.stat().st_mode, path.read_bytes()
     path.chmod(0o640)
     path.write_bytes(content[: CUTS[how](len(content))])
@@ -50,7 +50,7 @@ def cut(path: Path, how: str) -> None:
 def test_a_file_cut_short_is_found_and_named_with_its_remedy(
     layout: Layout, how: str, sized: Sized, record_property: Record
 ) -> None:
-    """Whichever file it is, `verify` names it, and offers a rebuild for all that can be made."""
+    """`verify` names each truncated file, and recommends a rebuild unless the file was landed."""
     files = published_files(layout)[:: sized(4, 1)]
     for path in files:
         content, mode = path.read_bytes(), path.stat().st_mode
@@ -68,7 +68,7 @@ def test_a_file_cut_short_is_found_and_named_with_its_remedy(
 
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
 def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
-    """The next reader is refused or told what was published; a rebuild makes it again."""
+    """Reading a truncated database fails or returns the published rows. A rebuild repairs it."""
     expected = books(layout.home)
     cut(layout.database, how)
     with contextlib.suppress(duckdb.Error):
@@ -79,7 +79,7 @@ def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
 
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
 def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
-    """A rebuild from the lake refuses and offers the one from landing, which mends it."""
+    """A rebuild from the lake fails and recommends a rebuild from landing, which repairs it."""
     expected = books(layout.home)
     cut(min((layout.lake / "balances").rglob("*.parquet")), how)
     with pytest.raises(FileChanged, match="nightbook rebuild --from-landing"):
@@ -92,7 +92,7 @@ def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
 @pytest.mark.parametrize("name", [BODY, named.MANIFEST, "decision.json"])
 def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
-    """What cannot be made again is named, and what was made of it stays as it is."""
+    """A rebuild with a truncated landed file fails, names the file and changes nothing."""
     before = books(layout.home), lake(layout.home)
     path = layout.landing / FIRST / name
     cut(path, how)
@@ -103,7 +103,10 @@ def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name:
 
 
 def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
-    """Where `current` names a version that is gone, readers are refused and `verify` says so."""
+    """If `current` links to a deleted version, `verify` reports the missing database.
+
+    Readers get an error until a rebuild creates a new version.
+    """
     expected = books(layout.home)
     current = layout.warehouse / "current"
     shutil.rmtree(current.resolve())
@@ -139,7 +142,7 @@ def test_a_rebuild_refuses_and_lists_what_landing_lacks(
     lost: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every night and file that is gone is named; lake and warehouse stay and are served."""
+    """Every missing night and file is named, and the lake and the warehouse stay unchanged."""
     if lost:
         shutil.rmtree(layout.lake)
     before = books(layout.home), lake(layout.home)
@@ -158,7 +161,7 @@ def test_a_rebuild_refuses_and_lists_what_landing_lacks(
 def test_a_rebuild_from_the_lake_lists_the_nights_that_are_gone(
     layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of nights that are no longer landed nothing is published, nor are they dropped."""
+    """If nights are missing from landing, nothing is published, and the old version stays."""
     before = books(layout.home)
     shutil.rmtree(layout.landing)
     keeper = nights.nightbook(layout.home, nights.Clock(nights.at(9)))

@@ -1,4 +1,4 @@
-"""Nights that are pruned go from the shelf when that is asked, whatever happens on the way."""
+"""Tests of pruning the shelf: pruned nights are deleted there on request, even after a crash."""
 
 import shutil
 from collections.abc import Collection
@@ -25,31 +25,34 @@ prune_all = partial(prune, keep_days=1, keep_month_ends=False, dry_run=False, at
 
 @pytest.fixture
 def home(two_nights: Path, tmp_path: Path) -> Path:
-    """A home with two nights, of which the first is pruned by `pruned`."""
+    """Return a copy of a home with two nights, of which `prune_all` prunes the first."""
     return Path(shutil.copytree(two_nights, tmp_path / "home", symlinks=True))
 
 
 def prune_there(
     home: Path, store: ObjectStore, told: list[Collection[str]], *, dry_run: bool = False
 ) -> ShelfPruneResult:
-    """Prune the shelf as the command does; `told` gets what is to be forgotten."""
+    """Prune the shelf as the command does. `told` collects the arguments of `forget`."""
     shelver = Shelver(layout=Layout(home), store=store, token="run", at=NOW, program_version="0")
     return prune_shelf(shelver, told.append, dry_run=dry_run)
 
 
 def objects(store: ObjectStore, snapshot_id: str) -> list[str]:
-    """The large objects of a night."""
+    """Return the keys of a night's large objects."""
     keys = [each.key for room in ("landing/", "lake/") for each in store.list(room)]
     return [key for key in keys if snapshot_id in key]
 
 
 def states(home: Path) -> list[str]:
-    """The states of a home's nights."""
+    """Return the states of a home's nights."""
     return [snapshot.state for snapshot in snapshots.landed_snapshots(Layout(home))]
 
 
 def test_a_pruned_night_goes_and_the_others_stay(home: Path, tmp_path: Path) -> None:
-    """Its manifests and decisions stay for ever; a new machine gets them, and the rest whole."""
+    """A pruned night's objects are deleted, but its manifests and decisions stay on the shelf.
+
+    A new machine gets those, and all files of the other nights.
+    """
     store, told, other = MemoryShelf().reached(), list[Collection[str]](), tmp_path / "other"
     shelve(home, store)
     kept = objects(store, SECOND)
@@ -68,7 +71,7 @@ def test_a_pruned_night_goes_and_the_others_stay(home: Path, tmp_path: Path) -> 
 
 
 def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
-    """What is pruned on the shelf is not taken from machines that hold it."""
+    """Pruning a night on the shelf does not delete it on machines that have it."""
     store, other = MemoryShelf().reached(), tmp_path / "other"
     shelve(home, store)
     take(other, store)
@@ -83,7 +86,7 @@ def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
 def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
     home: Path, tmp_path: Path, *, is_pruned_there: bool
 ) -> None:
-    """Each machine keeps what it has of it, both have the decision, and nothing is stuck."""
+    """Each machine keeps its files, both get the decision, and later commands succeed."""
     store, other = MemoryShelf().reached(), tmp_path / "other"
     shelve(home, store)
     take(other, store)
@@ -100,7 +103,7 @@ def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
         assert ("wrong",) in reasons
         nights = snapshots.landed_snapshots(Layout(machine))
         assert waiting_nights(Layout(machine), store.address.url, nights) == []
-        published = {Layout(machine).database}  # nothing is published here
+        published = {Layout(machine).database}  # Nothing is published in this test.
         assert {damage.file for damage in verify(Layout(machine))} <= published
     assert read_night(store, newest_manifests(store)[FIRST]).state == (
         PRUNED if is_pruned_there else REJECTED
@@ -111,7 +114,7 @@ def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
 def test_a_lesson_of_a_pruned_night_is_taken_back_on_every_machine(
     home: Path, tmp_path: Path
 ) -> None:
-    """What a pruned night taught holds nights again, also on a machine that has the night."""
+    """Withdrawing a pruned night's lesson applies on all machines, even if one has the night."""
     store, other, layout = MemoryShelf().reached(), tmp_path / "other", Layout(home)
     lesson = Reason("notice: paged", "an answer looks like one page", is_teachable=True)
     first = snapshots.find(layout, FIRST)
@@ -133,13 +136,13 @@ def test_a_lesson_of_a_pruned_night_is_taken_back_on_every_machine(
 def test_killed_at_any_call_the_next_time_finishes(
     home: Path, tmp_path: Path, *, before: bool
 ) -> None:
-    """No manifest names an object that is gone, and no object of a pruned night stays."""
+    """After a crash at any call, no manifest names a deleted object. The next prune completes."""
     prune_all(Layout(Path(shutil.copytree(home, tmp_path / "pruned", symlinks=True))))
     at = 0
     while True:
         at += 1
         memory, calls = MemoryShelf(), Calls(at=at, before=before)
-        (home / RECORD).unlink(missing_ok=True)  # each time it is another shelf
+        (home / RECORD).unlink(missing_ok=True)  # Each attempt has a new shelf.
         shelve(home, memory.reached())
         try:
             prune_there(tmp_path / "pruned", memory.reached(calls), [])

@@ -1,4 +1,4 @@
-"""The laws of the shelf, held against a store in memory; `make lakehouse` holds them on servers."""
+"""Tests of the shelf with a store in memory. `make lakehouse` tests the same rules on servers."""
 
 import itertools
 import shutil
@@ -49,18 +49,18 @@ FIRST, SECOND = "20261118T021500Z", "20261119T021500Z"
 
 @pytest.fixture
 def home(two_nights: Path, tmp_path: Path) -> Path:
-    """A home with two nights that no shelf has."""
+    """Return a copy of a home with two nights that are not on a shelf."""
     return Path(shutil.copytree(two_nights, tmp_path / "home", symlinks=True))
 
 
 def reject(home: Path, why: str, snapshot_id: str = SECOND) -> None:
-    """Take back a night, as a person does."""
+    """Reject a night, as a person does."""
     layout = Layout(home)
     snapshots.decide_by_hand(layout, snapshot_id, REJECTED, by="ana", at=NOW, why=why)
 
 
 def test_a_second_home_has_the_nights_byte_for_byte(home: Path, tmp_path: Path) -> None:
-    """Bodies, manifests, decisions and tables come as they were; a second look brings nothing."""
+    """Bodies, manifests, decisions and tables arrive unchanged, and only once."""
     shelf, other = MemoryShelf().reached(), tmp_path / "other"
     assert shelve(home, shelf).shelved == (FIRST, SECOND)
     assert take(other, shelf) == (FIRST, SECOND)
@@ -70,7 +70,7 @@ def test_a_second_home_has_the_nights_byte_for_byte(home: Path, tmp_path: Path) 
 
 
 def test_without_bodies_a_home_says_so_and_gets_them_when_asked(home: Path, tmp_path: Path) -> None:
-    """A home without bodies is no damaged one, but nothing is made again of what is not there."""
+    """A home without bodies is not damaged, but cannot be rebuilt until it has the bodies."""
     shelf, other = MemoryShelf().reached(), tmp_path / "other"
     shelve(home, shelf)
     take(other, shelf, with_landing=False)
@@ -84,7 +84,7 @@ def test_without_bodies_a_home_says_so_and_gets_them_when_asked(home: Path, tmp_
 
 
 def test_a_decision_is_shelved_and_follows(home: Path, tmp_path: Path) -> None:
-    """What is decided later is a generation of its own; no file goes up a second time."""
+    """A later decision is shelved as a new generation, without a second upload of any file."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelve(home, memory.reached())
     take(other, memory.reached())
@@ -101,7 +101,7 @@ def test_a_decision_is_shelved_and_follows(home: Path, tmp_path: Path) -> None:
 def test_killed_at_any_call_readers_see_whole_nights(
     home: Path, tmp_path: Path, *, before: bool
 ) -> None:
-    """Ended before or after each call of a shelving, what is seen is whole; the next completes."""
+    """After a crash at any call, readers see only complete nights, and the next run finishes."""
     counted = Calls()
     whole = Path(shutil.copytree(home, tmp_path / "whole", symlinks=True))
     shelve(whole, MemoryShelf().reached(counted))
@@ -120,7 +120,7 @@ def test_killed_at_any_call_readers_see_whole_nights(
 def test_a_lost_answer_to_ones_own_create_is_recognised(
     home: Path, tmp_path: Path, key: str
 ) -> None:
-    """The library asks again and is refused for its own object: that is no other writer."""
+    """If the response to a create is lost, the retry recognises the object that it created."""
     memory = MemoryShelf()
     result = shelve(home, memory.reached(Calls(forget=key)))
     assert (result.shelved, result.problems) == ((FIRST, SECOND), ())
@@ -128,12 +128,12 @@ def test_a_lost_answer_to_ones_own_create_is_recognised(
 
 
 def decisions(home: Path) -> dict[str, tuple[Decision, ...]]:
-    """What was decided on each night of a home."""
+    """Return the decisions on each night of a home."""
     return {night.snapshot_id: night.decisions for night in landed_snapshots(Layout(home))}
 
 
 def test_decisions_of_two_machines_are_merged(home: Path, tmp_path: Path) -> None:
-    """Both have both decisions, the newest applies, one person is told, and nothing is stuck."""
+    """Both machines get both decisions, the latest applies, and only one reports a conflict."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelve(home, memory.reached())
     take(other, memory.reached())
@@ -158,7 +158,7 @@ def test_decisions_of_two_machines_are_merged(home: Path, tmp_path: Path) -> Non
 
 
 def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> None:
-    """Before each request of one machine, another shelves its decision: the shelf has both."""
+    """If one machine shelves its decision before any request of the other, no decision is lost."""
     for at in itertools.count(1):
         memory, (one, two) = MemoryShelf(), (tmp_path / f"{at}-{name}" for name in ("one", "two"))
         shutil.copytree(home, one, symlinks=True)
@@ -168,7 +168,7 @@ def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> No
         reject(two, "that is why")
         calls = Calls(at=at, meanwhile=partial(shelve, one, memory.reached()))
         assert shelve(two, memory.reached(calls)).problems == ()
-        if calls.at:  # it made fewer requests
+        if calls.at:  # The run made fewer requests.
             break
         for machine in (one, two):
             assert shelve(machine, memory.reached()).problems == ()
@@ -180,7 +180,7 @@ def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> No
 
 
 def test_clocks_that_differ_keep_the_order_of_decisions(home: Path) -> None:
-    """A decision on what a faster clock decided is later, and applies."""
+    """A decision on a night is always later than the one before, even if clocks differ."""
     layout = Layout(home)
     reject(home, "wrong")
     at = NOW - timedelta(minutes=1)
@@ -191,7 +191,7 @@ def test_clocks_that_differ_keep_the_order_of_decisions(home: Path) -> None:
 
 
 def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None:
-    """It is read, its decisions are those of today, and what is new has the format of today."""
+    """A shelf in the first format can be read, and new generations have the current format."""
     memory, other = MemoryShelf(), tmp_path / "other"
     with mock.patch.object(shelving, "FORMAT", 1):
         shelve(home, memory.reached())
@@ -211,7 +211,7 @@ def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None
 
 
 def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> None:
-    """A night of a newer nightbook is not read, not decided and not damaged; others come."""
+    """A night in a newer format is reported, but neither read nor decided nor changed."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelf = memory.reached()
     shelve(home, shelf)
@@ -231,7 +231,10 @@ def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> No
 
 
 def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
-    """If two machines read in one second, one night is shelved; the advice to the other works."""
+    """If two machines pull in the same second, only one of the two nights is shelved.
+
+    The error of the second machine names the folder to move out. After that, it gets the night.
+    """
     memory, other = MemoryShelf(), tmp_path / "other"
     shelf = memory.reached()
     for machine, portfolios in ((home, 3), (other, 2)):
@@ -248,7 +251,7 @@ def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> No
 
 
 def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
-    """Nothing is shelved where a second create is taken."""
+    """If the store ignores conditions and accepts a second create, nothing is shelved."""
     memory = MemoryShelf()
     with pytest.raises(UnsafeStoreError, match="created an object that already existed"):
         shelve(home, memory.reached(Calls(ignores=True)))
@@ -256,7 +259,7 @@ def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
 
 
 def test_a_damaged_object_is_named_and_not_taken(home: Path, tmp_path: Path) -> None:
-    """A changed table and a manifest of other words are found; the nights that are whole come."""
+    """A changed table is reported and its night is not fetched, but the other night is."""
     memory = MemoryShelf()
     shelf = memory.reached()
     shelve(home, shelf)
@@ -270,7 +273,10 @@ def test_a_damaged_object_is_named_and_not_taken(home: Path, tmp_path: Path) -> 
 
 
 def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
-    """Whoever can write to the store cannot lead a reader out of its home."""
+    """A manifest with invalid paths, unknown keys or a wrong seal is rejected.
+
+    Otherwise, a person who can write to the store could make readers write outside their home.
+    """
     memory = MemoryShelf()
     shelf = memory.reached()
     shelve(home, shelf)
@@ -290,7 +296,7 @@ def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
 
 
 def test_a_list_without_the_newest_night_is_not_believed(home: Path) -> None:
-    """What `LATEST` names must be listed: a night that is missing would look like a gap."""
+    """A list without the manifest in `LATEST` is rejected, because lost nights look like gaps."""
     memory = MemoryShelf()
     shelf = memory.reached()
     shelve(home, shelf)
@@ -340,7 +346,7 @@ ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/tok
     ],
 )
 def test_a_store_that_fails_is_told_with_its_reason(url: str, said: str, why: str) -> None:
-    """The reason is whole, however long the rest is, and names no address of a cloud's own."""
+    """The error contains the store's whole reason, but no signed URL and no metadata address."""
 
     class Library:
         exceptions = Calls().exceptions
@@ -356,7 +362,7 @@ def test_a_store_that_fails_is_told_with_its_reason(url: str, said: str, why: st
 
 
 def test_what_a_store_says_shows_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the store is told without the query of an address, and without secrets."""
+    """An error of the store is shown without the query of its URL and without secrets."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
 
     class Library:
