@@ -1,4 +1,4 @@
-"""A server over real sockets that breaks HTTP as a test says, and clients that do not wait."""
+"""A server that sends scripted HTTP faults over real sockets, and clients that do not wait."""
 
 import socket
 import struct
@@ -20,20 +20,21 @@ SECRET = "canary-secret-9a7e"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:
-    """What a client sent, and when it was in."""
+    """A client's request and the time when it was received."""
 
     target: str
     headers: dict[str, str]
     at: float
 
 
-# Bytes are sent, a number is slept, None resets the connection. At the end it is closed.
+# The server sends bytes, sleeps for a number of seconds, and resets the connection at None. At the
+# end of the script, it closes the connection.
 Script = Callable[[int, Request], Iterable[bytes | float | None]]
 
 
 @dataclass(repr=False)
 class Server:
-    """A listening socket; each connection gets one answer from the script, by number from 1."""
+    """A server that sends one scripted response per connection. Requests are numbered from 1."""
 
     script: Script
     requests: list[Request] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Server:
 
     @property
     def origin(self) -> str:
-        """Where it listens."""
+        """The server's scheme, host and port."""
         return f"{self.scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
@@ -72,7 +73,7 @@ class Server:
             with self.wrap(plain) as connection:
                 self._talk(connection)
         except OSError:
-            plain.close()  # the client went away, which is what some tests want
+            plain.close()  # the client closed the connection, as some tests intend
 
     def _talk(self, connection: socket.socket) -> None:
         data = b""
@@ -113,7 +114,7 @@ def _do(connection: socket.socket, step: bytes | float | None) -> None:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Script], Server]]:
-    """Start servers that end with the test."""
+    """Yield a function that starts servers, which are closed after the test."""
     servers: list[Server] = []
 
     def start(script: Script) -> Server:
@@ -127,7 +128,7 @@ def serve() -> Iterator[Callable[[Script], Server]]:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., EdgeClient]]:
-    """Make clients that wait between attempts in no time and take small bodies only."""
+    """Yield a function that makes clients with small size limits, which retry without waiting."""
     clients: list[EdgeClient] = []
 
     def make(origin: str = "http://127.0.0.1:1", **changes: Any) -> EdgeClient:

@@ -1,4 +1,4 @@
-"""The typed client: five operations, one origin, nothing from the environment."""
+"""Tests of the typed client: five operations, one origin, nothing from the environment."""
 
 import hashlib
 import hmac
@@ -53,7 +53,7 @@ HOSTILE = [
 
 
 def answering(data: object, seen: list[str] | None = None) -> httpx.MockTransport:
-    """An API that answers everything with the same data."""
+    """Return a transport that responds to every request with the same data."""
 
     def handler(request: httpx.Request) -> httpx.Response:
         if seen is not None:
@@ -64,7 +64,7 @@ def answering(data: object, seen: list[str] | None = None) -> httpx.MockTranspor
 
 
 def test_the_five_operations_are_typed(connect: Callable[..., EdgeClient]) -> None:
-    """Each operation with all its parameters asks its path and gives its models."""
+    """Each operation requests its path with all parameters, and returns its models."""
     seen = list[str]()
     portfolios = connect(transport=answering([PORTFOLIO], seen))
     assert portfolios.portfolios(["p", "q"], integrations=True)[0].name == "P"
@@ -87,7 +87,7 @@ def test_the_five_operations_are_typed(connect: Callable[..., EdgeClient]) -> No
 def test_another_record_than_the_one_asked_for_is_refused(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """A single answer with another id is somebody else's answer."""
+    """A single record whose ID differs from the requested ID is refused."""
     with pytest.raises(MalformedResponse, match="differs from the requested"):
         connect(transport=answering(VENUE)).venue("w")
     with pytest.raises(MalformedResponse, match="differs from the requested"):
@@ -95,14 +95,14 @@ def test_another_record_than_the_one_asked_for_is_refused(
 
 
 def test_a_uuid_may_be_asked_for_in_upper_case(connect: Callable[..., EdgeClient]) -> None:
-    """It is the same identifier (2.1), however the service writes it."""
+    """A UUID in upper case is the same ID as in lower case (2.1)."""
     uuid = "7d3f1c1e-8f0a-4b64-9c3e-1a2b3c4d5e6f"
     client = connect(transport=answering({**PORTFOLIO, "id": uuid}))
     assert client.portfolio(uuid.upper()).id == uuid
 
 
 def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeClient]) -> None:
-    """The typed client says at which path a record is not as documented."""
+    """The error about a record that contradicts the document names the JSON path."""
     broken = {**VENUE, "displayName": None}
     with pytest.raises(MalformedResponse, match=r"displayName.*Nothing|displayName.*nothing"):
         connect(transport=answering([VENUE, broken])).venues()
@@ -119,7 +119,7 @@ def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeC
 def test_a_record_of_two_meanings_is_refused_in_words(
     place: str, words: str, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Of two equal keys neither is taken silently, at whatever depth; nor is a lost number."""
+    """A record with a duplicate key at any depth, or with a number out of range, is refused."""
     trading = {"trading": {"free": "1", "locked": "0"}}
     account = {"venueId": "v", "name": "main", "balance": trading}
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
@@ -169,7 +169,10 @@ def test_a_record_of_two_meanings_is_refused_in_words(
 def test_an_origin_that_could_leak_the_key_is_refused(
     origin: str, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Only https, or http to this machine, without path, query or password; never repeated."""
+    """Only https is accepted, or http on this machine, and only with scheme, host and port.
+
+    The error does not repeat a password.
+    """
     with pytest.raises(InvalidOrigin, match="Nothing was sent") as caught:
         connect(origin)
     assert "password" not in str(caught.value)
@@ -192,7 +195,7 @@ def test_an_origin_that_could_leak_the_key_is_refused(
     ],
 )
 def test_an_honest_origin_is_taken(origin: str) -> None:
-    """Scheme, host and port are enough."""
+    """An origin with only scheme, host and port is accepted."""
     assert parse_origin(origin).host
 
 
@@ -200,7 +203,7 @@ def test_an_honest_origin_is_taken(origin: str) -> None:
 def test_a_hostile_id_is_signed_as_it_is_sent(
     value: str, serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """On the wire the id is one segment, and the signature is of exactly that path (5.2.3)."""
+    """A hostile ID is sent as one path segment, and exactly that path is signed (5.2.3)."""
     server = serve(lambda _number, _request: [OK])
     edge = connect(server.origin)
     edge.fetch(list_instruments(value, "spot"))
@@ -215,7 +218,7 @@ def test_a_hostile_id_is_signed_as_it_is_sent(
 def test_a_request_carries_what_it_must_and_no_more(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Nine headers, none of which tells about this machine."""
+    """A request has eight headers, which reveal nothing about this machine."""
     server = serve(lambda _number, _request: [OK])
     connect(server.origin, clock=lambda: 1_800_000_000_123).fetch(list_venues())
     headers = server.requests[0].headers
@@ -238,7 +241,7 @@ def test_a_proxy_of_the_environment_is_not_used(
     connect: Callable[..., EdgeClient],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A proxy would see the key of a plain request, so none is taken from the environment."""
+    """A proxy would see the key of a plain request, so proxies in the environment are ignored."""
     proxy, server = serve(lambda _n, _r: [OK]), serve(lambda _n, _r: [OK])
     monkeypatch.setenv(name, proxy.origin)
     connect(server.origin).fetch(list_venues())
@@ -251,7 +254,7 @@ def test_a_netrc_is_not_read(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """Other people's passwords are not sent along."""
+    """Passwords from `.netrc` are not sent."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
@@ -263,7 +266,7 @@ def test_a_netrc_is_not_read(
 def test_a_cookie_is_never_sent_back(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Cookies are neither kept nor sent, within a call and between calls."""
+    """Cookies are neither stored nor sent, within a call and between calls."""
     cookie = OK.replace(b"\r\n", b"\r\nSet-Cookie: sid=1; Path=/\r\n", 1)
     server = serve(lambda _n, _r: [cookie])
     edge = connect(server.origin)
@@ -273,7 +276,7 @@ def test_a_cookie_is_never_sent_back(
 
 
 def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
-    """Good and bad answers come side by side, each with its call, none twice and none lost."""
+    """Each call gets exactly one result, which is either its response or its error."""
 
     def handler(request: httpx.Request) -> httpx.Response:
         if "/no" in request.url.path:
@@ -294,12 +297,12 @@ def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
 
 
 def test_no_calls_are_no_answers(connect: Callable[..., EdgeClient]) -> None:
-    """An empty list of calls ends at once and sends nothing."""
+    """An empty list of calls returns no results and sends nothing."""
     seen = list[str]()
     assert list(connect(transport=answering([], seen)).fetch_all([])) == []
     assert seen == []
 
 
 def test_the_clock_is_the_machines() -> None:
-    """The default clock gives Unix milliseconds."""
+    """The default clock returns Unix milliseconds."""
     assert 1_700_000_000_000 < now_ms() < 10_000_000_000_000

@@ -1,7 +1,7 @@
-"""The list of 95 HTTP faults is whole: each is run, with its outcome and its count of requests.
+"""Tests of the HTTP faults that need a clock or a queue, and of the complete list of 95 faults.
 
-Most stand in the table of `test_edge_faults`. Here are those that need a clock or a queue, over
-real sockets as well, and the list of what needs TLS or a closed port and stands elsewhere.
+Most faults are in the table of `test_exchange`. The faults that need a clock or a queue are here,
+also over real sockets. `ELSEWHERE` lists the tests of the faults that need TLS or a closed port.
 """
 
 import time
@@ -30,7 +30,7 @@ LONG = b'{"data":[],"meta":{"a":' + b"9" * 5000 + b"}}"
 
 
 def checked(window: int = 30_000) -> "Script":
-    """A service that looks at the timestamp, with a `Date` of its own."""
+    """Return a script that refuses timestamps outside the window and sends its own `Date`."""
 
     def script(_number: int, request: "Request") -> Iterable[bytes]:
         age = abs(int(request.headers["svc-api-timestamp"]) - request.at * 1000)
@@ -41,23 +41,23 @@ def checked(window: int = 30_000) -> "Script":
 
 
 def refused_at(*headers: str) -> bytes:
-    """The refusal of a timestamp."""
+    """Return the error response for a refused timestamp."""
     return refused(REFUSED, 400, *headers)
 
 
 def now_date() -> str:
-    """The right time as a header."""
+    """Return a `Date` header with the current time."""
     return f"Date: {formatdate(time.time(), usegmt=True)}"
 
 
 def busy_twice(number: int, request: "Request") -> Iterable[bytes]:
-    """503 twice, then a look at the timestamp within a window of a second."""
+    """Respond with 503 twice, then check timestamps with a window of one second."""
     return [http(503, b"")] if number <= 2 else checked(1000)(number, request)  # type: ignore[return-value]  # a script of bytes alone
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A fault: how far the client's clock is off, what answers, and what comes of it."""
+    """A fault: the error of the client's clock (milliseconds), the server's script, the outcome."""
 
     number: int
     what: str
@@ -102,7 +102,10 @@ ELSEWHERE = {
 def test_a_fault_of_time_has_its_outcome(
     fault: Timed, serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Corrected with one request more, or refused in words; the exact count of requests."""
+    """A timed fault ends in the right data or error, after the exact number of requests.
+
+    If the client corrects its clock and succeeds, it reports one `clock` event.
+    """
     server, events = serve(fault.script), list[Event]()
     edge = connect(
         server.origin,
@@ -125,7 +128,10 @@ def test_a_fault_of_time_has_its_outcome(
 def test_a_queue_of_twelve_behind_two_slots_is_never_too_old(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Fault 66: 12 calls of 0.3 s, two at a time, within a window of a second: 12 requests."""
+    """Fault 66: 12 calls of 0.3 s in two slots need 12 requests, although they wait in a queue.
+
+    The server accepts timestamps for one second, so each request is signed just before it is sent.
+    """
 
     def slow(number: int, request: "Request") -> Iterable[Any]:
         answer = list(checked(1000)(number, request))
@@ -144,7 +150,7 @@ def test_a_queue_of_twelve_behind_two_slots_is_never_too_old(
 def test_a_good_pair_of_surrogates_is_data(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Fault 80: an escaped character beyond the sixteenth bit is legal, and comes out as itself."""
+    """Fault 80: a valid pair of surrogate escapes is decoded to its character."""
     server = serve(always(http(200, b'{"data":[' + PAIR + b'],"meta":{}}')))
     [venue] = connect(server.origin).venues()
     assert venue.display_name == "\N{FOX FACE}"
@@ -152,7 +158,7 @@ def test_a_good_pair_of_surrogates_is_data(
 
 
 def test_all_95_are_run() -> None:
-    """Every number from 1 to 95 is a row of a table or a test of its own, and none is left out."""
+    """Each number from 1 to 95 is in a table or has its own test."""
     rows = {int("".join(filter(str.isdigit, name.split()[0]))) for name, *_ in FAULTS}
     timed = {fault.number for fault in TIMED} | {66, 80}
     assert rows | timed | set(ELSEWHERE) == set(range(1, 96))

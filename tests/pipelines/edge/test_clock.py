@@ -1,4 +1,4 @@
-"""The clock and the freshness of signatures: no request is ever too old by our doing."""
+"""Tests of the clock and of signatures: no request is sent with an old timestamp."""
 
 import threading
 import time
@@ -25,14 +25,14 @@ HOUR = 3_600_000
 
 
 class Service:
-    """An API with a clock of its own that refuses what is outside its window (5.3)."""
+    """An API with its own clock, which refuses timestamps outside its window (5.3)."""
 
     def __init__(self, now: int = NOW, **headers: str) -> None:
         self.now, self.sent, self.headers = now, list[int](), headers
         self.date: str | None = formatdate(now / 1000, usegmt=True)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request."""
+        """Record the timestamp of a request, and respond."""
         self.sent.append(int(request.headers["SVC-API-TIMESTAMP"]))
         headers = dict(self.headers) | ({"Date": self.date} if self.date else {})
         if abs(self.sent[-1] - self.now) <= WINDOW:
@@ -44,7 +44,7 @@ class Service:
 def connected(
     connect: Callable[..., EdgeClient], service: Service, off: int, **more: object
 ) -> EdgeClient:
-    """A client whose clock is off by so many milliseconds."""
+    """Return a client whose clock is off by `off` milliseconds."""
     transport = httpx.MockTransport(service)
     return connect(clock=lambda: NOW + off, transport=transport, **more)
 
@@ -53,7 +53,7 @@ def connected(
 def test_a_clock_that_is_off_is_corrected_with_one_more_request(
     off: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """From 45 s to 23 h, either way, one request more for the whole client, and it is reported."""
+    """A clock error of 45 s to 23 h in either direction costs one request and is reported once."""
     service, events = Service(), list[Event]()
     edge = connected(connect, service, off, on_event=events.append)
     calls = [list_instruments(f"v{number}") for number in range(20)]
@@ -69,7 +69,10 @@ def test_a_clock_that_is_off_is_corrected_with_one_more_request(
 def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
     trip: int, fraction: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """A server that tolerates nothing ahead of its own clock accepts it, however long the trip."""
+    """Corrected requests are signed 2 to 5 seconds behind the server, after any round trip.
+
+    So a server that refuses all timestamps ahead of its own clock accepts the corrected requests.
+    """
     off, passed = 3 * HOUR, [0]
     ages = list[int]()
 
@@ -77,7 +80,7 @@ def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
         server = NOW + fraction + passed[0]
         age = server - int(request.headers["SVC-API-TIMESTAMP"])
         ages.append(age)
-        headers = {"Date": formatdate(server // 1000, usegmt=True)}  # written before the way back
+        headers = {"Date": formatdate(server // 1000, usegmt=True)}  # dated before the way back
         passed[0] += trip
         if 0 <= age <= WINDOW:
             return httpx.Response(200, json=GOOD, headers=headers)
@@ -95,7 +98,7 @@ def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
 def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """NTP comes up in the middle: what was corrected is wrong now, and is measured anew."""
+    """If NTP sets the clock during the run, the client measures and corrects the skew once more."""
     service, off = Service(), [-20 * HOUR]
     transport = httpx.MockTransport(service)
     events = list[Event]()
@@ -109,14 +112,14 @@ def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
 
 
 def test_a_clock_inside_the_window_is_left_alone(connect: Callable[..., EdgeClient]) -> None:
-    """29 s off is accepted by the service, so nothing is corrected."""
+    """The service accepts a clock that is 29 s off, so the clock is not corrected."""
     service = Service()
     assert connected(connect, service, -29_000).fetch(list_venues()).skew_ms is None
     assert len(service.sent) == 1
 
 
 def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -> None:
-    """Above 24 h nothing is corrected: one request, and words that say how far it is."""
+    """A clock error above 24 h is not corrected. The call fails after one request, and says why."""
     service = Service()
     with pytest.raises(
         TimestampRefused, match=r"\+172800\.5 s off, which is too much.*Set this machine's clock"
@@ -126,9 +129,9 @@ def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -
 
 
 def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClient]) -> None:
-    """Refused again after the correction, the call ends, and so does the next at once."""
+    """If the corrected timestamp is refused too, the call fails, and the next call sends once."""
     service = Service(now=NOW)
-    service.now = NOW + 5 * HOUR  # its Date says otherwise
+    service.now = NOW + 5 * HOUR  # but its `Date` header stays at `NOW`
     edge = connected(connect, service, 0)
     with pytest.raises(TimestampRefused, match="corrected by"):
         edge.fetch(list_venues())
@@ -142,7 +145,7 @@ def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClien
 def test_a_date_of_another_time_corrects_nothing(
     shape: str, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Without a Date of its own the answer cannot say what the time is."""
+    """A `Date` that is missing, invalid or from a cache (`Age`) does not correct the clock."""
     service = Service(NOW, **({"Age": "5"} if shape == "an age" else {}))
     service.date = {"no date": None, "garbage": "soon"}.get(shape, service.date)
     with pytest.raises(TimestampRefused, match="no usable date"):
@@ -151,7 +154,7 @@ def test_a_date_of_another_time_corrects_nothing(
 
 
 def test_the_offset_is_taken_from_the_middle_of_the_trip() -> None:
-    """Half a second for the Date's whole seconds, half the trip for the way."""
+    """The skew adds half a second, because `Date` has whole seconds, and half the round trip."""
     headers = {"date": formatdate(NOW / 1000, usegmt=True)}
     assert measure_skew(headers, NOW - 2000, NOW) == Skew(ahead=1500, uncertainty=1500)
     assert measure_skew({**headers, "age": "0"}, NOW, NOW) is None
@@ -165,7 +168,7 @@ BEYOND = ["Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:00:00 -2359"]
     "text", ["", "soon", "Thu, 99 Foo 2026 99:99:99 GMT", "1800000000", *BEYOND]
 )
 def test_what_is_no_date_is_none(text: str) -> None:
-    """A header from outside never raises."""
+    """An invalid date in a header results in None and never raises an error."""
     assert parse_http_date(text) is None
 
 
@@ -174,7 +177,7 @@ def test_what_is_no_date_is_none(text: str) -> None:
 def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
     header: str, text: str, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Whatever a header says, a request ends with an error of the API, so no night is lost."""
+    """A date at the end of the year 9999 leads to the usual API error, so no night is lost."""
     for status, error in [(503, ServerError), (404, ResourceNotFound)]:
         answer = httpx.Response(status, headers={header: text})
         edge = connect(transport=httpx.MockTransport(lambda _, answer=answer: answer))
@@ -184,7 +187,7 @@ def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
 
 
 def test_a_clock_is_corrected_once_for_all_threads() -> None:
-    """Of many threads refused with the old time, one corrects and all may try again."""
+    """If several threads are refused at once, one of them corrects the clock and all may retry."""
     clock, outcomes = Clock(lambda: NOW), list[tuple[bool, bool]]()
     threads = [
         threading.Thread(target=lambda: outcomes.append(clock.correct(Skew(60_000, 500), None)))
@@ -204,7 +207,7 @@ def test_a_queue_never_ages_a_signature(
 ) -> None:
     """With ten times more calls than slots, each signature is fresh when it arrives (5.3).
 
-    The whole queue takes a second; what arrives is never older than a part of that.
+    All calls together need a second, and timestamps are much younger than that when they arrive.
     """
     body = b'{"data":[],"meta":{}}'
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
@@ -216,14 +219,15 @@ def test_a_queue_never_ages_a_signature(
         request.at - int(request.headers["svc-api-timestamp"]) / 1000 for request in server.requests
     ]
     assert len(ages) == 40
-    # A busy machine may hold up a few; signed before the queue, nine in ten would be older.
+    # A busy machine may delay a few requests. If requests were signed before they queue, nine in
+    # ten would be older than this.
     assert sorted(ages)[35] < 0.5
-    # The server may still be closing an answered connection when the next request comes.
+    # The server may still be closing a connection when the next request arrives.
     assert 4 <= server.most_inside < 8
 
 
 def test_a_retry_is_signed_anew(connect: Callable[..., EdgeClient]) -> None:
-    """`Retry-After: 31` outlasts the window; the next attempt is signed when it leaves."""
+    """After `Retry-After: 31`, which is longer than the window, the retry gets a new timestamp."""
     clock = [NOW]
     service = Service()
 
@@ -246,7 +250,7 @@ def test_a_retry_is_signed_anew(connect: Callable[..., EdgeClient]) -> None:
 def test_the_check_measures_the_clock_even_of_a_good_answer(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """A doctor sees how far the clock is off, refused or not, after one request."""
+    """`check` measures the clock error with one request, even if the timestamp is refused."""
     for off, refused in [(-12_000, False), (-45_000, True)]:
         service = Service()
         check = connected(connect, service, off).check()
@@ -260,7 +264,7 @@ def test_the_check_measures_the_clock_even_of_a_good_answer(
 def test_times_of_a_reply_are_those_of_the_corrected_clock(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """`sent_at` and `received_at` are UTC by the clock that signed."""
+    """`sent_at` and `received_at` are in UTC, by the clock that signed the request."""
     service = Service()
     reply = connected(connect, service, -2 * HOUR).fetch(list_venues())
     assert abs(reply.sent_at.timestamp() * 1000 - NOW) <= 500

@@ -1,7 +1,7 @@
-"""HTTP faults over real sockets, each with its exact outcome and its count of requests.
+"""Tests of HTTP faults over real sockets, each with its exact outcome and number of requests.
 
-The numbers are those of the list in `test_client_faults`; `first(n, fault)` spoils
-the first n answers, `always` all of them.
+The numbers refer to the list in `test_client_faults`. `first(n, fault)` sends the fault in the
+first n responses, and `always` sends it in all of them.
 """
 
 import gzip
@@ -31,47 +31,47 @@ Step = bytes | float | None
 
 
 def http(status: int = 200, body: bytes = BODY, *headers: str, length: int | None = None) -> bytes:
-    """An answer as bytes; `length` lies about the body."""
+    """Return a response as bytes. `length` replaces the correct `Content-Length`."""
     size = len(body) if length is None else length
     lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {size}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def bare(body: bytes, *headers: str) -> bytes:
-    """An answer without a length."""
+    """Return a response without a `Content-Length`."""
     return "\r\n".join(["HTTP/1.1 200 OK", *headers]).encode() + b"\r\n\r\n" + body
 
 
 def refused(code: str, status: int = 400, *headers: str) -> bytes:
-    """An error answer (7)."""
+    """Return an error response (7)."""
     body = f'{{"errors":[{{"error":"{code}","message":"so"}}],"meta":{{}}}}'.encode()
     return http(status, body, *headers)
 
 
 def packed(body: bytes, *headers: str) -> bytes:
-    """An answer that says its body is gzip."""
+    """Return a response that declares gzip, unless `headers` declare another encoding."""
     return http(200, body, *(headers or ("Content-Encoding: gzip",)))
 
 
 def always(*fault: Step) -> "Script":
-    """Every answer is the fault."""
+    """Return a script that sends the fault in every response."""
     return lambda _number, _request: fault
 
 
 def first(count: int, *fault: Step) -> "Script":
-    """The first answers are the fault, the rest are good."""
+    """Return a script that sends the fault in the first responses, and good responses later."""
     return lambda number, _request: fault if number <= count else [http()]
 
 
 def drip(_number: int, _request: "Request") -> Iterable[Step]:
-    """One byte at a time, each well within the read time-out."""
+    """Send one byte at a time, each well within the read timeout."""
     for byte in http()[:40]:
         yield bytes([byte])
         yield 0.05
 
 
 def drip_body(_number: int, _request: "Request") -> Iterable[Step]:
-    """Headers at once, then the body one byte at a time."""
+    """Send the headers at once, then the body one byte at a time."""
     head, body = http().split(b"\r\n\r\n")
     yield head + b"\r\n\r\n"
     for byte in body[:40]:
@@ -80,20 +80,20 @@ def drip_body(_number: int, _request: "Request") -> Iterable[Step]:
 
 
 def endless(_number: int, _request: "Request") -> Iterable[Step]:
-    """A chunked body that never ends."""
+    """Send a chunked body without an end, far above the size limit."""
     yield bare(b"", "Transfer-Encoding: chunked")
     for _ in range(10_000):
         yield b"4000\r\n" + b" " * 0x4000 + b"\r\n"
 
 
 def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
-    """An answer in chunks."""
+    """Return a chunked response."""
     body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
     return bare(body + end, "Transfer-Encoding: chunked")
 
 
 def bomb(size: int) -> bytes:
-    """So many spaces, packed as small as gzip can."""
+    """Return a gzip stream of `size` spaces with the highest compression."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return packer.compress(b" " * size) + packer.flush()
 
@@ -117,7 +117,7 @@ IMPATIENT: dict["Script", Limits] = {
     drip_body: Limits(read=0.1, attempt=0.2),
 }
 
-# number, what, script, error (None: recovered, with the right data), requests
+# Number and name, script, error (None if the client recovers with the right data), requests.
 FAULTS: list[tuple[str, "Script", type[Exception] | None, int]] = [
     ("1 closed before any byte, twice", first(2), None, 3),
     ("2 closed before any byte, always", always(), E.ConnectionFailed, 5),
@@ -249,7 +249,7 @@ def test_a_fault_has_its_outcome(
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """Each fault ends in the right data or in the right error, after exactly so many requests."""
+    """Each fault ends in the right data or the right error, after the exact number of requests."""
     server = serve(script)
     edge = connect(server.origin, limits=IMPATIENT.get(script, SMALL))
     if error is None:
@@ -265,7 +265,7 @@ def test_a_fault_has_its_outcome(
 
 
 def test_a_closed_port_is_tried_five_times(connect: Callable[..., EdgeClient]) -> None:
-    """Fault 5: nobody listens; the message says so, and where the address is set."""
+    """Fault 5: if the port is closed, the error says so and names the setting of the address."""
     with pytest.raises(
         errors.ConnectionFailed, match=r"after 5 attempts.*refused.*NIGHTBOOK_API_URL"
     ):
@@ -275,7 +275,7 @@ def test_a_closed_port_is_tried_five_times(connect: Callable[..., EdgeClient]) -
 def test_every_request_has_a_connection_of_its_own(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Faults 18 and 19: what follows a body on a connection is never the answer to another call."""
+    """Faults 18 and 19: bytes after a body are never read as the response to another call."""
     late = http(200, b'{"data":[],"meta":{}}')
     server = serve(lambda _number, _request: [http() + late, 0.02, late])
     edge = connect(server.origin)

@@ -1,4 +1,4 @@
-"""Every step has its end: on the wire, between attempts, in a large body, in a known record."""
+"""Tests of time limits on the wire and between attempts, and of memory and size limits."""
 
 import contextlib
 import json
@@ -45,28 +45,28 @@ Connect = Callable[..., EdgeClient]
 
 
 class Recorder(httpcore.NetworkStream):
-    """A stream that keeps how long each step on it may take."""
+    """A stream that records the timeout of each step."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, float | None]] = []
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Bring a hundred bytes."""
+        """Return at most a hundred bytes."""
         self.steps.append(("read", timeout))
         return b"x" * min(100, max_bytes)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Take everything."""
+        """Record the bytes."""
         self.steps.append((f"write {buffer.decode()}", timeout))
 
     def start_tls(self, ssl_context: Any, server_hostname: Any = None, timeout: Any = None) -> Any:
-        """Stay as it is."""
+        """Record the call, and return this stream."""
         self.steps.append((f"tls {ssl_context} {server_hostname}", timeout))
         return self
 
 
 def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
-    """Reading, writing and TLS may take what is left, or less where less is asked for."""
+    """Reading, writing and TLS get the attempt's remaining time, or a shorter step timeout."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=100)
     inner = Recorder()
@@ -90,7 +90,7 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.77"])
 def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
-    """By address and port, with the target as it was written."""
+    """A connection goes to the requested address and port, and sends the target unchanged."""
     timeout = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
     with socket.create_server((host, 0)) as server, ThreadPoolExecutor(1) as pool:
         server.settimeout(5)
@@ -111,9 +111,9 @@ def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
 
 
 def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
-    """Connecting has a limit of its own, well below that of the attempt."""
+    """Connecting has its own time limit, well below the limit of the attempt."""
     with contextlib.ExitStack() as held, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        for _ in range(4):  # the queue of those that nobody takes is full now
+        for _ in range(4):  # now the queue of unaccepted connections is full
             waiting = held.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
@@ -129,7 +129,7 @@ def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
 def test_silence_is_a_lost_connection_after_its_time(
     serve: "Callable[[Script], Server]", connect: Connect
 ) -> None:
-    """Whether nothing comes at all or nothing more, reading ends long before the attempt does."""
+    """If the server sends nothing or stops sending, reading ends long before the attempt does."""
     for sent in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{"):
         server = serve(lambda _number, _request, sent=sent: [sent, 5.0])  # type: ignore[misc]  # bound now
         edge = connect(server.origin, limits=Limits(read=0.05))
@@ -141,13 +141,13 @@ def test_silence_is_a_lost_connection_after_its_time(
 
 
 def failing(after: str = "") -> httpx.MockTransport:
-    """A service that is down, and asks for some patience."""
+    """Return a service that responds with 503 and, if given, a `Retry-After` header."""
     headers = {"Retry-After": after} if after else {}
     return httpx.MockTransport(lambda _: httpx.Response(503, headers=headers))
 
 
 def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> None:
-    """A second attempt at the very end has no time: it is neither waited for nor announced."""
+    """A wait that would last until the deadline is neither started nor reported."""
     slept, events = list[float](), list[Event]()
     edge = connect(
         transport=failing("30"),
@@ -167,7 +167,7 @@ def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> No
 def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
     connect: Connect, left: float, probes: int
 ) -> None:
-    """Five seconds after the breaker has tripped, where more than that is left."""
+    """A probe is sent after five seconds, but only if more time than that is left."""
     asked = list[str]()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -192,7 +192,7 @@ def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
 
 
 def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
-    """Each event names the request and holds the words of the failure and how often it was so."""
+    """Each retry event names the request, the failure and the number of attempts."""
     events = list[Event]()
     with pytest.raises(EdgeError) as failed:
         connect(transport=failing(), on_event=events.append).fetch(list_venues())
@@ -207,7 +207,7 @@ def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
 def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
     trouble: Exception, connect: Connect
 ) -> None:
-    """A large body is no silence; a terminal that went away, or a full log, is no lost answer."""
+    """All pieces of a large body are reported, and errors in the callback do not fail the call."""
     body = json.dumps({"data": [{"id": "x" * 2_000_000}], "meta": {}}).encode()
     heard: list[int] = []
 
@@ -231,7 +231,7 @@ def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
 def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Again and again while it is walked, and every record is where it was."""
+    """Pages are released repeatedly while a large body is scanned, and all records are correct."""
     given = list[object]()
     monkeypatch.setattr(envelope_module, "_MIN_WALKED", 1)
     monkeypatch.setattr(envelope_module, "_RELEASE_INTERVAL", 1 << 12)
@@ -242,7 +242,7 @@ def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
         body[:] = content
         envelope = read_envelope(body, single=False)
         assert [json.loads(bytes(one)) for one in raw_records(envelope)] == records
-        walked = given[1:]  # the check of the encoding released pages once, before the walk
+        walked = given[1:]  # the check of the encoding released pages once, before the scan
         assert 8 <= len(walked) <= len(content) // (1 << 12)
         assert all(one is body for one in given)
         del envelope
@@ -250,7 +250,7 @@ def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
 
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="only Linux tells of its pages")
 def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
-    """Its pages are dropped when it says so, and come back from the file when they are wanted."""
+    """`release_pages` frees the memory of a body, and later reads load its pages from the file."""
     size = 24 << 20
 
     def resident() -> int:
@@ -270,7 +270,7 @@ def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
 
 
 def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
-    """However long it would have been; the call that waited says which one it was."""
+    """Closing the client ends a long wait at once, and the error names the waiting call."""
 
     def close(_event: Event) -> None:
         threading.Timer(0.05, edge.close).start()
@@ -287,7 +287,7 @@ def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
 def test_a_closed_client_says_that_it_is_closed(
     connect: Connect, ask: Callable[[EdgeClient], object]
 ) -> None:
-    """With our own error and never httpx's, even if it is closed just before it sends."""
+    """A closed client raises `ClientClosed`, not an httpx error, even if closed before sending."""
     closed = connect()
     closed.close()
 
@@ -303,7 +303,10 @@ def test_a_closed_client_says_that_it_is_closed(
 
 
 def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
-    """The wait that no longer fits is not begun, and the failure before it is still known."""
+    """The time of an event callback counts, so a wait that no longer fits is not started.
+
+    The error still contains the last failure.
+    """
     now, slept = [0.0], list[float]()
 
     def slow(event: Event) -> None:
@@ -323,7 +326,7 @@ def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> No
 
 
 def test_a_date_to_wait_for_is_met_to_the_millisecond(connect: Connect) -> None:
-    """By the clock that requests are signed with."""
+    """A wait until a date ends exactly at that date, by the clock that signs requests."""
     moment = 1_800_000_000_000  # 15 January 2027, 8:00
     slept = list[float]()
     answers = [
@@ -339,7 +342,7 @@ def test_a_date_to_wait_for_is_met_to_the_millisecond(connect: Connect) -> None:
 
 
 def test_an_endless_error_in_a_success_is_misread(connect: Connect) -> None:
-    """An error body counts up to a megabyte, whatever its status: nothing larger is built."""
+    """An error body above a megabyte is not parsed, even with status 200, and is malformed."""
     for size, kind in ((1 << 10, AccessDenied), (2 << 20, MalformedResponse)):
         body = {"errors": [{"error": "ACCESS_DENIED", "message": "x" * size}], "meta": {}}
         transport = httpx.MockTransport(lambda _, body=body: httpx.Response(200, json=body))
@@ -348,7 +351,10 @@ def test_an_endless_error_in_a_success_is_misread(connect: Connect) -> None:
 
 
 def test_what_is_not_sent_is_named(connect: Connect) -> None:
-    """A closed client, a refused key, a service that is down, a deadline: which call it was."""
+    """Every error about a request that was not sent names the request.
+
+    The reasons are a closed client, a refused key, a service that is down, and a passed deadline.
+    """
     denied = {"errors": [{"error": "AUTHENTICATION_FAILED", "message": "m"}], "meta": {}}
     wrong = httpx.MockTransport(lambda _: httpx.Response(401, json=denied))
     events, now = list[Event](), [0.0]

@@ -1,4 +1,4 @@
-"""The gate: how many requests go out at once, and how few into a service that is down."""
+"""Tests of the limiter: concurrency, and the few requests to a service that is down."""
 
 import sys
 import threading
@@ -34,17 +34,17 @@ CALLS = [list_instruments(f"v{number}") for number in range(40)]
 
 
 def good() -> httpx.Response:
-    """An empty success."""
+    """Return an empty success."""
     return httpx.Response(200, json={"data": [], "meta": {}})
 
 
 def refused(code: str, status: int) -> httpx.Response:
-    """An error answer."""
+    """Return an error response."""
     return httpx.Response(status, json={"errors": [{"error": code, "message": "m"}], "meta": {}})
 
 
 class Counter:
-    """Counts requests, and those under way at once, in front of an answer."""
+    """A handler that counts all requests, and the largest number of simultaneous requests."""
 
     def __init__(self, answer: Callable[[int], httpx.Response], pause: float = 0.0) -> None:
         self.answer, self.pause = answer, pause
@@ -52,7 +52,7 @@ class Counter:
         self.count = self.inside = self.most = 0
 
     def __call__(self, _request: httpx.Request) -> httpx.Response:
-        """Answer by the number of the request."""
+        """Respond according to the number of the request."""
         with self.lock:
             self.count += 1
             number = self.count
@@ -65,7 +65,7 @@ class Counter:
 
 
 def kinds(edge: EdgeClient) -> list[str]:
-    """What came of 40 calls, by name."""
+    """Run 40 calls, and return the sorted class names of their results."""
     return sorted(type(outcome).__name__ for _, outcome in edge.fetch_all(CALLS))
 
 
@@ -73,7 +73,7 @@ def kinds(edge: EdgeClient) -> list[str]:
 def test_never_more_at_once_than_slots(
     concurrency: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """The bound on concurrency holds, is reached, and every call is answered once."""
+    """Requests use all slots but no more, and every call gets exactly one response."""
     service = Counter(lambda _: good(), pause=0.01)
     edge = connect(transport=httpx.MockTransport(service), concurrency=concurrency)
     seen = [call for call, _ in edge.fetch_all(CALLS)]
@@ -83,7 +83,7 @@ def test_never_more_at_once_than_slots(
 
 
 def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
-    """The first refusal of the key stops the whole client: one request for 40 calls."""
+    """If the API rejects the key, the client stops after one request, even with 40 calls."""
     service = Counter(lambda _: refused("AUTHENTICATION_FAILED", 401), pause=0.02)
     edge = connect(transport=httpx.MockTransport(service))
     assert kinds(edge) == ["AuthenticationFailed"] * 40
@@ -94,7 +94,7 @@ def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
 
 
 def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeClient]) -> None:
-    """Later on at most the requests under way can see the refusal."""
+    """If the key is revoked during the run, only the requests in progress are refused as well."""
     service = Counter(
         lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
     )
@@ -105,7 +105,7 @@ def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeCl
 
 
 def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeClient]) -> None:
-    """From the start: 8 in a row, two probes after pauses, then nothing, for 40 calls."""
+    """For 40 calls, a service that is down gets 8 requests in a row and then two probes."""
     slept, events = list[float](), list[Event]()
     service = Counter(lambda _: httpx.Response(503), pause=0.002)
     edge = connect(
@@ -114,14 +114,14 @@ def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeCli
     outcomes = kinds(edge)
     assert service.count == 10
     assert set(outcomes) <= {"CircuitBreakerOpen", "ServerError"}
-    assert {5.0, 15.0} <= set(slept)  # the pauses before the probes
+    assert {5.0, 15.0} <= set(slept)  # the waits before the probes
     assert [event.kind for event in events].count("breaker") == 1
     with pytest.raises(CircuitBreakerOpen, match="Run again when it is back"):
         edge.fetch(list_venues())
 
 
 def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClient]) -> None:
-    """In full flight too: those under way, those in a row and the probes are ten together."""
+    """A service that goes down during the run gets at most ten more requests, including probes."""
     service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
     outcomes = kinds(connect(transport=httpx.MockTransport(service)))
     assert outcomes.count("ApiResponse") == 12
@@ -129,7 +129,7 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
 
 
 def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
-    """Only a request sent after the last failure was seen ends the count of failures."""
+    """Only a request that was sent after the last failure resets the count of failures."""
     gate = Limiter(8, None, time.monotonic)
     waited = list[float]()
 
@@ -154,7 +154,7 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
 
 
 def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
-    """A venue that fails is asked again only when nobody else waits for the slot."""
+    """A path that has failed gets a slot only if no other path is waiting for one."""
     gate, order = Limiter(1, None, time.monotonic), list[str]()
 
     def ask(path: str) -> None:
@@ -175,33 +175,33 @@ def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
 
 
 def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> None:
-    """Eight failures at once, as of a balancer that restarts, are not the end of the night."""
+    """Eight failures at once, for example while a load balancer restarts, do not end the night."""
     service = Counter(
         lambda number: httpx.Response(502) if 10 < number <= 19 else good(), pause=0.005
     )
     assert kinds(connect(transport=httpx.MockTransport(service))) == ["ApiResponse"] * 40
-    assert service.count == 40 + 8 + 2  # the calls, what failed, and the probes
+    assert service.count == 40 + 8 + 2  # calls, failures and probes
 
 
 def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) -> None:
-    """A service that says no is up: 40 venues without access are 40 answers."""
+    """A service that refuses requests is up, so 40 calls without access are all sent."""
     service = Counter(lambda _: refused("ACCESS_DENIED", 400))
     assert kinds(connect(transport=httpx.MockTransport(service))) == ["AccessDenied"] * 40
     assert service.count == 40
 
 
 def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> None:
-    """A service that says it is busy is up: 429 is waited for and does not trip the breaker."""
+    """A throttled service is up, so status 429 causes a wait but does not open the breaker."""
     service = Counter(lambda number: good() if number > 12 else httpx.Response(429))
     events = list[Event]()
     edge = connect(transport=httpx.MockTransport(service), on_event=events.append)
     outcomes = kinds(edge)
-    assert outcomes.count("ApiResponse") >= 38  # two calls may have had all their five attempts
+    assert outcomes.count("ApiResponse") >= 38  # two calls may have used all their five attempts
     assert {event.kind for event in events} == {"pace"}
 
 
 def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> None:
-    """Where every second request fails, the budget ends the retries and says so."""
+    """If every second request fails, retries end after 50 plus one for every ten successes."""
     service = Counter(lambda number: good() if number % 2 else httpx.Response(503))
     edge = connect(transport=httpx.MockTransport(service), concurrency=1)
     calls = [list_instruments(f"v{number}") for number in range(200)]
@@ -213,7 +213,7 @@ def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> No
 
 
 def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -> None:
-    """No sleep begins that would outlast the pull, and what was seen last is in the words."""
+    """If a wait would last until the deadline, the call fails at once, with the last failure."""
     service = Counter(lambda _: httpx.Response(503, headers={"Retry-After": "50"}))
     slept = list[float]()
     edge = connect(transport=httpx.MockTransport(service), deadline=30.0, sleep=slept.append)
@@ -223,7 +223,7 @@ def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -
 
 
 def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) -> None:
-    """Once the time is used up every call ends unsent."""
+    """After the deadline, every call fails without being sent."""
     now = [0.0]
     service = Counter(lambda _: good())
     edge = connect(transport=httpx.MockTransport(service), deadline=10.0, monotonic=lambda: now[0])
@@ -237,7 +237,7 @@ def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) 
 def test_a_hanging_service_ends_at_the_deadline(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """However many calls hang, the pull is over when its time is."""
+    """If the service hangs, all calls end at the deadline, however many there are."""
     server = serve(lambda _number, _request: [2.0])
     started = time.monotonic()
     outcomes = kinds(connect(server.origin, deadline=0.6))
@@ -247,7 +247,7 @@ def test_a_hanging_service_ends_at_the_deadline(
 
 
 def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None:
-    """A closed client sends nothing more and says that it was closed."""
+    """Closing the client wakes waiting calls, which fail with `ClientClosed` and send no more."""
     service = Counter(lambda _: httpx.Response(503))
     edge: EdgeClient = connect(transport=httpx.MockTransport(service), sleep=lambda _: edge.close())
     with pytest.raises(ClientClosed, match="closed"):
@@ -256,7 +256,7 @@ def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None
 
 
 def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None:
-    """Whoever stops reading does not wait for 40 calls, and no thread is left."""
+    """If the caller stops reading early, the other calls are not sent, and all threads end."""
     service = Counter(lambda _: good(), pause=0.01)
     edge = connect(transport=httpx.MockTransport(service))
     before = threading.active_count()
@@ -272,7 +272,7 @@ def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None
 def test_stopped_while_a_call_is_handed_out_ends_the_rest(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """Ctrl-C may come before a call that is under way is counted as such: no retry follows it."""
+    """If Ctrl-C interrupts the start of a call, the client is closed, so nothing is retried."""
     service = Counter(lambda _: httpx.Response(503), pause=0.01)
     edge = connect(transport=httpx.MockTransport(service))
 
@@ -288,7 +288,7 @@ def test_stopped_while_a_call_is_handed_out_ends_the_rest(
 
 
 def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:
-    """A long list of calls is not read ahead of the answers, so bodies do not pile up."""
+    """Calls are read from the list only as slots become free, so that bodies do not pile up."""
     service = Counter(lambda _: good())
     edge = connect(transport=httpx.MockTransport(service), concurrency=2)
     taken = 0
@@ -305,7 +305,7 @@ def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -
 
 
 def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., EdgeClient]) -> None:
-    """Connections that fail count as the service's failures too."""
+    """Failed connections count as failures of the service, too."""
 
     def broken(_request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
@@ -317,7 +317,7 @@ def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., Edg
 
 
 class Venues:
-    """A service with venues that are dead, or hang in a state of their own, while others answer."""
+    """A service on which the given venues are dead and all others respond."""
 
     def __init__(self, *dead: str) -> None:
         self.dead = dead
@@ -325,7 +325,7 @@ class Venues:
         self.lock = threading.Lock()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """503 for a dead venue."""
+        """Respond with 503 for a dead venue."""
         path = request.url.path
         with self.lock:
             self.asked[path] += 1
@@ -334,7 +334,7 @@ class Venues:
 
 
 def typed(venues: int) -> list[Call]:
-    """Both lists of each venue, one venue after the other, as a night asks for them."""
+    """Return the calls for both lists of each venue, one venue after the other, as in a pull."""
     return [
         list_instruments(f"v{number}", kind)
         for number in range(venues)
@@ -347,7 +347,7 @@ def typed(venues: int) -> list[Call]:
 def test_dead_venues_cost_no_other_venue(
     concurrency: int, dead: tuple[str, ...], connect: Callable[..., EdgeClient]
 ) -> None:
-    """Where a few of 40 fail for good, all others are read, and what comes after them as well."""
+    """If a few of 40 venues fail permanently, all others are read, and later calls succeed, too."""
     service = Venues(*dead)
     edge = connect(
         transport=httpx.MockTransport(service),
@@ -369,7 +369,10 @@ def test_dead_venues_cost_no_other_venue(
 def test_ten_requests_at_most_into_a_service_that_went_down(
     concurrency: int, good_ones: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Whatever the concurrency and whenever it goes down; with more than eight slots, those too."""
+    """A service that goes down at any time gets at most ten more requests, at any concurrency.
+
+    With more than eight slots, it may get as many more requests as there are slots, plus two.
+    """
 
     def answer(number: int) -> httpx.Response:
         return good() if number <= good_ones else httpx.Response(503)

@@ -1,4 +1,4 @@
-"""Errors and waiting: the API's code first, the status second, and how long until the next try."""
+"""Tests of error classes, which depend on the code and then the status, and of waits."""
 
 import pickle
 from collections.abc import Callable
@@ -37,7 +37,7 @@ CODES = {
 def test_the_code_decides_whatever_the_status(
     code: str, kind: type[errors.ApiResponseError], status: int
 ) -> None:
-    """Each of the nine codes is one kind of error with every status (7)."""
+    """Each of the nine codes results in the same error class with every status (7)."""
     error = classify_error("GET /x", status, (ErrorEntry(code, "words"),))
     assert type(error) is kind
     assert (error.errors, error.status) == ((ErrorEntry(code, "words"),), status)
@@ -63,12 +63,15 @@ def test_the_code_decides_whatever_the_status(
 def test_without_a_known_code_the_status_decides(
     status: int, kind: type[errors.ApiResponseError], said: tuple[ErrorEntry, ...] | None
 ) -> None:
-    """An error body that is missing, empty or new leaves the status to say what it is."""
+    """If the error body is missing, empty or has a new code, the status decides."""
     assert type(classify_error("GET /x", status, said)) is kind
 
 
 def test_of_several_entries_the_most_severe_decides() -> None:
-    """The order is key, access, clock, request, not found, server; the others stay in the words."""
+    """The most severe code decides: key, access, clock, request, not found, server, unknown.
+
+    The other entries stay in the error.
+    """
     order = [
         "AUTHENTICATION_FAILED",
         "ACCESS_DENIED",
@@ -87,7 +90,7 @@ def test_of_several_entries_the_most_severe_decides() -> None:
 
 @given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
 def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
-    """From nothing up to half a second doubled each time, never above a minute."""
+    """The random wait is at most half a second, doubled after each failure, up to one minute."""
     assert 0 <= backoff(attempt, draw) <= min(60.0, 0.5 * 2 ** (attempt - 1))
     assert backoff(attempt, 0.0) == 0.0
 
@@ -112,12 +115,12 @@ def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
     ],
 )
 def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
-    """Seconds and HTTP dates are understood, and anything else says nothing."""
+    """`Retry-After` is read as seconds or as an HTTP date, and any other value is ignored."""
     assert parse_retry_after(header, NOW) == seconds
 
 
 def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> None:
-    """With a draw of a half: a quarter, a half, one and two seconds, told as events."""
+    """With a random draw of 0.5, the waits are 0.25, 0.5, 1 and 2 s, and each is reported."""
     slept, events = list[float](), list[Event]()
     transport = httpx.MockTransport(lambda _: httpx.Response(500))
     edge = connect(transport=transport, sleep=slept.append, on_event=events.append)
@@ -136,7 +139,7 @@ def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> 
 def test_a_minute_is_waited_and_no_more(
     asked: str, requests: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """Without a deadline a minute is waited as asked; above it the call fails at once."""
+    """Without a deadline, the client waits up to 60 s if asked to. Above that, the call fails."""
     count, slept = 0, list[float]()
 
     def handler(_request: httpx.Request) -> httpx.Response:
@@ -179,7 +182,7 @@ EVERY = [
 
 @pytest.mark.parametrize("error", EVERY, ids=lambda error: type(error).__name__)
 def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError) -> None:
-    """Each error says what was found, what did not happen, and what to do, and can be pickled."""
+    """Each message is one paragraph that says what was not done, and each error can be pickled."""
     words = str(error)
     assert isinstance(error, errors.EdgeError)
     assert "\n" not in words
@@ -190,7 +193,7 @@ def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError)
 
 
 def test_words_from_outside_are_tamed() -> None:
-    """A message of the API cannot move a terminal's cursor, break the line or fill the screen."""
+    """A message from the API cannot control the terminal, break the line or fill the screen."""
     message = "\x1b[2J\nall \u202egood\x07" + "x" * 10_000
     words = str(classify_error("GET /x", 400, (ErrorEntry("ACCESS_DENIED", message),)))
     assert words.isprintable()
