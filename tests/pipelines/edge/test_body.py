@@ -1,4 +1,4 @@
-"""Bodies on their way in: encodings, sizes, files, memory."""
+"""Tests of reading response bodies: encodings, sizes, files and memory."""
 
 import contextlib
 import gzip
@@ -32,20 +32,20 @@ ROOMY = Limits(wire=1 << 24, decoded=1 << 24)
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    """The data as it might come off the wire."""
+    """Return the data in pieces, as they might arrive from the network."""
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
 @given(st.lists(st.binary(max_size=2000), min_size=1, max_size=4), st.integers(1, 700))
 def test_gzip_comes_out_as_it_went_in(members: list[bytes], size: int) -> None:
-    """Any members in any pieces unpack to exactly the bytes that were packed."""
+    """Any gzip members in any pieces are decompressed to exactly the original bytes."""
     packed = b"".join(map(gzip.compress, members))
     assert b"".join(decode_body(pieces(packed, size), GZIP, ROOMY)) == b"".join(members)
 
 
 @given(st.binary(min_size=1, max_size=3000), st.data())
 def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
-    """Whatever is missing at the end of the stream, it is seen."""
+    """A gzip stream is refused if any part of its end is missing."""
     packed = gzip.compress(body)
     cut = data.draw(st.integers(0, len(packed) - 1))
     with pytest.raises(MalformedResponse, match="cut short"):
@@ -54,7 +54,7 @@ def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
 
 @given(st.binary(min_size=20, max_size=3000), st.data())
 def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.DataObject) -> None:
-    """A flipped bit is refused, or (in the header's name and time) changes nothing."""
+    """A flipped bit in gzip is refused, or changes only the name or time in the header."""
     packed = bytearray(gzip.compress(body))
     bit = data.draw(st.integers(0, len(packed) * 8 - 1))
     packed[bit // 8] ^= 1 << bit % 8
@@ -64,14 +64,14 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip "])
 def test_gzip_is_known_by_both_its_names(encoding: str) -> None:
-    """In any case, as HTTP has it, and with blanks around it."""
+    """The encodings `gzip` and `x-gzip` are accepted in any case and with surrounding spaces."""
     packed = [gzip.compress(b"body")]
     assert b"".join(decode_body(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "Identity"])
 def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
-    """Without an encoding the pieces are handed on."""
+    """Without a content encoding, the pieces are returned unchanged."""
     assert list(decode_body([b"a", b"b"], {"content-encoding": encoding}, ROOMY)) == [b"a", b"b"]
 
 
@@ -79,13 +79,13 @@ def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
     "encoding", ["br", "zstd", "deflate", "gzip, gzip", "gzip,identity", "x", "compress"]
 )
 def test_an_encoding_nobody_asked_for_is_refused(encoding: str) -> None:
-    """Only gzip was offered; anything else, and anything nested, is MalformedResponse."""
+    """The client offers only gzip, so all other and all nested encodings are malformed."""
     with pytest.raises(MalformedResponse, match="content encoding"):
         list(decode_body([b"a"], {"content-encoding": encoding}, ROOMY))
 
 
 def test_pieces_stay_small_whatever_is_packed() -> None:
-    """A bomb is unpacked 64 KiB at a time and stopped at the limit."""
+    """A zip bomb is decompressed in pieces of 64 KiB and refused at the size limit."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = packer.compress(bytes(64 << 20)) + packer.flush()
     sizes = list[int]()
@@ -104,7 +104,7 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
     ],
 )
 def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
-    """A body of exactly the limit passes, one byte more does not."""
+    """A body of exactly the limit is accepted, but one more byte is not."""
     assert sum(map(len, decode_body([b"x" * (size - 1)], {}, limits))) == size - 1
     with pytest.raises(ResponseTooLarge, match=stage):
         list(decode_body([b"x" * size], {}, limits))
@@ -120,7 +120,7 @@ def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
     ],
 )
 def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -> None:
-    """A body that ends where the connection ends could have been cut anywhere."""
+    """A body without length or chunks is refused, because it could have been cut anywhere."""
     if framed:
         require_framing(headers, "HTTP/1.1")
     else:
@@ -130,7 +130,7 @@ def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -
 
 @pytest.mark.parametrize("size", [0, 1, MAX_IN_MEMORY, MAX_IN_MEMORY + 1, 3 * MAX_IN_MEMORY + 17])
 def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> None:
-    """In memory up to 1 MiB, in a file without a name above, the same bytes and the same hash."""
+    """A body keeps its bytes and SHA-256, in memory up to 1 MiB and above in an unnamed file."""
     data = os.urandom(size)
     body = Body(tmp_path)
     for piece in pieces(data, 70_001):
@@ -149,7 +149,7 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
 
 
 def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
-    """Closing a body does not pull the bytes from under a record that is still held."""
+    """A record stays readable after its body is closed."""
     record = b'{"a":"' + b"x" * (2 << 20) + b'"}'
     content = b'{"data":[' + record + b'],"meta":{}}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
@@ -166,7 +166,7 @@ def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
 def test_a_full_disk_is_said_and_not_tried_again(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """Where the body cannot be kept, the reason is the disk's, after one request."""
+    """If the body cannot be written to disk, the error names the reason, and nothing is retried."""
     content = b'{"data":["' + b"x" * (2 << 20) + b'"],"meta":{}}'
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
     server = serve(lambda _number, _request: [head + content])
@@ -179,7 +179,7 @@ def test_a_full_disk_is_said_and_not_tried_again(
 def test_a_disk_that_fills_at_the_very_end_is_said_too(
     connect: Callable[..., EdgeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What only waited to be written is written before the body counts as read."""
+    """Buffered bytes are written before the body counts as read, so a full disk is noticed."""
 
     def full(**_: object) -> IO[bytes]:
         return Path("/dev/full").open("r+b", buffering=1 << 24)
@@ -198,7 +198,7 @@ def test_a_disk_that_fills_at_the_very_end_is_said_too(
 
 
 def test_a_large_honest_body_may_take_its_time() -> None:
-    """What comes at the pace of 64 KiB a second is let through; a drip ends with the attempt."""
+    """A body that arrives at 64 KiB per second gets enough time, but a slow trickle times out."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
     timeout = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
@@ -211,7 +211,7 @@ def test_a_large_honest_body_may_take_its_time() -> None:
     with pytest.raises(httpcore.ReadTimeout):
         timeout.seconds_for_step(None)
     timeout.count(100 << 16)
-    assert timeout.seconds_for_step(None) == 60.0  # the pull's own deadline
+    assert timeout.seconds_for_step(None) == 60.0  # the deadline of the pull
     with pytest.raises(ResponseTooLarge):
         timeout.count(1 << 25)
 
@@ -244,7 +244,7 @@ with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
 def test_a_bomb_does_not_fill_the_memory(
     kind: str, outcome: str, serve: "Callable[[Script], Server]"
 ) -> None:
-    """64 MiB packed into 100 KB take a process no more than their own pages, read once."""
+    """A zip bomb of 64 MiB in 100 KB is refused, and the process grows by less than 56 MiB."""
     filler = {"spaces": b" ", "records": b"{},", "keys": b'"":0,'}[kind]
     start, end = {
         "spaces": (b"", b""),

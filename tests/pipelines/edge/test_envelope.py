@@ -1,4 +1,4 @@
-"""Bodies: what is taken as true, and what is not."""
+"""Tests of the strict checks of response bodies."""
 
 import json
 import mmap
@@ -78,7 +78,7 @@ REFUSED = {
 
 @pytest.fixture(params=["in one pass", "step by step"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to read a body, for small and for large ones, keep every promise."""
+    """Run each test with both readers, the one for small bodies and the one for large bodies."""
     if request.param == "step by step":
         monkeypatch.setattr(envelope_module, "_MIN_WALKED", 1)
         monkeypatch.setattr(envelope_module, "_MIN_SLICED", 1)
@@ -86,7 +86,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
-    """Every form that some JSON library accepts is malformed, with a message on one line."""
+    """A body that is not strict JSON in the envelope is malformed, with a one-line message."""
     with pytest.raises(MalformedResponse) as caught:
         read_envelope(body, single=False)
     assert "\n" not in str(caught.value)
@@ -94,7 +94,7 @@ def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
 
 
 def test_the_envelope_gives_the_bytes_that_came() -> None:
-    """Elements are the exact bytes of the body, spaces and digits as sent."""
+    """Records are the exact bytes of the body, with white space and digits as sent."""
     body = b' {"meta" : {} ,\n"data":[ {"a": 1.10} , {"b":[]}]} '
     envelope = read_envelope(body, single=False)
     assert [bytes(element) for element in raw_records(envelope)] == [b'{"a": 1.10}', b'{"b":[]}']
@@ -103,7 +103,7 @@ def test_the_envelope_gives_the_bytes_that_came() -> None:
 
 
 def test_a_single_record_is_its_own_element() -> None:
-    """An object in `data` is what a single operation answers, and a list is not (2.9)."""
+    """A single-record operation requires an object in `data` and refuses a list (2.9)."""
     envelope = read_envelope(b'{"data":{"id":"x"},"meta":{}}', single=True)
     assert [bytes(element) for element in raw_records(envelope)] == [b'{"id":"x"}']
     with pytest.raises(MalformedResponse, match="not an object"):
@@ -112,7 +112,7 @@ def test_a_single_record_is_its_own_element() -> None:
 
 @pytest.mark.parametrize("more", [b"", b',"links":{"self":"x"}', b',"errors":[]', b',"x":[1,"y"]'])
 def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
-    """A key that the document does not have is no reason to lose a night."""
+    """Undocumented keys in the envelope do not make a body invalid."""
     assert read_envelope(b'{"data":[],"meta":{}' + more + b"}", single=False).is_list
 
 
@@ -128,7 +128,7 @@ def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
 def test_an_envelope_is_the_same_step_by_step(
     form: str, data: str, meta: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read in one pass or step by step: the same members and records, or a refusal."""
+    """Both readers find the same members and records in a body, or both refuse it."""
     body = (form % (data, meta)).encode()
     told: list[list[bytes] | None] = []
     for least in (1 << 24, 1):
@@ -144,13 +144,13 @@ def test_an_envelope_is_the_same_step_by_step(
 
 
 def test_a_pair_of_surrogate_escapes_is_a_character() -> None:
-    """An emoji written as two escapes is legal JSON."""
+    """A pair of surrogate escapes, for example an emoji, is legal JSON."""
     body = b'{"data":[{"name":"\\ud83e\\udd8a"}],"meta":{}}'
     assert len(raw_records(read_envelope(body, single=False))) == 1
 
 
 def test_a_memory_map_reads_like_bytes() -> None:
-    """A body on disk is read through its map, across the borders of the chunks."""
+    """A memory-mapped body is read like bytes, even if a character spans two chunks."""
     filler = "é🦊".encode() * 300_000
     body = b'{"data":[{"a":"' + filler + b'"},{"b":"' + filler + b'"}],"meta":{}}'
     with tempfile.TemporaryFile() as file:
@@ -166,7 +166,7 @@ def test_a_memory_map_reads_like_bytes() -> None:
 def test_a_body_of_nothing_but_records_is_refused(
     element: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many records are not put into a list, which would fill the memory."""
+    """A body with too many records is refused, because a list of them would fill the memory."""
     monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
     monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
     body = b'{"data":[' + b",".join([element] * 5_002) + b'],"meta":{}}'
@@ -175,7 +175,7 @@ def test_a_body_of_nothing_but_records_is_refused(
 
 
 def test_commas_within_records_are_no_records() -> None:
-    """The guard counts records, not commas: few records with a great many fields pass."""
+    """Commas inside records do not count as records, so a few records with many fields pass."""
     record = b'{"a":[ ' + b",".join([b"1"] * 600_000) + b"] }"
     body = b'{"data":[ ' + record + b" ,\n" + record + b' ] ,"meta":{}}'
     assert len(raw_records(read_envelope(body, single=False))) == 2
@@ -200,7 +200,7 @@ def test_commas_within_records_are_no_records() -> None:
 def test_an_error_body_is_read_as_far_as_it_is_one(
     body: bytes, expected: tuple[ErrorEntry, ...] | None
 ) -> None:
-    """Codes and messages are taken where they are; anything else is no error body (7)."""
+    """Codes and messages that are not strings become empty, and other bodies return None (7)."""
     assert read_errors(body) == expected
 
 
@@ -215,7 +215,7 @@ def test_an_error_body_is_read_as_far_as_it_is_one(
     ],
 )
 def test_an_ambiguous_record_is_named(record: bytes, words: str) -> None:
-    """What JSON leaves open inside a record is found and said."""
+    """The description of an ambiguous record names the problem, such as a duplicate key."""
     assert words in (find_record_defect(record) or "")
 
 
@@ -228,7 +228,7 @@ TREES = st.recursive(
 
 @given(st.lists(st.dictionaries(st.text(), TREES, max_size=4), max_size=4))
 def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]]) -> None:
-    """Whatever JSON a library writes passes, comes back as it was, and has no defect."""
+    """Any records that the `json` module writes are accepted unchanged and have no defect."""
     body = json.dumps({"data": records, "meta": {}}).encode()
     elements = raw_records(read_envelope(body, single=False))
     assert [json.loads(bytes(element)) for element in elements] == records
@@ -236,7 +236,10 @@ def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]])
 
 
 def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record or a `meta` without end must not be taken into memory to be looked at."""
+    """A record or `meta` above its size limit is refused, because it would be decoded in memory.
+
+    The limit of `meta` does not apply to a single record in `data`.
+    """
     monkeypatch.setattr(envelope_module, "MAX_RECORD_SIZE", 4096)
     monkeypatch.setattr(envelope_module, "_MIN_WALKED", 1)
     for size, is_good in ((4000, True), (5000, False)):

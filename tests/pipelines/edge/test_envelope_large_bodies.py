@@ -1,4 +1,4 @@
-"""Large bodies: looked at once where once is enough, and never less strictly for it."""
+"""Tests of large bodies, which are scanned only once but checked as strictly as small ones."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LARGE = b'{"data":[' + b",".join([b'{"id":"' + b"x" * 1000 + b'"}'] * 17_000) + 
 
 @pytest.mark.parametrize("at", [2_000, len(LARGE) - 100])
 def test_a_byte_that_is_no_utf8_is_found_wherever_it_is(at: int) -> None:
-    """A broken character in a large body is refused, also one that a chunk ends in."""
+    """Invalid UTF-8 in a large body is found at any position, including the end of a chunk."""
     broken = LARGE[:at] + b"\xe2\x82" + LARGE[at + 2 :]
     with pytest.raises(MalformedResponse, match="not UTF-8"):
         read_envelope(broken, single=False)
@@ -22,7 +22,7 @@ def test_a_byte_that_is_no_utf8_is_found_wherever_it_is(at: int) -> None:
 
 
 def test_a_megabyte_of_blanks_is_refused_also_in_ascii() -> None:
-    """Blanks cost the walk more than records do, so no long stretch of them is let through."""
+    """A megabyte of white space is refused, because it is slower to scan than records."""
     blank = LARGE[:-1] + b" " * (3 << 20) + b"}"
     with pytest.raises(MalformedResponse, match="white space"):
         read_envelope(blank, single=False)

@@ -1,4 +1,4 @@
-"""The small facts that all else relies on: errors, calls, words and boundaries, to the letter."""
+"""Tests of the basic facts of errors, calls, messages and limits, exact to the character."""
 
 import pickle
 import time
@@ -94,7 +94,7 @@ TWO = (ErrorEntry("ACCESS_DENIED", "m1"), ErrorEntry("NEW", "m2"))
 def test_an_error_keeps_its_facts_and_says_them(
     make: Callable[[], EdgeError], facts: dict[str, object]
 ) -> None:
-    """Facts are its arguments and attributes, stand in its sentence, and survive pickling."""
+    """Facts are an error's arguments and attributes, occur in its message, and survive pickling."""
     error = make()
     assert set(facts.values()) <= {*error.args}
     for name, fact in facts.items():
@@ -102,14 +102,14 @@ def test_an_error_keeps_its_facts_and_says_them(
         said = ", ".join(e.code for e in fact) if isinstance(fact, tuple) else str(fact)
         digits = f"{fact:,}" if isinstance(fact, int) else said
         assert all(word in str(error) for word in digits.split(", "))
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - what we have just made
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert type(again) is type(error)
     assert (again.args, str(again)) == (error.args, str(error))
     assert "attempts" not in vars(error) or "after 3 attempts" in str(error)
 
 
 def test_an_error_without_more_facts_invents_none() -> None:
-    """By default it was the first attempt, there is no note, and nothing was seen before."""
+    """By default, an error has one attempt, no note and no last failure."""
     assert ConnectionFailed("w", "r").args == ("w", "r", 1)
     assert ConnectionFailed("w", "r").is_permanent is False
     assert ApiResponseError("w", 400).args == ("w", 400, (), 1, "")
@@ -130,7 +130,7 @@ def test_an_error_without_more_facts_invents_none() -> None:
     ],
 )
 def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: str) -> None:
-    """In quotes, cut at the length and not before it, and nothing a terminal would act on."""
+    """External text is quoted on one line, cut at the exact length, without control characters."""
     assert quote_text(text, length) == words
 
 
@@ -172,7 +172,7 @@ def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: s
 def test_a_call_is_exactly_what_section_4_says(
     make: Callable[[], Call], expected: tuple[str, str, str, bool]
 ) -> None:
-    """Operation, path and query as they go on the wire, and whether one record is answered."""
+    """Each call has the operation, path, query and kind of response that section 4 describes."""
     call = make()
     operation, path, query, single = expected
     assert (call.operation, call.path, call.single) == (operation, PREFIX + path, single)
@@ -181,7 +181,7 @@ def test_a_call_is_exactly_what_section_4_says(
 
 @pytest.mark.parametrize("value", ["\x9f", "\x7f", "\x1f", chr(0xD800), chr(0xDFFF)])
 def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
-    """Controls and halves of surrogate pairs, from the first to the last."""
+    """Control characters and surrogates are refused, up to the first and last of each range."""
     with pytest.raises(InvalidId) as refused:
         get_venue(f"a{value}")
     assert refused.value.value == f"a{value}"
@@ -189,12 +189,12 @@ def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["\xa0", " ", "~", "\ud7ff", "\ue000", "x" * 256])
 def test_the_next_character_is_sent(value: str) -> None:
-    """What stands beside them goes on the wire, percent-encoded."""
+    """Characters just outside the refused ranges, and IDs of up to 256 characters, are sent."""
     assert get_venue(value).path.startswith(f"{PREFIX}/venues/")
 
 
 def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
-    """The path is named in the refusal."""
+    """The error about a typed path with a query quotes the path."""
     with pytest.raises(InvalidId, match="'/venues\\?a=b' contains"):
         raw_call("/venues?a=b")
 
@@ -211,7 +211,7 @@ def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
 def test_a_refusal_keeps_where_how_often_and_the_note(
     status: int, errors: tuple[ErrorEntry, ...] | None, kind: type[ApiResponseError]
 ) -> None:
-    """Whether the code or the status decided; the entry that decided stands first."""
+    """An error keeps its request, status, attempts and note, and its deciding entry comes first."""
     found = classify_error("GET /a", status, errors).copy_with(attempts=4, note="A note.")
     assert type(found) is kind
     assert (found.request_line, found.status, found.attempts, found.note) == (
@@ -234,7 +234,7 @@ def test_a_refusal_keeps_where_how_often_and_the_note(
     ],
 )
 def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the zone is unknown, and wherever this machine stands."""
+    """A date in any time zone is converted to UTC, whatever the time zone of this machine."""
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("TZ", "Asia/Tokyo")
         time.tzset()
@@ -249,7 +249,7 @@ def _assert_is_a_quarter_past_two(text: str) -> None:
 
 
 def test_a_clock_is_believed_up_to_a_day() -> None:
-    """A day to the millisecond is a correction, one more is none; without one nothing is added."""
+    """A clock error of exactly a day is corrected, but one more millisecond is not."""
     clock = Clock(lambda: NOW)
     assert (clock.offset, clock.machine_time()) == (None, NOW)
     assert clock.correct(Skew(MAX_CORRECTION + 1, 500), None) == (False, False)
@@ -258,7 +258,7 @@ def test_a_clock_is_believed_up_to_a_day() -> None:
 
 
 def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeClient]) -> None:
-    """Which request, which attempt, no wait; and the second attempt is made without one."""
+    """The clock event names the request, attempt and skew, and the retry follows without a wait."""
     slept, events = list[float](), list[Event]()
     body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
     answers = [
@@ -281,7 +281,7 @@ def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeCli
 def test_an_error_after_a_correction_says_how_often_it_was_tried(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """The second refusal ends the call, after two attempts; the correction is told once."""
+    """If a timestamp is refused twice, the call ends after two attempts and one clock event."""
     events = list[Event]()
     body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
     date = {"Date": "Fri, 15 Jan 2027 09:00:00 GMT"}
@@ -293,7 +293,7 @@ def test_an_error_after_a_correction_says_how_often_it_was_tried(
 
 
 def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
-    """Nobody sleeps past the deadline, nor longer than a second, nor a negative time."""
+    """Waiting calls recheck the limits at least every second, but never sleep past the deadline."""
     now = [0.0]
     gate = Limiter(2, 10.0, lambda: now[0])
     assert gate._recheck_interval() == 1.0
@@ -306,11 +306,11 @@ def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
 
 @pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])
 def test_an_address_without_a_port_has_that_of_its_scheme(address: str, port: int) -> None:
-    """443 and 80."""
+    """The default ports are 443 for https and 80 for http."""
     assert _port(httpx.URL(address)) == port
 
 
 @pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
 def test_an_example_is_shown_whole_up_to_its_length(size: int, example: str) -> None:
-    """120 characters, quotes counted; a longer one is cut there."""
+    """An example of up to 120 characters, including quotes, is complete. A longer one is cut."""
     assert shorten("x" * size) == example

@@ -1,4 +1,4 @@
-"""What an attempt tells of its failure: the words of the network, the limits, how often."""
+"""Tests of the facts in the client's errors: network messages, limits and attempts."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ def test_an_error_made_afresh_has_the_same_facts(
     make: Callable[[], MalformedResponse | ResponseTooLarge | SpoolFailed | InvalidId],
     expected: EdgeError,
 ) -> None:
-    """Only where it happened is put in."""
+    """`copy_with` changes only the request line, and ignores it if the error has none."""
     found = make().copy_with(request_line="GET /a")
     assert (type(found), found.args) == (type(expected), expected.args)
 
@@ -70,7 +70,7 @@ def test_an_error_made_afresh_has_the_same_facts(
 def test_the_last_error_says_how_often_and_why_no_more(
     make: Callable[[], EdgeError], args: tuple[object, ...]
 ) -> None:
-    """Its kind and facts stay, the count and the note are put in."""
+    """`copy_with` adds the attempts and the note, and keeps the error's class and other facts."""
     error = make()
     found = error.copy_with(attempts=4, note="A note.")
     assert (type(found), found.args) == (type(error), args)
@@ -88,7 +88,7 @@ def test_the_last_error_says_how_often_and_why_no_more(
     ],
 )
 def test_the_network_is_told_in_its_words(error: Exception, words: str, connect: Connect) -> None:
-    """What kind of failure, in lower case, and what was said, on one line of a bounded length."""
+    """The reason contains the kind of the network failure and its message, on one short line."""
 
     def fail(_request: httpx.Request) -> httpx.Response:
         raise error
@@ -100,7 +100,7 @@ def test_the_network_is_told_in_its_words(error: Exception, words: str, connect:
 
 
 def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Connect) -> None:
-    """The second attempt brought it, and its list holds no venue."""
+    """The error about an invalid record names the request and the number of attempts."""
     body = {"data": [{"id": 7}], "meta": {}}
     answers = [httpx.Response(503), httpx.Response(200, json=body)]
     edge = connect(transport=httpx.MockTransport(lambda _: answers.pop(0)))
@@ -110,7 +110,7 @@ def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Conn
 
 
 def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) -> None:
-    """After the second that broke the document; what the server echoes of the key is taken out."""
+    """The error about a duplicate key names the request, and hides a secret in the response."""
     content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     with pytest.raises(MalformedResponse) as misread:
@@ -130,7 +130,7 @@ def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) 
 def test_what_is_too_large_is_told_with_its_place(
     connect: Connect, limits: Limits, limit: int, stage: str
 ) -> None:
-    """Which request it was, which limit, and where it was met."""
+    """The error about a response that is too large names the request, the limit and the stage."""
     content = b'{"data":[],"meta":{"a":"' + b"x" * 1000 + b'"}}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     with pytest.raises(ResponseTooLarge) as refused:
@@ -139,7 +139,7 @@ def test_what_is_too_large_is_told_with_its_place(
 
 
 def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
-    """Its status, which request it was, and how often."""
+    """Status 201 is malformed, and the error names the status, the request and the attempts."""
     transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
     with pytest.raises(MalformedResponse) as misread:
         connect(transport=transport).fetch(list_venues())
@@ -149,7 +149,7 @@ def test_another_success_than_200_is_misread_with_its_place(connect: Connect) ->
 
 
 def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -> None:
-    """By the clock that is taken where none is given (5.1)."""
+    """By default, the timestamp is this machine's Unix time in whole milliseconds (5.1)."""
     sent = list[str]()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -164,7 +164,7 @@ def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -
 
 
 def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect) -> None:
-    """Once the retries of a run are used up each further call is tried once."""
+    """After the retry budget of the run is used up, each further call is sent only once."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         is_good = request.url.path.endswith("/portfolios")
@@ -174,7 +174,7 @@ def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect
     edge = connect(transport=httpx.MockTransport(answer))
     outcomes = list[object]()
     for _ in range(14):
-        edge.fetch(list_portfolios())  # it is up: nothing trips, and a tenth of a retry is earned
+        edge.fetch(list_portfolios())  # a success closes the breaker and earns 0.1 retries
         with pytest.raises(ServerError) as failed:
             edge.fetch(list_venues())
         outcomes.append((failed.value.attempts, failed.value.note))
@@ -183,12 +183,12 @@ def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect
 
 
 def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:
-    """Its origin, in quotes."""
+    """The `repr` of a client shows only its origin."""
     assert repr(connect("http://127.0.0.1:9")) == "EdgeClient('http://127.0.0.1:9')"
 
 
 def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect) -> None:
-    """By default no `include`; with it, that of the resource; each one record or many."""
+    """A request has an `include` parameter only if the caller asks for the expansion."""
     asked = list[str]()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -227,14 +227,14 @@ def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect
 def test_an_envelope_without_data_is_told_by_what_it_has(
     members: dict[str, int], names: str
 ) -> None:
-    """At most five names, each of at most forty characters."""
+    """The error about an envelope without `data` lists at most five names of 40 characters each."""
     with pytest.raises(MalformedResponse) as misread:
         read_envelope(json.dumps(members).encode(), single=False)
     assert misread.value.defect == f"the envelope has no `data`, only {names}"
 
 
 def test_the_check_says_what_it_met(connect: Connect) -> None:
-    """Reached or not, with the status and the error, which names the request."""
+    """`check` reports if the service was reached, the status, and an error with the request."""
     unreached = connect("http://127.0.0.1:1").check()
     assert isinstance(unreached.error, ConnectionFailed)
     assert unreached.error.request_line == "GET /edge/v1beta/venues"
@@ -248,7 +248,7 @@ def test_the_check_says_what_it_met(connect: Connect) -> None:
 
 
 def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
-    """Two gigabytes each way by default, and an empty body is no file."""
+    """The default limits are 2 GiB before and after decompression. An empty body needs no file."""
     assert (Limits().wire, Limits().decoded) == (2 << 30, 2 << 30)
     body = Body(tmp_path)
     assert (body.size, list(tmp_path.iterdir())) == (0, [])
@@ -256,7 +256,7 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
 
 
 def test_an_attempt_counts_all_that_it_has_received() -> None:
-    """Pieces are added up, to the byte: the limit itself is let through."""
+    """Received bytes are counted exactly: the limit itself is allowed, but not one byte more."""
     limits = Limits(wire=1000, pace=100, attempt=30.0)
     timeout = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
     timeout.count(1000)
@@ -274,7 +274,7 @@ def test_an_attempt_counts_all_that_it_has_received() -> None:
 def test_no_redirect_is_followed(
     connect: Connect, status: int, headers: dict[str, str], target: str
 ) -> None:
-    """Whatever its number, after one request, with the place it points to."""
+    """A redirect is not followed, whatever its status, and the error contains its target."""
     asked = list[str]()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -290,7 +290,7 @@ def test_no_redirect_is_followed(
 def test_a_packed_error_is_not_unpacked_without_end(
     serve: "Callable[[Script], Server]", connect: Connect
 ) -> None:
-    """An error body of more than a megabyte has no code for us: its status decides."""
+    """An error body above one megabyte is not parsed, even if compressed, so its status decides."""
     entry = {"error": "AUTHENTICATION_FAILED", "message": "x" * (2 << 20)}
     packed = gzip.compress(json.dumps({"errors": [entry], "meta": {}}).encode())
     head = b"HTTP/1.1 404 Gone\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(
@@ -303,7 +303,7 @@ def test_a_packed_error_is_not_unpacked_without_end(
 
 
 def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
-    """With one slot, the second call is made while the first waits for its next attempt."""
+    """With one slot, the second call is sent while the first call waits for its next attempt."""
     served, seen = threading.Event(), list[bool]()
     first = [httpx.Response(503)]
 

@@ -1,4 +1,4 @@
-"""Models: section 2 field for field."""
+"""Tests of the models: every field of section 2."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,12 +74,12 @@ OPTIONAL = {
 
 
 def encoded(record: Any) -> bytes:
-    """A record as the API would send it."""
+    """Return a record as JSON, as the API would send it."""
     return msgspec.json.encode(record)
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
-    """Every path of a tree, as a pattern."""
+    """Yield every path in a tree as a pattern, for example `positions[].assetId`."""
     for key, value in tree.items():
         path = f"{prefix}{key}"
         yield path
@@ -89,7 +89,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
 
 
 def documented_fields(model: Any, prefix: str = "") -> dict[str, bool]:
-    """Every documented field of a model by its JSON path, and whether it is required.
+    """Return the documented fields of a model by JSON path, with True for each required field.
 
     The path is a pattern like `positions[].accounts[].balance.trading.free`.
     """
@@ -106,7 +106,7 @@ def documented_fields(model: Any, prefix: str = "") -> dict[str, bool]:
 
 
 def inside(annotation: Any) -> tuple[type[msgspec.Struct] | None, str]:
-    """The model within a field's type, if there is one, and `[]` where the field is a list."""
+    """Return the model inside a field's type, if there is one, and `[]` if the field is a list."""
     for option in getattr(annotation, "__args__", ()) or (annotation,):
         if isinstance(option, type) and issubclass(option, msgspec.Struct):
             return option, ("[]" if getattr(annotation, "__origin__", None) is list else "")
@@ -117,7 +117,7 @@ def inside(annotation: Any) -> tuple[type[msgspec.Struct] | None, str]:
 
 @pytest.mark.parametrize(("model", "record"), WHOLE)
 def test_the_model_is_section_2(model: type[msgspec.Struct], record: dict[str, Any]) -> None:
-    """Every documented field is in the model, required where it is, and nothing else is."""
+    """Each model has exactly the documented fields, and only the documented ones are optional."""
     found = documented_fields(model)
     assert {path for path in found if not path.endswith("[]")} == set(leaves(record))
     assert {path for path, required in found.items() if not required} == OPTIONAL[model]
@@ -127,7 +127,7 @@ def test_the_model_is_section_2(model: type[msgspec.Struct], record: dict[str, A
 def test_a_whole_record_is_read_and_written_again(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
-    """Nothing is lost or changed between the API's record and ours."""
+    """A record that is decoded and encoded keeps all its fields and values."""
     assert msgspec.json.decode(encoded(decode(encoded(record), model))) == record
 
 
@@ -135,7 +135,7 @@ def test_a_whole_record_is_read_and_written_again(
 def test_each_required_field_is_required(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
-    """A record without it, or with null in it, is refused with its JSON path."""
+    """A record is refused if a required field is missing or null. Optional fields may be both."""
     for name, required in documented_fields(model).items():
         if "." in name or "[" in name:
             continue
@@ -149,7 +149,7 @@ def test_each_required_field_is_required(
 
 
 def test_absent_null_and_empty_are_three_things() -> None:
-    """Integrations that are absent were not asked about; empty ones are none."""
+    """Integrations that are absent (not requested), null and empty remain different values."""
     without = {key: value for key, value in PORTFOLIO.items() if key != "integrations"}
     assert decode(encoded(without), Portfolio).integrations is msgspec.UNSET
     assert decode(encoded(without | {"integrations": None}), Portfolio).integrations is None
@@ -158,7 +158,7 @@ def test_absent_null_and_empty_are_three_things() -> None:
 
 @pytest.mark.parametrize("amount", [1.5, 0, True, None, ["1"]])
 def test_an_amount_is_text_or_refused(amount: object) -> None:
-    """A number is never taken for an amount: its digits could be gone already."""
+    """An amount that is not a string is refused, because a number may already have lost digits."""
     record = encoded(PORTFOLIO).replace(b'"1.10"', encoded(amount))
     with pytest.raises(MalformedResponse, match=r"positions.*trading\.free"):
         decode(record, Portfolio)
@@ -166,13 +166,13 @@ def test_an_amount_is_text_or_refused(amount: object) -> None:
 
 @pytest.mark.parametrize("kinds", range(2 ** len(BALANCE)))
 def test_every_combination_of_balances_is_legal(kinds: int) -> None:
-    """Each kind may be absent independently of the others (2.5)."""
+    """Each kind of balance may be absent, independently of the others (2.5)."""
     some = {kind: value for bit, (kind, value) in enumerate(BALANCE.items()) if kinds >> bit & 1}
     assert encoded(decode(encoded(some), models.Balance)) == encoded(some)
 
 
 def test_camel_case_stays_in_the_models() -> None:
-    """Attributes are the names of our tables; only the wire is camelCase."""
+    """Attributes have the snake_case names of our tables. Only the JSON uses camelCase."""
     source = Path(models.__file__).read_text()
     assert "created_at" in source
     assert decode(encoded(VENUE), Venue).trading_status == "trading"

@@ -1,4 +1,4 @@
-"""Calls and signatures: what goes on the wire, to the letter."""
+"""Tests of calls and signatures, which must be exact to the byte."""
 
 import hashlib
 import hmac
@@ -68,18 +68,18 @@ UNSENDABLE = ["", ".", "..", "a\nb", "a\x00b", "\x7f", "a\x85b", "\ud800", "x" *
     ],
 )
 def test_the_known_answers_hold(path: str, timestamp: int, expected: str) -> None:
-    """The three signatures our reading of 5.2 was fixed by come out to the letter."""
+    """The three signatures that define our reading of section 5.2 are reproduced exactly."""
     assert signature("test-secret", payload("GET", path, "", timestamp)) == expected
 
 
 def test_the_payload_has_no_separators() -> None:
-    """Method, path, body and timestamp follow each other with nothing between (5.2.1)."""
+    """Method, path, body and timestamp are concatenated without separators (5.2.1)."""
     assert payload("GET", "/p", "b", 17) == b"GET/pb17"
 
 
 @given(st.text(), st.text())
 def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None:
-    """Whatever is signed, the header value is the hex of 48 bytes (5.2.7)."""
+    """For any secret and path, the signature is 48 bytes in lower-case hex (5.2.7)."""
     if any(0xD800 <= ord(c) <= 0xDFFF for c in secret + path):
         return
     value = signature(secret, payload("GET", path, "", 1))
@@ -130,13 +130,13 @@ def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None
 def test_each_operation_asks_as_documented(
     call: Call, operation: str, target: str, *, single: bool
 ) -> None:
-    """All five operations with all their parameters are the request lines of section 4."""
+    """The five operations with all their parameters build the request lines of section 4."""
     assert (call.operation, call.target, call.single) == (operation, PREFIX + target, single)
 
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
-    """An id stays one path segment, is encoded once, and httpx does not change it on its way."""
+    """An ID is encoded once, stays a single path segment, and is not changed by httpx."""
     path = list_instruments(value).path
     sent = httpx.URL("https://api.example").copy_with(raw_path=path.encode()).raw_path.decode()
     assert sent == path
@@ -146,7 +146,7 @@ def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
 
 @pytest.mark.parametrize("value", UNSENDABLE)
 def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
-    """What would be normalised away or cut is refused in every place an id can stand."""
+    """Every operation refuses an ID that cannot be sent unchanged, such as '..' or a line break."""
     for make in (get_portfolio, get_venue, list_instruments):
         with pytest.raises(InvalidId, match="Nothing was sent"):
             make(value)
@@ -156,7 +156,7 @@ def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
 
 
 def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
-    """In a comma-separated list such an id would be two; in a path it is one."""
+    """An ID with a comma is refused in a list, where it separates IDs, but not in a path."""
     with pytest.raises(InvalidId, match="comma"):
         list_venues(["a,b"])
     assert get_venue("a,b").path.endswith("/venues/a%2Cb")
@@ -174,41 +174,41 @@ def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
     ],
 )
 def test_a_typed_path_becomes_a_call(path: str, operation: str, wire: str, *, single: bool) -> None:
-    """A path a person types works with and without the prefix, with ids already encoded."""
+    """A typed path works with and without the prefix, and its IDs may already be encoded."""
     call = raw_call(path, [("k", "v")])
     assert call == Call(operation, PREFIX + wire, (("k", "v"),), single)
 
 
 @pytest.mark.parametrize("path", ["/../v2/x", "/venues//x", "/venues?x=1", "/venues#x", "/a\nb"])
 def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
-    """What leads out of the prefix or into the query is refused with words."""
+    """A typed path with `..`, an empty segment, a query, a fragment or a line break is refused."""
     with pytest.raises(InvalidId):
         raw_call(path)
 
 
 @pytest.mark.parametrize("pair", [("id", "\udcff"), ("\ud800", "x"), ("a", "b\udfff")])
 def test_a_typed_query_that_is_no_text_is_refused(pair: tuple[str, str]) -> None:
-    """Bytes that are no UTF-8 come as halves of surrogate pairs, which no request can carry."""
+    """A typed query with half of a surrogate pair, the result of invalid UTF-8, is refused."""
     with pytest.raises(InvalidId, match="surrogate"):
         raw_call("/portfolios", [("include", "x"), pair])
 
 
 def test_a_type_that_is_no_text_is_refused() -> None:
-    """The filter of a list of instruments goes into the query too."""
+    """The type filter of an instrument list is also checked for halves of surrogate pairs."""
     with pytest.raises(InvalidId, match="surrogate"):
         list_instruments("v", "\udcff")
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=3))
 def test_every_query_that_is_text_is_carried(pairs: list[tuple[str, str]]) -> None:
-    """Also nothing, a line end or what belongs to the query itself."""
+    """A typed query may contain any valid string, including empty strings and line breaks."""
     query = raw_call("/venues", pairs).target.partition("?")[2]
     assert parse_qsl(query, keep_blank_values=True) == pairs
 
 
 @given(st.text(min_size=1, max_size=64))
 def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
-    """For any id, what is signed is the path on the wire, and it decodes to the id again."""
+    """For any valid ID, the signed path is the path that is sent, and it decodes to the ID."""
     try:
         call = get_venue(value)
     except InvalidId:
@@ -219,7 +219,7 @@ def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
 
 
 def test_the_signature_is_a_plain_hmac() -> None:
-    """An independent HMAC-SHA-384 agrees, keyed with the secret and not with the key (5.2.6)."""
+    """The signature equals an independent HMAC-SHA-384, keyed with the secret only (5.2.6)."""
     expected = hmac.new(b"s", b"GET/x1", hashlib.sha384).hexdigest()
     assert signature("s", payload("GET", "/x", "", 1)) == expected
     assert signature("k", payload("GET", "/x", "", 1)) != expected

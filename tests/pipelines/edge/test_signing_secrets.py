@@ -1,4 +1,4 @@
-"""Key, secret and signature are nowhere to be seen, whatever goes wrong."""
+"""Tests of secrecy: no failure shows the key, the secret or a signature."""
 
 import copy
 import hashlib
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Request, Script, Server
 
 KEY, SECRET = "canary-key-5f1c", "canary-secret-9a7e"
-TELLING = 32  # letters; what is cut short tells too much
+TELLING = 32  # characters; a longer prefix would reveal too much
 
 
 def echo(status: int) -> "Script":
-    """A server that puts all that it was sent into its answer: headers, codes and messages."""
+    """Return a script that echoes all request headers in its headers, codes and messages."""
 
     def script(_number: int, request: "Request") -> list[bytes]:
         sent = json.dumps(request.headers)
@@ -45,19 +45,19 @@ def echo(status: int) -> "Script":
 
 
 def told(body: bytes, *headers: str) -> "Script":
-    """A server with one answer."""
+    """Return a script with one fixed response."""
     head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers])
     return lambda _number, _request: [head.encode() + b"\r\n\r\n" + body]
 
 
 def echo_keys(_number: int, request: "Request") -> list[bytes]:
-    """An envelope whose unknown key is our API key."""
+    """Respond with an envelope whose unknown key is our API key."""
     body = json.dumps({request.headers["svc-api-key"]: 1, "meta": {}}).encode()
     return [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)]
 
 
 def echo_encoding(header: str) -> "Script":
-    """A server whose content encoding is what it was sent in a header."""
+    """Return a script that echoes a request header as the content encoding."""
     head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: "
     return lambda _number, request: [f"{head}{request.headers[header]}\r\n\r\n{{}}".encode()]
 
@@ -78,7 +78,7 @@ FAULTS: dict[str, "Script"] = {
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and all that led to it."""
+    """Yield the error and all its causes."""
     step: BaseException | None = error
     while step is not None:
         yield step
@@ -93,7 +93,10 @@ def test_an_error_shows_no_secret(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Not in str, repr, pickle, traceback with locals, events, DEBUG logs or on the terminal."""
+    """No error, event, DEBUG log or terminal output contains the key, the secret or a signature.
+
+    The error is checked as `str`, `repr`, pickle and traceback with local variables.
+    """
     caplog.set_level(logging.DEBUG)
     events = list[Event]()
     server = serve(script)
@@ -124,7 +127,7 @@ def test_an_error_shows_no_secret(
 
 
 def test_no_frame_of_an_error_holds_the_request(connect: Callable[..., EdgeClient]) -> None:
-    """From the traceback no httpx object of the attempt can be reached by its locals."""
+    """No local variable in an error's traceback is an httpx object of the attempt."""
 
     def broken(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("gone", request=request)
@@ -139,7 +142,7 @@ def test_no_frame_of_an_error_holds_the_request(connect: Callable[..., EdgeClien
 
 
 def test_credentials_are_not_shown_copied_or_pickled() -> None:
-    """They print as dots, and refuse to become bytes."""
+    """Credentials hide their values in `repr`, and cannot be copied or pickled."""
     credentials = Credentials(KEY, SECRET)
     for text in (repr(credentials), str(credentials), f"{credentials}", repr([credentials])):
         assert KEY not in text
@@ -158,7 +161,7 @@ UNSEEN = ["", " ", "canary\n", "\tcanary", "canary\r\nX: y", "c\x00", "a\x7f", "
 
 @pytest.mark.parametrize("value", [*UNSEEN, "a b", "ключ"])
 def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
-    """The value that is wrong is not repeated, only its name and what is wrong with it."""
+    """The error about an invalid key or secret names the problem, but does not repeat the value."""
     wrong = {"key": (value, SECRET)} | ({"secret": (KEY, value)} if value in UNSEEN else {})
     for name, pair in wrong.items():
         with pytest.raises(InvalidCredential, match=f"the API {name} ") as caught:
@@ -168,7 +171,10 @@ def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("secret", ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" \\n'])
 def test_a_secret_may_have_spaces_and_any_letter(secret: str) -> None:
-    """The key of the HMAC is its UTF-8 (5.2.6); no header has it, and no message in any form."""
+    """Any visible characters are valid in a secret, and its UTF-8 is the key of the HMAC (5.2.6).
+
+    No header contains the secret, and `scrub` removes it from messages in every encoding.
+    """
     credentials = Credentials(KEY, secret)
     headers = credentials.headers("GET", "/edge/v1beta/venues", 1700000000000)
     payload = b"GET/edge/v1beta/venues1700000000000"
@@ -180,21 +186,21 @@ def test_a_secret_may_have_spaces_and_any_letter(secret: str) -> None:
 
 
 def test_what_a_server_echoes_is_taken_out() -> None:
-    """Key, secret and anything that looks like a signature leave a message; the rest stays."""
+    """`scrub` removes the key, the secret and anything that looks like a signature."""
     said = Credentials(KEY, SECRET).scrub(f"key {KEY} with {SECRET} and {'aF' * 48} is wrong")
     assert said == "key ••• with ••• and ••• is wrong"
 
 
 @pytest.mark.parametrize("length", [16, 17, 40, 63, 64])
 def test_a_key_that_was_cut_short_is_taken_out_too(length: int) -> None:
-    """What is left of a long one would tell most of it; what follows it stays."""
+    """`scrub` also removes the beginning of a long key that was cut, but not the text after it."""
     key = "canary-long-key-" + "0123456789ab" * 4
     said = Credentials(key, SECRET).scrub(f"`{key[:length]}`, `{key[:length]}…{key}` and `canary`")
     assert said == "`•••`, `•••…•••` and `canary`"
 
 
 def test_a_key_in_an_address_is_taken_out() -> None:
-    """Where a redirect names the key, it is percent-encoded there; in JSON it has other escapes."""
+    """`scrub` also removes a key that is percent-encoded in an address or escaped in JSON."""
     key = 'canary+key/5f1c=="\\'
     shown = f"https://elsewhere.example/?key={quote(key, safe='')} {json.dumps(key)}"
     said = Credentials(key, SECRET).scrub(shown)
@@ -204,7 +210,7 @@ def test_a_key_in_an_address_is_taken_out() -> None:
 def test_what_an_answer_says_of_itself_shows_no_secret(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """A sign is kept in manifests and told in alerts: what it quotes is without what was sent."""
+    """Hints are stored in manifests and sent in alerts, so they contain no key and no secret."""
 
     def script(_number: int, request: "Request") -> list[bytes]:
         sent = request.headers
@@ -225,7 +231,7 @@ def test_what_an_answer_says_of_itself_shows_no_secret(
 def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Names are cut before they are told, and then told without the key."""
+    """A long key that is echoed as a name in an envelope is hidden, even if the name is cut."""
     key = "canary-long-key-" + "0123456789ab" * 4
     edge = connect(serve(echo_keys).origin, credentials=Credentials(key, SECRET))
     with pytest.raises(EdgeError, match="•••") as caught:

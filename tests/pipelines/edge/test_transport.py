@@ -1,4 +1,4 @@
-"""TLS: a certificate is trusted or it is not; a lost connection is another matter."""
+"""Tests of TLS: trusted and untrusted certificates, and lost connections."""
 
 import socket
 import ssl
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EMPTY = b'{"data":[],"meta":{}}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EMPTY), EMPTY)
 
-# A key pair made for these tests, for 127.0.0.1 only; it guards nothing.
+# A key pair that was made for these tests, for 127.0.0.1 only. It protects nothing.
 CERTIFICATE = """\
 -----BEGIN CERTIFICATE-----
 MIIBmjCCAUGgAwIBAgIUVfvQk3C7mglUd5x5KwMddH7+Tk8wCgYIKoZIzj0EAwIw
@@ -45,7 +45,7 @@ MyvSAtEdtocH1ijMXm+PA46Ml6HmoifoRWdDISLo+mZZXbxOt2RjkF4W
 
 
 def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
-    """Put TLS in front of a server, and give the context that trusts it."""
+    """Add TLS to a server, and return a context that trusts its certificate."""
     (tmp_path / "pair.pem").write_text(CERTIFICATE + PRIVATE_KEY)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "pair.pem")
@@ -57,7 +57,7 @@ def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
 def test_tls_is_spoken_with_a_trusted_certificate(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """Over TLS everything is as over plain sockets."""
+    """Requests work over TLS as they do over plain sockets."""
     server = serve(lambda _n, _r: [OK])
     transport = OneShotTransport(tls=True)
     transport._ssl = secured(server, tmp_path)
@@ -74,7 +74,7 @@ def test_nobody_waits_for_a_service_that_hangs_once_stopped(
     *,
     tls: bool,
 ) -> None:
-    """Ctrl-C ends the requests under way, of which each could take an hour here."""
+    """Stopping `fetch_all`, as Ctrl-C does, interrupts requests that could each last an hour."""
     all_sent, test_is_over = threading.Barrier(3), threading.Event()
 
     def script(number: int, _: object) -> Iterator[bytes]:
@@ -101,7 +101,7 @@ def test_nobody_waits_for_a_service_that_hangs_once_stopped(
 def test_a_certificate_nobody_trusts_is_refused_at_once(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """Fault 24: one connection, no request, and words about the certificate."""
+    """Fault 24: an untrusted certificate fails after one connection, without any request."""
     server = serve(lambda _n, _r: [OK])
     secured(server, tmp_path)
     with pytest.raises(ConnectionFailed, match=r"after 1 attempt .*(?i:certificate)"):
@@ -115,7 +115,7 @@ def test_no_certificate_of_the_environment_is_trusted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever can set a variable of this process cannot stand in for the service."""
+    """`SSL_CERT_FILE` is ignored, so an environment variable cannot add a trusted server."""
     server = serve(lambda _n, _r: [OK])
     secured(server, tmp_path)
     (tmp_path / "trusted.pem").write_text(CERTIFICATE)
@@ -128,7 +128,7 @@ def test_no_certificate_of_the_environment_is_trusted(
 def test_plain_http_where_tls_was_expected_is_refused_at_once(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """Fault 25: the key is not sent, and nothing is tried twice."""
+    """Fault 25: plain HTTP instead of TLS fails without a retry, before the key is sent."""
     server = serve(lambda _n, _r: [OK])
     server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
     server.scheme = "https"
@@ -140,7 +140,7 @@ def test_plain_http_where_tls_was_expected_is_refused_at_once(
 def test_a_connection_lost_in_the_handshake_is_tried_again(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """A connection that ends while TLS begins is a lost connection, not a refusal."""
+    """A connection that is lost during the TLS handshake is retried, not treated as a refusal."""
     server = serve(lambda _n, _r: [OK])
     transport = OneShotTransport(tls=True)
     transport._ssl = secured(server, tmp_path)
@@ -161,7 +161,7 @@ def test_a_connection_lost_in_the_handshake_is_tried_again(
 def test_a_large_body_comes_whole_over_tls(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """Record after record, over a real socket."""
+    """A large body is received completely over TLS."""
     records = ",".join(f'{{"id":"{number:040}"}}' for number in range(100_000))
     body = b'{"data":[%s],"meta":{}}' % records.encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)

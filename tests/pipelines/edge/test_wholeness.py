@@ -1,4 +1,4 @@
-"""An answer that says it is not whole is seen, wherever it says so; one that says it is, is not."""
+"""Tests of the hints that a response is incomplete, and of the proofs that it is complete."""
 
 import json
 import time
@@ -22,7 +22,7 @@ MORE = "says that there is more"
 def read(
     meta: Json = None, headers: dict[str, str] | None = None, *, single: bool = False, **top: Json
 ) -> list[str]:
-    """What is seen of an answer with three records."""
+    """Return the hints in a response with three records, or with a single record."""
     data = {"id": "x"} if single else [{"id": str(number)} for number in range(RECORDS)]
     body = json.dumps({"data": data, "meta": meta or {}, **top}).encode()
     envelope = read_envelope(body, single=single)
@@ -95,7 +95,7 @@ DENIALS: dict[str, Json] = {
 @pytest.mark.parametrize("name", DENIALS)
 @pytest.mark.parametrize("where", ["meta", "top"])
 def test_an_answer_that_says_it_is_not_whole_is_seen(name: str, where: str) -> None:
-    """In `meta` and at the top of the envelope alike (2.9, 4.6)."""
+    """Signs of an incomplete response are found in `meta` and next to `data` (2.9, 4.6)."""
     if where == "top" and name == "errors":
         with pytest.raises(MalformedResponse):
             read(None, **DENIALS[name])
@@ -141,7 +141,7 @@ PROOFS: dict[str, Json] = {
 @pytest.mark.parametrize("name", PROOFS)
 @pytest.mark.parametrize("where", ["meta", "top"])
 def test_what_says_that_there_is_no_more_is_no_sign(name: str, where: str) -> None:
-    """A guard can be satisfied: `next` that is null, `hasMore` false, a total of what came."""
+    """Members that prove a complete response, such as `hasMore: false`, result in no hints."""
     assert (read(PROOFS[name]) if where == "meta" else read(None, **PROOFS[name])) == []
 
 
@@ -168,7 +168,7 @@ UNRELATED: dict[str, Json] = {
 
 @pytest.mark.parametrize("name", UNRELATED)
 def test_keys_that_have_nothing_to_do_with_pages_are_no_sign(name: str) -> None:
-    """They are only drift."""
+    """Keys that have nothing to do with pages result in no hints."""
     assert read(UNRELATED[name]) == []
 
 
@@ -215,13 +215,13 @@ HEADERS: dict[str, tuple[dict[str, str], bool]] = {
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_headers_are_read_for_it_too(name: str) -> None:
-    """A page announced in `Link`, `Content-Range` or a header of the service's own is seen."""
+    """Hints are also found in `Link`, `Content-Range` and the service's own headers."""
     headers, is_sign = HEADERS[name]
     assert bool(read(headers=headers)) is is_sign
 
 
 def test_a_sign_is_the_same_text_every_night_and_holds_no_value() -> None:
-    """What a person accepted once can be known again by it."""
+    """A hint's text is the same every night and contains no value, so lessons can refer to it."""
     assert read({"next": "a"}) == read({"next": "b"}) == [f"meta.next: {MORE}"]
     assert read(None, next="a") == [f"$.next: {MORE}"]
     assert read(headers={"Link": '<x>; rel="next"'}) == [f"header link: {MORE}"]
@@ -230,19 +230,19 @@ def test_a_sign_is_the_same_text_every_night_and_holds_no_value() -> None:
 
 
 def test_a_million_signs_are_not_kept() -> None:
-    """Forty of one answer are told."""
+    """At most 40 hints are returned for one response."""
     assert len(read({f"next{number}": 1 for number in range(60)})) == 40
 
 
 def test_a_single_record_is_not_counted() -> None:
-    """One portfolio by its id (4.2) is no list."""
+    """Counts do not apply to a response with a single record (4.2), but other hints do."""
     assert read({"total": 9}, single=True) == []
     assert read({"partial": True}, single=True)
 
 
 @pytest.mark.parametrize("errors", ["null", "[]", "[ ]", "{}", "{ }", '""'])
 def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
-    """Beside `data` they say that all went well; they are told as unknown members."""
+    """Empty `errors` next to `data` mean success, and are listed as an unknown member."""
     body = f'{{"data":[],"errors":{errors},"meta":{{"a":1.10,"b c":[]}}}}'.encode()
     assert list(unknown_members(read_envelope(body, single=False))) == [
         ("$.errors", "errors", errors),
@@ -253,20 +253,20 @@ def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
 
 @pytest.mark.parametrize("errors", ['[{"error":"X","message":""}]', "[null]", '{"a":1}', '"x"'])
 def test_errors_that_are_not_empty_are_errors(errors: str) -> None:
-    """Whatever stands beside them is not believed."""
+    """A response with `data` and with `errors` that are not empty is malformed."""
     with pytest.raises(MalformedResponse, match="both `data` and `errors`"):
         read_envelope(f'{{"data":[],"errors":{errors},"meta":{{}}}}'.encode(), single=False)
 
 
 def test_a_long_header_takes_no_longer_than_its_letters() -> None:
-    """Ends of links are looked for once, however many begin."""
+    """Even a hostile `Link` header of 60,000 characters is checked in less than a second."""
     began = time.process_time()
     assert read(headers={"link": "<" * 60_000}) == []
     assert time.process_time() - began < 1
 
 
 def test_names_that_never_come_again_fill_no_memory() -> None:
-    """A service that says something else each time is not remembered for ever."""
+    """Values that differ in each response are not kept in memory."""
     tracemalloc.start()
     for number in range(100):
         read({"requestId": f"{number}" * 50_000})
