@@ -1,4 +1,4 @@
-"""A night whose date is not sure is held, and takes no book's place without a word."""
+"""Tests of nights with an uncertain date, which are held and do not replace a book."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,20 +20,20 @@ DAY = timedelta(days=1)
 
 
 def judged(layout: Layout, manifest: Manifest) -> Snapshot:
-    """A landed night, finished."""
+    """Finish a landed night, and return its snapshot."""
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return night.finish(LakeManifests(layout), folder, datetime.fromisoformat(manifest.finished_at))
 
 
 def reasons(snapshot: Snapshot) -> str:
-    """Why it is as it is."""
+    """Return the reasons of a snapshot's decision as one string."""
     return "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
 
 
 def land(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, started: datetime, **more: object
 ) -> Manifest:
-    """A night that a pull noted more of."""
+    """Land a night whose pull has recorded the facts in `more`."""
     finish = PendingSnapshot.finish
 
     def noted(self: PendingSnapshot, *given: object, **named: object) -> Manifest:
@@ -49,7 +49,10 @@ def land(
 def test_a_night_whose_clocks_disagree_on_the_date_is_held(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The book of the date stays: twenty hours are no matter of seconds."""
+    """A night is held if the two clocks give different dates, and the book of the date stays.
+
+    A difference within the same date does not hold a night.
+    """
     book = nights.take(layout, nights.small(), START)
     assert book.state == ACCEPTED
     machine = START + timedelta(hours=23)
@@ -65,7 +68,7 @@ def test_a_night_whose_clocks_disagree_on_the_date_is_held(
 def test_a_night_after_a_clock_was_moved_back_is_held(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins before the night that was taken before it: one of both has a wrong date."""
+    """A night that begins before the previous night is held, because one of the dates is wrong."""
     book = nights.take(layout, nights.small(), START + 3 * DAY)
     first = land(layout, monkeypatch, START, follows=book.snapshot_id)
     assert judged(layout, first).state == HELD
@@ -78,7 +81,7 @@ def test_a_night_after_a_clock_was_moved_back_is_held(
 
 
 def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
-    """A zone that was moved gives a date a second book only where a person says so."""
+    """If a date already has a book in a different time zone, its next night is held."""
     book = nights.take(layout, nights.small(), START)
     moved = nights.land(layout, nights.small("2"), START + DAY, "America/New_York")
     assert moved.snapshot_date == book.snapshot_date
@@ -91,7 +94,7 @@ def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
 
 
 def test_what_an_older_manifest_does_not_say_is_no_doubt(layout: Layout) -> None:
-    """Nights landed before these facts were noted are judged as they were."""
+    """An older manifest without the machine's time and the previous night has no uncertain date."""
     manifest = nights.land(layout, nights.small())
     assert manifest.follows is None
     assert not replace(manifest, machine_started_at=None).is_date_doubtful

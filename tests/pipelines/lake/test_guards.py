@@ -1,4 +1,4 @@
-"""The guards: every reason to hold a night, with its numbers, and none without a reason."""
+"""Tests of the guards: all reasons to hold a night, with their figures."""
 
 import json
 from collections import Counter
@@ -37,27 +37,27 @@ GOOD = Facts(
 
 
 def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
-    """The reasons, in words, of a night in which nothing else is wrong."""
+    """Return the messages of the reasons to hold a night. `found` contains other findings."""
     return tuple(reason.words for reason in guards.judge(facts, past, Findings(**found)))
 
 
 def accounts(count: int) -> Facts:
-    """A night with another count of accounts."""
+    """Return a night with a different number of accounts."""
     return replace(GOOD, counts=COUNTS | {"accounts": count})
 
 
 def total(text: str, asset: str = "BTC") -> Facts:
-    """A night with another total."""
+    """Return a night with a different total of an asset."""
     return replace(GOOD, totals={**GOOD.totals, asset: text})
 
 
 def past(*drops: str, measure: str = "accounts") -> list[Facts]:
-    """Accepted nights with these drops of a measure."""
+    """Return accepted nights with these drops of a measure."""
     return [replace(GOOD, drops={measure: drop}) for drop in drops]
 
 
 def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
-    """With nothing before it there is nothing to fall from; but an empty list is no book."""
+    """A first night has no earlier book, so it is held only if a list is empty."""
     assert judged(GOOD, []) == ()
     assert judged(replace(GOOD, counts=COUNTS | {"accounts": 0}), []) == ()
     why = ". This is how the API responds if the key has no access (4.1)"
@@ -71,14 +71,14 @@ def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
 
 
 def test_what_was_accepted_empty_is_not_asked_for_again() -> None:
-    """A person has said that there is nothing yet; when there is something, that is no reason."""
+    """If a person has accepted an empty night, neither empty nor full later nights are held."""
     for empty in (replace(GOOD, money={}), replace(GOOD, counts={"positions": 0, "venues": 0})):
         assert judged(empty, [empty]) == ()
         assert judged(GOOD, [replace(empty, is_suspect=True)]) == ()
 
 
 def test_an_equal_and_a_somewhat_larger_night_are_accepted() -> None:
-    """New portfolios, another asset, a fifth more of everything."""
+    """A night with new portfolios, a new asset and a fifth more of everything is accepted."""
     assert judged(GOOD, [GOOD]) == ()
     more = replace(
         GOOD,
@@ -200,13 +200,13 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", REASONS)
 def test_each_reason_is_a_sentence_with_its_numbers(name: str) -> None:
-    """What is wrong, how much, and against which limit."""
+    """Each reason states the problem, its size and the limit."""
     facts, found, reason = REASONS[name]
     assert judged(facts, [GOOD], **found) == (reason,)
 
 
 def test_a_tenth_of_the_venues_may_fail_and_an_empty_portfolio_may_vanish() -> None:
-    """The limits themselves are inside."""
+    """A change up to the limit itself does not hold a night, nor does a missing empty portfolio."""
     assert judged(GOOD, [GOOD], venues=10, failed=["v1"]) == ()
     assert judged(GOOD, [GOOD], venues=0) == ()
     assert judged(replace(GOOD, money={"p1": True, "p2": True}), [GOOD]) == ()
@@ -216,7 +216,7 @@ def test_a_tenth_of_the_venues_may_fail_and_an_empty_portfolio_may_vanish() -> N
 
 @pytest.mark.parametrize("text", ["0", "-100", "227", "100000", "1e-9"])
 def test_one_asset_alone_never_holds(text: str) -> None:
-    """Sold out, turned, bought, a thousandfold, dust: a finding; nor do all of its accounts."""
+    """A change in one asset never holds a night, even if all its accounts appear or disappear."""
     assert judged(total(text), [GOOD]) == ()
     before = replace(GOOD, accounts={"BTC": 90, "ETH": 10})
     now = replace(accounts(10), accounts={"ETH": 10}, totals={"ETH": "0.5"})
@@ -225,7 +225,7 @@ def test_one_asset_alone_never_holds(text: str) -> None:
 
 
 def test_venues_that_had_no_instruments_before_are_no_news() -> None:
-    """What was accepted once is not asked for every night; another venue is."""
+    """Venues whose instruments were already missing on an accepted night do not count."""
     before = replace(GOOD, unread=["v1", "v2"])
     assert judged(GOOD, [before], venues=10, failed=["v1"], emptied=["v2"]) == ()
     assert judged(GOOD, [before], venues=10, failed=["v1", "v3"]) == ()
@@ -233,7 +233,7 @@ def test_venues_that_had_no_instruments_before_are_no_news() -> None:
 
 
 def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it() -> None:
-    """Neither a wrong night that was accepted nor a true change costs the nights after it."""
+    """Neither a wrong night that was accepted nor a true change holds the nights after it."""
     wrong = replace(
         GOOD, totals={"BTC": "100000", "ETH": "500"}, drops={"assets risen": "1"}, is_suspect=True
     )
@@ -248,7 +248,10 @@ def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it()
 
 
 def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
-    """Nobody has to accept a night twice to see its second reason."""
+    """All reasons are reported at once, so that nobody has to accept a night twice.
+
+    Long lists are cut.
+    """
     before = Facts(
         counts=COUNTS,
         totals={f"A{n}": "1" for n in range(9)},
@@ -271,7 +274,7 @@ def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
 
 
 def test_limits_are_learned_from_our_own_nights() -> None:
-    """Two fifths while there are few, later less, and never below one and a half times what was."""
+    """The limit is 40 %, then 30 % after ten nights, and at least 1.5 times the largest drop."""
     assert guards.limit("accounts", []) == Decimal("0.4")
     assert guards.limit("accounts", past(*["0"] * 9)) == Decimal("0.4")
     assert guards.limit("accounts", past(*["0"] * 10)) == Decimal("0.3")
@@ -286,7 +289,7 @@ def test_limits_are_learned_from_our_own_nights() -> None:
 
 
 def test_the_drops_of_a_night_are_kept_for_the_next() -> None:
-    """Of every measure the largest, exactly; none for the first night."""
+    """The exact drop in each measure is stored for later nights. The first night has no drops."""
     assert guards.drops(GOOD, None) == {}
     now = replace(accounts(75), totals={"BTC": "70", "ETH": "0.3"})
     found = {name: Decimal(text) for name, text in guards.drops(now, GOOD).items()}
@@ -298,7 +301,7 @@ def test_the_drops_of_a_night_are_kept_for_the_next() -> None:
 
 
 def facts_of(world: World) -> Facts:
-    """What the guards look at, worked out from the records."""
+    """Compute the guards' facts from the records of a world."""
     counts: Counter[str] = Counter(venues=len(world.venues))
     counts["instruments"] = sum(map(len, (world.instruments or {}).values()))
     totals: dict[str, Decimal] = {}
@@ -322,7 +325,7 @@ def facts_of(world: World) -> Facts:
 
 @pytest.mark.torture
 def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
-    """Balances move, things come and go, and no guard cries."""
+    """The guards hold no night while balances move and records appear and disappear normally."""
     nights_before: list[Facts] = []
     for number in range(30):
         facts = facts_of(LivingWorld().at(date(2026, 11, 1) + timedelta(days=number)))
@@ -357,7 +360,7 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
 def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
     layout: Layout, fault: str, word: str | None
 ) -> None:
-    """The faults of a whole world, as landed nights after a good one."""
+    """Each serious fault holds the night after a good one, and each harmless fault does not."""
     started = nights.STARTED
     world = LivingWorld().at(started.date())
     small = replace(world, portfolios=world.portfolios[1:8])
@@ -373,7 +376,7 @@ LONG = "0." + "0" * 1100 + "1"
 
 
 def test_a_total_is_read_however_long_it_is() -> None:
-    """One text of an amount has a thousand letters at most; a sum of legal ones may have more."""
+    """Totals of any length are read, although a single amount has at most a thousand characters."""
     assert judged(total("100" + LONG[1:]), [total("100")]) == ()
     both = {"BTC": f"9{LONG[1:]}", "ETH": "0"}
     before = replace(GOOD, totals={"BTC": f"90{LONG[1:]}", "ETH": LONG})
@@ -383,7 +386,7 @@ def test_a_total_is_read_however_long_it_is() -> None:
 
 
 def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
-    """A legal amount makes the total longer than an amount may be; nine tenths gone are seen."""
+    """A tiny valid amount makes a total very long, but a loss of nine tenths is still noticed."""
     dust = "0." + "0" * 900 + "1e-150"
     world = LivingWorld().at(nights.STARTED.date())
     first, rest = json.dumps(world.portfolios[1]), replace(world, portfolios=())
@@ -425,7 +428,10 @@ HISTORY = st.lists(
 def test_no_history_switches_a_guard_off(
     history: list[dict[str, str]], measure: str, before: int, share: Decimal
 ) -> None:
-    """Whatever was accepted before, by the guards or by hand, losing more than 75 % is held."""
+    """Whatever was accepted before, a night that loses more than 75 % of a measure is held.
+
+    A night that loses less than 30 % is not held.
+    """
     nights_before = [replace(GOOD, drops=drops) for drops in history]
     nights_before.append(replace(GOOD, counts=COUNTS | {measure: before}))
     now = int(before * share)
@@ -440,7 +446,7 @@ def test_no_history_switches_a_guard_off(
 def test_no_history_lets_all_assets_vanish(
     history: list[dict[str, str]], before: list[Decimal], share: Decimal
 ) -> None:
-    """The totals of all assets, of either sign and any size, cannot move together unseen."""
+    """Whatever was accepted before, the totals of all assets cannot move together unnoticed."""
     totals = {f"A{number}": amount for number, amount in enumerate(before) if amount}
     book = replace(GOOD, totals={asset: f"{amount:f}" for asset, amount in totals.items()})
     less = {asset: f"{amount * share:f}" for asset, amount in totals.items()}
@@ -453,7 +459,7 @@ def test_no_history_lets_all_assets_vanish(
 
 
 def test_a_reason_says_what_the_second_read_found() -> None:
-    """How much later, how many there were then, and what asking by id has told of whom."""
+    """A reason includes the result of the second read, and the responses to requests by ID."""
     window = Window(
         second_count=1,
         second_after=10,
@@ -483,7 +489,7 @@ def test_a_reason_says_what_the_second_read_found() -> None:
 
 
 def portfolios_of(count: int, *, first: int = 0, scale: str = "1") -> list[Any]:
-    """Portfolios with three assets each; the first one has most of all accounts and amounts."""
+    """Return portfolios with three assets each. `p0` has the most accounts and largest amounts."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     portfolios = []
     for number in range(first, first + count):
@@ -507,7 +513,7 @@ def portfolios_of(count: int, *, first: int = 0, scale: str = "1") -> list[Any]:
 
 
 def second_night(layout: Layout, before: list[Any], now: list[Any]) -> tuple[str, ...]:
-    """The reasons for which a night is held after an accepted one."""
+    """Return the reasons to hold the second of two nights, after the first was accepted."""
     rest = nights.small()
     nights.take(layout, replace(rest, portfolios=before), nights.STARTED)
     taken = nights.take(layout, replace(rest, portfolios=now), nights.STARTED + timedelta(days=1))
@@ -522,12 +528,12 @@ MISSING = "1 portfolio that held money is missing: p0"
 def test_a_missing_portfolio_is_one_reason_and_the_rest_is_compared_without_it(
     layout: Layout,
 ) -> None:
-    """No venue, count or total is told as if the other portfolios had moved."""
+    """A missing portfolio is the only reason, because the other portfolios have not moved."""
     assert second_night(layout, portfolios_of(4), portfolios_of(3, first=1)) == (MISSING,)
 
 
 def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> None:
-    """A person who accepts that it is gone sees that the rest is a thousandth, too."""
+    """If the rest of the book has moved too, that is reported next to the missing portfolio."""
     thousandth = portfolios_of(3, first=1, scale="0.001")
     missing, *rest = second_night(layout, portfolios_of(4), thousandth)
     assert missing == MISSING
@@ -539,7 +545,7 @@ def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> N
 
 
 def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layout: Layout) -> None:
-    """If it alone moves counts and totals too far, it is named with all that it moves."""
+    """A new portfolio that moves counts and totals too far is one reason, which lists the moves."""
     [reason] = second_night(layout, portfolios_of(3, first=1), portfolios_of(4))
     assert reason.startswith(
         "1 portfolio is new: p0; including new portfolios, accounts rose from 18 to 54 ("
@@ -548,7 +554,7 @@ def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layou
 
 
 def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> None:
-    """Neither hides the other, though the sums of the book are nearly the same."""
+    """A missing and a new portfolio are both reported, although the book's sums hardly change."""
     large = portfolios_of(1, scale="9") + portfolios_of(1, first=1)
     small = portfolios_of(2, first=1)
     missing, new = second_night(layout, [*small, *portfolios_of(1, first=9)], [*large, *small[1:]])
@@ -560,7 +566,7 @@ def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> No
 def test_comparing_the_rest_holds_exactly_the_nights_that_were_held(
     layout: Layout, seed: int
 ) -> None:
-    """Whatever comes, goes and moves: only reasons differ from those over whole books."""
+    """Comparing without new and missing portfolios changes the reasons, but not the decision."""
     random = Random(seed)
 
     def some() -> list[Any]:

@@ -1,8 +1,8 @@
-"""The guards over months of simulated nights: quiet on all of them, and awake in every disaster.
+"""Tests of the guards over months of simulated nights, both normal ones and disasters.
 
-Two homes are simulated, seeded: a trading firm (sixteen portfolios, eight venues, forty assets, a
-tenth of all it holds traded every day) and a small home (three portfolios, three venues, five
-assets). Facts are worked out from the holdings by code of this file.
+Two homes are simulated with fixed seeds: a trading firm (sixteen portfolios, eight venues, forty
+assets, a tenth of all its holdings traded every day) and a small home (three portfolios, three
+venues, five assets). The facts are computed from the holdings by code in this file.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ Key = tuple[str, str, str]  # portfolio, venue, asset
 
 @dataclass(slots=True)
 class Home:
-    """What a home holds: amounts by portfolio, venue and asset; and how it lives."""
+    """A simulated home: amounts by portfolio, venue and asset, and its daily activity."""
 
     seed: int
     portfolios: int
@@ -49,7 +49,7 @@ class Home:
                         self.held[key] = _amount(random)
 
     def live(self, random: Random) -> None:
-        """A day: trades, an asset sold out or bought, a sweep, a listing."""
+        """Simulate a day: trades, assets that are sold out or bought, a sweep and listings."""
         for key in list(self.held):
             if random.random() < self.traded:
                 self.held[key] *= Decimal(str(round(random.uniform(0.7, 1.4), 6)))
@@ -73,7 +73,7 @@ def _amount(random: Random) -> Decimal:
 
 
 def night(held: dict[Key, Decimal], name: str, instruments: int = 300) -> Facts:
-    """The facts of holdings."""
+    """Return the facts about the holdings of a night."""
     totals: dict[str, Decimal] = {}
     for (_, _, asset), amount in held.items():
         totals[asset] = totals.get(asset, Decimal(0)) + amount
@@ -94,7 +94,7 @@ def night(held: dict[Key, Decimal], name: str, instruments: int = 300) -> Facts:
 
 
 def write_balances(held: dict[Key, Decimal], path: Path) -> None:
-    """Write holdings as the file of balances that the slices read."""
+    """Write holdings to a file of balances, which the slices are computed from."""
     names = ("portfolio_id", "venue_id", "asset_id")
     columns = {
         name: pa.array([key[place] for key in held], pa.string())
@@ -110,15 +110,15 @@ def write_balances(held: dict[Key, Decimal], path: Path) -> None:
 
 @dataclass(slots=True)
 class Past:
-    """The accepted nights of a home; `folder` has a file of balances of each."""
+    """The accepted nights of a home. `folder` contains a file of balances for each night."""
 
     folder: Path
     facts: list[Facts] = field(default_factory=list)
 
     def reasons(self, held: dict[Key, Decimal], instruments: int = 300) -> tuple[str, ...]:
-        """Why a night of these holdings is held, and that night among those that were accepted.
+        """Return the reasons to hold a night with these holdings, and add the night to the past.
 
-        One that is held is accepted by hand: it is suspect.
+        A night that is held counts as accepted by hand, so it is suspect.
         """
         name = f"{len(self.facts):04}"
         facts = night(held, name, instruments)
@@ -141,7 +141,7 @@ HOMES = {"a trading firm": Home(1, 16, 8, 40, 0.1), "a small home": Home(2, 3, 3
 
 @pytest.mark.parametrize("name", HOMES)
 def test_no_night_of_normal_trading_is_held(tmp_path: Path, name: str) -> None:
-    """Over two hundred nights of trades, sales, sweeps and listings no guard cries."""
+    """The guards hold no night in two hundred nights of trades, sales, sweeps and listings."""
     home, past, random = HOMES[name], Past(tmp_path), Random(7)
     held = {}
     for number in range(200):
@@ -183,7 +183,10 @@ DISASTERS: dict[str, Spoil] = {
 def test_every_disaster_is_held_and_costs_no_good_night(
     tmp_path: Path, name: str, nights: int
 ) -> None:
-    """Held on the second night and after a month; accepted by hand, the good nights just come."""
+    """Each disaster is held, on the second night and after a month, but not the nights after it.
+
+    The limits do not rise if a person accepts the disaster.
+    """
     home, past, random = Home(3, 12, 6, 20, 0.1), Past(tmp_path), Random(11)
     for _ in range(nights):
         assert past.reasons(home.held, home.instruments) == ()
@@ -199,7 +202,7 @@ def test_every_disaster_is_held_and_costs_no_good_night(
 
 
 def test_a_true_change_is_asked_for_once(tmp_path: Path) -> None:
-    """Half of the firm was sold: that night is held, and none after it."""
+    """If half of the firm is sold, only that night is held, and no later night."""
     home, past, random = Home(4, 12, 6, 20, 0.1), Past(tmp_path), Random(13)
     for _ in range(15):
         assert past.reasons(home.held) == ()

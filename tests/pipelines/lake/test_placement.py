@@ -1,4 +1,4 @@
-"""Snapshots, their states and the lake: whole nights without Dagster, killed anywhere, rebuilt."""
+"""Tests of whole nights without Dagster: states, decisions, kills at any time, and rebuilds."""
 
 import shutil
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ME = "someone"
 
 
 def portfolio(name: str = "p1", amount: str = "1") -> dict[str, Any]:
-    """A portfolio with one amount."""
+    """Return a portfolio with one amount."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     account = {"venueId": "v1", "name": "main", "balance": {"margin": {"locked": amount}}}
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
@@ -37,21 +37,21 @@ def portfolio(name: str = "p1", amount: str = "1") -> dict[str, Any]:
 
 
 def venue(name: str) -> dict[str, Any]:
-    """A venue."""
+    """Return a venue."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     words = {"displayName": name, "tradingStatus": "trading", "type": ["otc"]}
     return {"id": name, "resource": "venue", **words, **times}
 
 
 def instrument(name: str) -> dict[str, Any]:
-    """An instrument."""
+    """Return an instrument."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     words = dict.fromkeys(["displayName", "feedId", "venueSymbol", "baseAsset", "termAsset"], name)
     return {"id": name, "resource": "instrument", "type": "spot", **words, **times}
 
 
 def book(amount: str = "1", *, failed: tuple[str, ...] = (), listed: str = "X") -> nights.Book:
-    """A small night of twelve venues with one instrument each."""
+    """Return a small book of twelve venues. Each venue has one instrument unless it has failed."""
     names = [f"v{number}" for number in range(12)]
     lists = {(one, "spot"): [instrument(listed)] for one in names if one not in failed}
     venues = [venue(one) for one in names]
@@ -59,7 +59,7 @@ def book(amount: str = "1", *, failed: tuple[str, ...] = (), listed: str = "X") 
 
 
 def held(layout: Layout, started: datetime = START + DAY) -> snapshots.Snapshot:
-    """A night that the guards hold, after a good one."""
+    """Create a good night and then a night that the guards hold, and return the held night."""
     nights.take(layout, book())
     snapshot = nights.take(layout, nights.Book([], [venue("v1")]), started)
     assert snapshot.state == HELD
@@ -67,7 +67,7 @@ def held(layout: Layout, started: datetime = START + DAY) -> snapshots.Snapshot:
 
 
 def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
-    """Then it is accepted by the guards, with nothing to say."""
+    """A landed night is complete until the guards accept it, without any reasons."""
     manifest = nights.land(layout, book())
     assert [one.state for one in snapshots.landed_snapshots(layout)] == [COMPLETE]
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
@@ -80,7 +80,7 @@ def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
 
 
 def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
-    """What was decided stays, however often the night is run."""
+    """A decided night keeps its decision, even if it is finished a second time."""
     snapshot = held(layout)
     decided = snapshots.decide_by_hand(
         layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START, why="sold all"
@@ -90,7 +90,7 @@ def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
 
 @pytest.mark.parametrize("state", [ACCEPTED, REJECTED])
 def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state: str) -> None:
-    """Who, when and why stand beside what the guards said."""
+    """A person's decision is stored with name, reason and time, after the guards' decision."""
     snapshot = held(layout)
     at = datetime(2026, 11, 21, 9, tzinfo=UTC)
     snapshots.decide_by_hand(layout, snapshot.snapshot_id, state, by=ME, at=at, why="asked them")
@@ -103,7 +103,7 @@ def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state:
 
 @pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
 def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: str) -> None:
-    """That raises in words, and its history does not change."""
+    """A decision on a night that was not judged is refused, and its history does not change."""
     manifest = nights.land(layout, book())
     snapshot = snapshots.find(layout, manifest.snapshot_id)
     with pytest.raises(DecisionNotAllowed, match=f"is complete, so it cannot be {wanted}"):
@@ -116,7 +116,7 @@ def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: s
 def test_what_was_decided_is_done_or_changed_with_a_reason(
     layout: Layout, before: str, wanted: str
 ) -> None:
-    """The same again is done already; the other way round is decided with its reason on record."""
+    """Repeating a decision changes nothing. Reversing it needs a reason, which is stored."""
     manifest = nights.land(layout, book())
     snapshot = snapshots.find(layout, manifest.snapshot_id)
     snapshot = snapshots.decide(snapshot, before, by="guards", at=START)
@@ -136,14 +136,14 @@ def test_what_was_decided_is_done_or_changed_with_a_reason(
 
 
 def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:
-    """Nothing but accepted and rejected is a decision of a person."""
+    """A person can only accept or reject a night."""
     snapshot = held(layout)
     with pytest.raises(ValueError, match="not a decision"):
         snapshots.decide_by_hand(layout, snapshot.snapshot_id, HELD, by=ME, at=START, why="")
 
 
 def test_a_snapshot_that_is_not_there_is_told_with_the_newest_that_are(layout: Layout) -> None:
-    """The message names what there is, and what to type."""
+    """The error about a missing snapshot lists the latest snapshots."""
     with pytest.raises(snapshots.NoSuchSnapshot, match="There are no snapshots"):
         snapshots.find(layout, "20260101T000000Z")
     nights.take(layout, book())
@@ -152,7 +152,7 @@ def test_a_snapshot_that_is_not_there_is_told_with_the_newest_that_are(layout: L
 
 
 def test_a_changed_decision_is_damaged(layout: Layout) -> None:
-    """Held cannot become accepted by a changed byte."""
+    """A decision file that was changed is damaged, so held cannot become accepted by an edit."""
     path = held(layout).folder / snapshots.DECISION
     path.write_text(path.read_text().replace('"held"', '"accepted"'))
     with pytest.raises(sealed_json.DamagedFile, match=r"decision\.json"):
@@ -160,7 +160,7 @@ def test_a_changed_decision_is_damaged(layout: Layout) -> None:
 
 
 def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None:
-    """A later one takes the place of an earlier one, whose files leave the date's folders."""
+    """A later accepted night replaces its date's book, whose files leave the date's folders."""
     first = nights.take(layout, book("1"))
     hour = timedelta(hours=1)
     second = nights.take(layout, book("2"), START + hour)
@@ -183,7 +183,7 @@ def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None
 def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_it(
     layout: Layout,
 ) -> None:
-    """The lake follows each decision when it is settled."""
+    """When a held night is accepted, `settle` replaces the files of the date's earlier book."""
     snapshot = held(layout, START + timedelta(hours=1))
     folder = layout.parquet("balances", START.date(), "x").parent
     before = sorted(path.name for path in folder.iterdir())
@@ -198,7 +198,7 @@ def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_
 def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_before(
     layout: Layout,
 ) -> None:
-    """The last good book of that date is its book again, with its files; without one, none is."""
+    """After a rejection, the date's previous book and its files return, if there is such a book."""
     first = nights.take(layout, book("1"))
     second = nights.take(layout, book("2"), START + timedelta(hours=1))
     folder = layout.parquet("balances", START.date(), "x").parent
@@ -212,7 +212,7 @@ def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_befor
 
 
 def _tree(layout: Layout) -> dict[str, bytes]:
-    """Every file of the lake."""
+    """Return the content of every file in the lake."""
     return {
         str(path.relative_to(layout.lake)): path.read_bytes()
         for path in sorted(layout.lake.rglob("*"))
@@ -221,13 +221,13 @@ def _tree(layout: Layout) -> dict[str, bytes]:
 
 
 class Killed(BaseException):
-    """The end of a process."""
+    """A simulated kill of the process."""
 
 
 def test_settling_may_be_killed_after_any_move_and_run_again(
     layout: Layout, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was moved, the next run ends where one that was not killed ends."""
+    """After a kill at any move, the next run ends with the same files as an uninterrupted run."""
     nights.take(layout, book("1"))
     monkeypatch.setattr(placement, "settle", lambda *_: None)
     nights.take(layout, book("2"), START + timedelta(hours=1))
@@ -272,7 +272,10 @@ def _stale(layout: Layout, snapshot: snapshots.Snapshot) -> dict[str, tuple[str,
 def test_instruments_of_a_failed_venue_are_carried_with_the_date_of_their_last_good_read(
     layout: Layout,
 ) -> None:
-    """Over several failed nights that date stays the first; a good read ends it."""
+    """Over several failed nights, the rows keep the date of the last good read.
+
+    After the next good read, the rows have no such date.
+    """
     days = [START + number * DAY for number in range(5)]
     nights.take(layout, book(listed="A"), days[0])
     nights.take(layout, book(listed="B"), days[1])
@@ -292,7 +295,7 @@ def test_instruments_of_a_failed_venue_are_carried_with_the_date_of_their_last_g
 
 
 def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout) -> None:
-    """The last book stands, and the reason counts them."""
+    """If more than a tenth of the venues fail, the night is held, and the reason counts them."""
     nights.take(layout, book())
     snapshot = nights.take(layout, book(failed=("v3", "v4")), START + DAY)
     assert snapshot.state == HELD
@@ -303,13 +306,13 @@ def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout)
 
 
 def test_a_venue_that_never_was_read_has_nothing_to_carry(layout: Layout) -> None:
-    """On the first night it is simply not there."""
+    """If a venue fails on the first night, it has no instruments."""
     snapshot = nights.take(layout, book(failed=("v3",)))
     assert "v3" not in _stale(layout, snapshot)
 
 
 def test_paging_and_lost_money_hold_a_night(layout: Layout) -> None:
-    """A reject with money in it, though nothing fell."""
+    """A rejected value that carries money holds a night, even if no total has fallen."""
     nights.take(layout, book())
     spoiled = book()
     spoiled.portfolios[0]["positions"][0]["accounts"][0]["balance"]["margin"]["locked"] = 1.5
@@ -322,7 +325,10 @@ def test_paging_and_lost_money_hold_a_night(layout: Layout) -> None:
 def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     layout: Layout, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """From the landing zone alone: living nights, a failed venue, a held night decided late."""
+    """A rebuild from the landing zone alone produces the same lake, byte for byte.
+
+    The nights include a failed venue, and a held night that was accepted later.
+    """
     for number in range(3):
         started = START + number * DAY
         nights.take(layout, nights.of_world(LivingWorld().at(started.date())), started)
@@ -352,7 +358,7 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
 def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
     layout: Layout,
 ) -> None:
-    """The landing zone still has everything: the message names the command."""
+    """A changed lake manifest is damaged, and the error names the command that rebuilds it."""
     snapshot = nights.take(layout, book())
     path = layout.manifest(snapshot.snapshot_id)
     path.write_text(path.read_text().replace('"BTC": "1"', '"BTC": "2"'))
@@ -363,7 +369,7 @@ def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
 def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that loses an amount is found out, and the night is held."""
+    """A reader that loses an amount causes different control totals, so the night is held."""
     from_rows = columns.rows
 
     def losing(*arguments: Any) -> Any:

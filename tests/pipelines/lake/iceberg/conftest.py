@@ -1,4 +1,4 @@
-"""Homes with a shelf in a folder, and what pyiceberg needs, which stands beside nightbook's own."""
+"""Homes with a shelf in a folder, and Iceberg catalogs with the separate packages they need."""
 
 import contextlib
 import random
@@ -28,21 +28,21 @@ COUNT = 30
 
 @dataclass(slots=True)
 class Home:
-    """A home whose nights go on a shelf, and the one amount of each of them."""
+    """A home whose nights are shelved, with the single amount of each night."""
 
     layout: Layout
     store: ObjectStore
     sums: dict[str, Decimal] = field(default_factory=dict)
 
     def take(self, amount: str, started: datetime = STARTED) -> str:
-        """Take and shelve a night with one amount; returns its snapshot id."""
+        """Create and shelve a night with one amount, and return its snapshot ID."""
         snapshot_id = take(self.layout, small(amount), started).snapshot_id
         self.sums[snapshot_id] = Decimal(amount)
         self.shelve()
         return snapshot_id
 
     def decide(self, snapshot_id: str, state: str) -> None:
-        """Decide about a night by hand, and shelve the decision."""
+        """Decide on a night by hand, and shelve the decision."""
         snapshots.decide_by_hand(
             self.layout, snapshot_id, state, by="Ada", at=datetime.now(tz=STARTED.tzinfo), why="so"
         )
@@ -50,7 +50,7 @@ class Home:
         self.shelve()
 
     def shelve(self) -> None:
-        """Put on the shelf what is not there."""
+        """Copy everything to the shelf that is not there yet."""
         shelver = Shelver(
             layout=self.layout, store=self.store, token="t" * 32, at=STARTED, program_version="0"
         )
@@ -59,7 +59,7 @@ class Home:
 
 @pytest.fixture(scope="session")
 def iceberg() -> Iterator[ModuleType]:
-    """The module under test; without the packages of the extra its tests are skipped."""
+    """Yield the module under test. Skip its tests if the packages of the extra are missing."""
     place = str(environments.packages("iceberg"))
     sys.path.append(place)
     from pipelines.lake.iceberg import registration  # noqa: PLC0415 - its packages are there now
@@ -70,7 +70,7 @@ def iceberg() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Postgres]:
-    """A PostgreSQL of its own."""
+    """Yield a separate PostgreSQL server."""
     with postgres.serving() as running:
         yield running
 
@@ -79,7 +79,7 @@ def server() -> Iterator[Postgres]:
 def catalog(
     iceberg: ModuleType, server: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """A catalog in PostgreSQL."""
+    """Yield a catalog in PostgreSQL."""
     from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
 
     password = urllib.parse.quote(server.password)
@@ -91,7 +91,7 @@ def catalog(
 
 @pytest.fixture(scope="session")
 def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A catalog that speaks REST: SeaweedFS's, which keeps the metadata itself."""
+    """Yield the REST catalog of SeaweedFS, which stores the metadata itself."""
     from pyiceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
 
     from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
@@ -107,7 +107,10 @@ def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _has_tables(catalog: Any) -> bool:
-    """Whether a catalog has the bucket of its tables: SeaweedFS makes it after it answers."""
+    """Return whether a catalog has the bucket for its tables.
+
+    SeaweedFS creates the bucket some time after it starts to respond.
+    """
     from pyiceberg.exceptions import (  # noqa: PLC0415 - see `iceberg`
         NoSuchNamespaceError,
         RESTError,
@@ -121,7 +124,7 @@ def _has_tables(catalog: Any) -> bool:
 
 @pytest.fixture(params=["catalog", "rest_catalog"])
 def each_catalog(request: pytest.FixtureRequest) -> Any:
-    """One catalog of each kind."""
+    """Return a catalog of each kind in turn."""
     return request.getfixturevalue(request.param)
 
 
@@ -133,13 +136,13 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def home(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home without a night."""
+    """Return a home without nights."""
     return _home(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def thirty(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """Thirty nights of amounts with eighteen decimals, the last date taken twice."""
+    """Return a home with thirty nights of 18-decimal amounts, two of them on the last date."""
     home = _home(tmp_path_factory)
     chance = random.Random(11)
     for number in range(COUNT):

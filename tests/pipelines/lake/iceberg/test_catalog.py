@@ -1,4 +1,4 @@
-"""How a catalog is reached, and what is said if it is not."""
+"""Tests of the connection to a catalog, and of the errors if it fails."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ Command = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def command(two_nights: Path, tmp_path: Path, iceberg: ModuleType) -> Command:
-    """Commands of a home with a shelf, whose `.env` has the lines that are given."""
+    """Return a function that runs commands in a home with a shelf and with the lines in `.env`."""
     shutil.copytree(two_nights, tmp_path / "home", symlinks=True)
 
     def run(word: str, *lines: str) -> tuple[int, str]:
@@ -34,7 +34,7 @@ def command(two_nights: Path, tmp_path: Path, iceberg: ModuleType) -> Command:
 
 
 def test_the_password_may_be_in_the_file_of_settings(command: Command, server: Postgres) -> None:
-    """`PGPASSWORD` in `.env` opens the catalog, for `doctor` as for the night."""
+    """`PGPASSWORD` in `.env` opens the catalog, both for `doctor` and for `shelve`."""
     place = f"NIGHTBOOK_CATALOG=postgresql://127.0.0.1:{server.port}/dagster"
     lines = (place, "NIGHTBOOK_CATALOG_NAMESPACE=settings", "PGUSER=dagster")
     known = (*lines, f"PGPASSWORD={server.password}")
@@ -59,7 +59,7 @@ def test_the_password_may_be_in_the_file_of_settings(command: Command, server: P
 def test_doctor_says_why_a_catalog_cannot_be_used(
     command: Command, server: Postgres, catalog: str, why: str
 ) -> None:
-    """The reason is that of the catalog, with no password in it, before a night needs it."""
+    """`doctor` reports why the catalog cannot be used, and the message contains no password."""
     place = catalog.format(port=server.port, password=server.password)
     rest = "PYICEBERG_CATALOG__NIGHTBOOK__"
     tokens = f"{rest}OAUTH2_SERVER_URI=http://127.0.0.1:9/v1/oauth/tokens?by=canary-query"

@@ -1,4 +1,4 @@
-"""Nights become Iceberg tables: the same files, all tables at once, read alike by every engine."""
+"""Tests of nights as Iceberg tables: no copied files, one commit, readable by several engines."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -21,7 +21,7 @@ from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.lakehouse
 LATER = STARTED + timedelta(minutes=5)
-# The book of every date: what a firm keeps as a view where its catalog has views.
+# The book of every date. A firm stores this query as a view if its catalog supports views.
 BOOK = """
     select sum(amount) from {prefix}balances
     join (select snapshot_id, state, row_number() over (
@@ -32,7 +32,7 @@ BOOK = """
 
 @pytest.fixture(scope="session")
 def book(iceberg: ModuleType, catalog: Any, thirty: Any) -> str:
-    """The namespace in which all thirty are registered, none of which a test changes."""
+    """Return the namespace in which all thirty nights are registered. No test may change it."""
     assert sorted(iceberg.register(catalog, "book", thirty.store)) == sorted(thirty.sums)
     return "book"
 
@@ -59,7 +59,7 @@ def _paths(table: Any) -> set[str]:
 def test_each_of_thirty_nights_is_read_by_its_tag_with_its_exact_sum(
     catalog: Any, book: str, thirty: Any
 ) -> None:
-    """Pyiceberg goes back to every night."""
+    """Pyiceberg reads each night by its tag, with the exact sum."""
     table = catalog.load_table((book, "balances"))
     assert {name: _sum_of(table, name) for name in thirty.sums} == thirty.sums
 
@@ -67,7 +67,7 @@ def test_each_of_thirty_nights_is_read_by_its_tag_with_its_exact_sum(
 def test_registering_again_changes_nothing(
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any
 ) -> None:
-    """A night that is known is left alone, so that a stopped run can be run again."""
+    """A night that is already registered does not change, so an interrupted run can be repeated."""
     before = catalog.load_table((book, "nights")).metadata_location
     assert iceberg.register(catalog, book, thirty.store) == ()
     assert catalog.load_table((book, "nights")).metadata_location == before
@@ -76,7 +76,7 @@ def test_registering_again_changes_nothing(
 def test_only_the_newest_snapshot_of_a_date_is_the_book(
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any
 ) -> None:
-    """The gate says of a date taken twice which is the book, and keeps the other."""
+    """If a date has two nights, the newer one is the book, and the gate keeps the older one."""
     states = _states(iceberg, catalog, book)
     older, newer = sorted(thirty.sums)[-2:]
     assert older[:8] == newer[:8]
@@ -87,7 +87,7 @@ def test_only_the_newest_snapshot_of_a_date_is_the_book(
 def test_files_are_registered_as_they_lie(
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any
 ) -> None:
-    """No byte is written again: the table points at the shelf's own files."""
+    """No byte is copied, because the tables refer to the shelf's own files."""
     files = [iceberg.files_of(thirty.store, _shelved(thirty, name)) for name in thirty.sums]
     for name in ("balances", "portfolios", "control_totals"):
         registered = _paths(catalog.load_table((book, name)))
@@ -96,7 +96,7 @@ def test_files_are_registered_as_they_lie(
 
 
 def test_column_comments_and_ids_are_those_of_the_contract(catalog: Any, book: str) -> None:
-    """A reader of the table sees what each column means."""
+    """Columns have the contract's IDs and comments, so readers see the meaning of each column."""
     field = catalog.load_table((book, "balances")).schema().find_field("amount_text")
     assert (field.field_id, bool(field.doc)) == (12, True)
 
@@ -104,7 +104,7 @@ def test_column_comments_and_ids_are_those_of_the_contract(catalog: Any, book: s
 def test_a_rejected_night_leaves_the_book_and_no_row_goes(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
-    """Rejecting is a row of the gate; the night before of the same date is the book again."""
+    """A rejection only adds rows to the gate, and the date's earlier night becomes the book."""
     first, second = home.take("1"), home.take("2", LATER)
     iceberg.register(catalog, "rejecting", home.store)
     assert _states(iceberg, catalog, "rejecting") == {first: "superseded", second: "accepted"}
@@ -118,7 +118,7 @@ def test_a_rejected_night_leaves_the_book_and_no_row_goes(
 def test_what_was_never_accepted_is_told_and_its_files_come_when_it_is(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
-    """A night that nobody accepted is in no table but the gate."""
+    """A rejected night is only in the gate. Its files are registered when it is accepted."""
     night = home.take("1.5")
     home.decide(night, "rejected")
     iceberg.register(catalog, "waiting", home.store)
@@ -133,7 +133,7 @@ def test_what_was_never_accepted_is_told_and_its_files_come_when_it_is(
 def test_a_night_made_again_has_its_new_files_only(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
-    """No row is there twice after the lake was made again by other rules."""
+    """After a night was rebuilt, only its new files are registered, so no row exists twice."""
     night = home.take("1.5")
     iceberg.register(catalog, "again", home.store)
     shelved = _shelved(home, night)
@@ -154,7 +154,7 @@ def test_a_night_made_again_has_its_new_files_only(
 def test_a_conflicting_commit_is_refused_whole(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
-    """Where another writer changed one table, none of the night's tables changes."""
+    """If a second writer has changed one table, the commit changes no table at all."""
     from pipelines.lake.iceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
 
     home.take("1")
@@ -173,7 +173,10 @@ def test_a_conflicting_commit_is_refused_whole(
 def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
-    """Only then may its files go; every other tag still gives its night."""
+    """No table refers to the files of a pruned night, and all other tags still work.
+
+    Only after that may the files be deleted.
+    """
     from pipelines.lake.iceberg.registration import expire  # noqa: PLC0415 - see `iceberg`
 
     going, *staying = [home.take(str(day), STARTED + timedelta(days=day)) for day in range(4)]
@@ -191,7 +194,7 @@ def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
 def test_a_table_of_another_program_is_refused(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
-    """A namespace that holds something else is not written into."""
+    """A namespace that contains a table of a different program is not changed."""
     catalog.create_namespace("foreign")
     catalog.create_table(("foreign", "portfolios"), pa.schema([("name", pa.int64())]))
     with pytest.raises(ForeignTable, match=r"foreign.portfolios.*Nothing was registered"):
@@ -210,7 +213,7 @@ def _book_sum(home: Any) -> Decimal:
 def test_duckdb_reads_each_night_and_the_book_with_exact_sums(
     catalog: Any, book: str, thirty: Any
 ) -> None:
-    """DuckDB reads the table's metadata, without the catalog."""
+    """DuckDB reads each night and the book from the tables' metadata, without the catalog."""
     tables = {name: catalog.load_table((book, name)) for name in ("balances", "nights")}
     locations = {name: table.metadata_location for name, table in tables.items()}
     queries = {
@@ -224,7 +227,7 @@ def test_duckdb_reads_each_night_and_the_book_with_exact_sums(
 
 
 def test_polars_reads_each_night_with_its_exact_sum(catalog: Any, book: str, thirty: Any) -> None:
-    """Polars goes back to every night, too."""
+    """Polars reads each night by its tag, too."""
     table = catalog.load_table((book, "balances"))
     sums = engines.polars(table.metadata_location, _tags(table, thirty))
     assert {name: Decimal(text) for name, text in sums.items()} == thirty.sums
@@ -233,7 +236,7 @@ def test_polars_reads_each_night_with_its_exact_sum(catalog: Any, book: str, thi
 def test_spark_reads_each_night_by_its_tag_and_deletes_no_file(  # noqa: PLR0917 - fixtures
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any, server: Postgres, tmp_path: Path
 ) -> None:
-    """Spark reads what pyiceberg wrote into PostgreSQL; to expire snapshots is refused to it."""
+    """Spark reads each night through the PostgreSQL catalog, but may not expire snapshots."""
     prefix = f"nightbook.{book}."
     queries = {
         night: f"select sum(amount) from {prefix}balances version as of 'night_{night}' "
