@@ -9,5 +9,5 @@ from warehouse.storage.layout import Layout
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """An empty home."""
+    """Return an empty home."""
     return Layout(tmp_path)

@@ -1,4 +1,4 @@
-"""Settings: every complaint, all at once, and no value of a secret in any of them."""
+"""Tests of the settings: all errors are reported at once, and no error contains a secret."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ GOOD = {
 
 
 def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
-    """What is said about good settings with these changes."""
+    """Return the errors about valid settings with these changes."""
     try:
         settings.read(GOOD | changes, api=api)
     except InvalidSettings as wrong:
@@ -31,7 +31,7 @@ def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
 
 
 def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
-    """Home, time zone, schedule, concurrency and deadline are those of the handbook."""
+    """Home, time zone, schedule, concurrency and deadline have the defaults of the handbook."""
     read = settings.read(GOOD, api=True)
     assert read.home == Path("data").absolute()
     assert (str(read.timezone), read.schedule) == ("UTC", "15 2,4,6 * * *")
@@ -41,7 +41,7 @@ def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
 
 
 def test_neither_key_nor_secret_is_in_a_repr() -> None:
-    """However settings end up in a log."""
+    """No `repr` of the settings contains the key or the secret, because it could be logged."""
     read = settings.read(GOOD, api=True)
     for text in (repr(read), str(read), repr(read.access)):
         assert SECRET not in text
@@ -49,7 +49,7 @@ def test_neither_key_nor_secret_is_in_a_repr() -> None:
 
 
 def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
-    """One message names each variable, and that nothing was read or written."""
+    """All missing or wrong variables are in one message, with a note that nothing was written."""
     with pytest.raises(InvalidSettings) as wrong:
         settings.read({"NIGHTBOOK_TIMEZONE": "Mars", "NIGHTBOOK_DEADLINE": "soon"}, api=True)
     assert len(wrong.value.complaints) == 5
@@ -61,12 +61,12 @@ def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
 
 
 def test_without_the_api_its_settings_are_not_asked_for() -> None:
-    """A query needs no key."""
+    """Commands that do not use the API, such as a query, need no key."""
     assert settings.read({}, api=False).access is None
 
 
 def test_an_empty_variable_is_one_that_is_not_set() -> None:
-    """An empty home is not the working directory."""
+    """An empty variable counts as unset, so an empty home is not the working directory."""
     empty = dict.fromkeys(settings.DEFAULTS, " ")
     assert settings.read(empty, api=False) == settings.read({}, api=False)
     assert len(complaints({"NIGHTBOOK_API_KEY": ""})) == 1
@@ -129,7 +129,7 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
     ],
 )
 def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, word: str) -> None:
-    """One complaint, about that variable, which says what was expected."""
+    """A wrong setting results in one error, which names the variable and the expected value."""
     [complaint] = complaints({f"NIGHTBOOK_{name}": value})
     assert complaint.startswith(f"NIGHTBOOK_{name} ")
     assert word in complaint
@@ -143,12 +143,15 @@ def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, wo
     ],
 )
 def test_plain_http_is_for_loopback_alone(url: str) -> None:
-    """This machine itself by any of its names; elsewhere https."""
+    """Plain HTTP is accepted for every name of this machine, and https for all machines."""
     assert complaints({"NIGHTBOOK_API_URL": url}) == ()
 
 
 def test_a_store_elsewhere_is_asked_by_https(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The endpoint of a store is https, or this machine; its keys are in no repr."""
+    """The endpoint of a store must use https, unless it is this machine.
+
+    No `repr` contains the keys of the store.
+    """
     shelf = {"NIGHTBOOK_LAKE": "s3://bucket/book", "AWS_SECRET_ACCESS_KEY": SECRET}
     here = shelf | {"AWS_ENDPOINT_URL": "http://127.0.0.1:8333"}
     read = settings.read({"NIGHTBOOK_HOME": "data", **here}, api=False)
@@ -167,7 +170,7 @@ def test_a_store_elsewhere_is_asked_by_https(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_cron_schedules_are_taken(text: str) -> None:
-    """Numbers, names, lists, ranges and steps."""
+    """A schedule may contain numbers, names, lists, ranges and steps."""
     assert is_schedule(text)
 
 
@@ -183,12 +186,12 @@ def test_cron_schedules_are_taken(text: str) -> None:
     ],
 )
 def test_other_schedules_are_refused(text: str) -> None:
-    """Nothing that would never fire, or fail only in Dagster."""
+    """A schedule that would never run, or that only Dagster would refuse, is refused."""
     assert not is_schedule(text)
 
 
 def secret_file(folder: Path, content: bytes, mode: int = 0o600) -> dict[str, str]:
-    """Settings whose secret is in a file."""
+    """Return settings whose secret is in a file."""
     path = folder / f"{SECRET}.txt"
     path.write_bytes(content)
     path.chmod(mode)
@@ -196,7 +199,7 @@ def secret_file(folder: Path, content: bytes, mode: int = 0o600) -> dict[str, st
 
 
 def test_the_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
-    """Its final newline is no part of it."""
+    """A secret file may end with a newline, which is not part of the secret."""
     read = settings.read(GOOD | secret_file(tmp_path, f"{SECRET}\n".encode()), api=True)
     assert read.access
     assert read.access.secret == SECRET
@@ -207,7 +210,10 @@ SECRETS = ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" #7 $x \\n', "nbsp\
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) -> None:
-    """It stands in no header (5.2.6): from the environment, a file and a `.env` it is the same."""
+    """A secret with any visible characters is the same from the environment, a file and `.env`.
+
+    Such a secret is possible because it is never sent in a header (5.2.6).
+    """
     expected = {"NIGHTBOOK_API_SECRET": secret}
     quoted = secret.replace("\\", "\\\\").replace("'", "\\'")
     (tmp_path / ".env").write_text(f"NIGHTBOOK_API_SECRET='{quoted}'\n", encoding="utf-8")
@@ -223,7 +229,7 @@ def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) ->
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601])
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    """Any bit for the group or for others, with what to type."""
+    """A secret file with any permission for other users is refused, with the command to type."""
     [complaint] = complaints(secret_file(tmp_path, SECRET.encode(), mode))
     assert "chmod 600" in complaint
 
@@ -241,13 +247,13 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> 
 def test_a_secret_file_with_anything_else_in_it_is_refused(
     tmp_path: Path, content: bytes, word: str
 ) -> None:
-    """In words, without what is in it."""
+    """A secret file with invalid content is refused, and the error does not quote the content."""
     [complaint] = complaints(secret_file(tmp_path, content))
     assert word in complaint
 
 
 def test_a_secret_file_that_is_none_is_refused_without_its_name(tmp_path: Path) -> None:
-    """Whoever puts the secret itself there does not find it in a log."""
+    """If the secret file cannot be read, the error omits the path, which may be the secret."""
     for name in (SECRET, str(tmp_path / SECRET), str(tmp_path), f"~{SECRET}"):
         changes = {"NIGHTBOOK_API_SECRET": "", "NIGHTBOOK_API_SECRET_FILE": name}
         [complaint] = complaints(changes)
@@ -255,13 +261,16 @@ def test_a_secret_file_that_is_none_is_refused_without_its_name(tmp_path: Path) 
 
 
 def test_two_secrets_are_one_too_many() -> None:
-    """Which of them counts is not guessed."""
+    """If both a secret and a secret file are set, the settings are refused."""
     [complaint] = complaints({"NIGHTBOOK_API_SECRET_FILE": "somewhere"})
     assert "both set" in complaint
 
 
 def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
-    """Letter by letter: a dollar in a secret stands for itself; other variables are left alone."""
+    """Values in `.env` are read literally, including dollar signs, but the environment wins.
+
+    Variables that are not nightbook's are ignored.
+    """
     (tmp_path / ".env").write_text(
         "NIGHTBOOK_API_SECRET='a${HOME}$b'\nNIGHTBOOK_TIMEZONE=Europe/Zurich\nOTHER=1\n"
     )
@@ -274,7 +283,7 @@ def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
 def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str) -> None:
-    """It counts as one that is not set, as where there is no file."""
+    """An empty variable counts as unset, so it does not override the value in `.env`."""
     (tmp_path / ".env").write_text("NIGHTBOOK_TIMEZONE=Asia/Tokyo\nNIGHTBOOK_HOME=/srv/book\n")
     process = {"NIGHTBOOK_TIMEZONE": empty, "NIGHTBOOK_HOME": "/here", "NIGHTBOOK_DEADLINE": empty}
     found = settings.environment(tmp_path, process)
@@ -282,12 +291,12 @@ def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str)
 
 
 def test_without_a_dotenv_there_is_the_environment(tmp_path: Path) -> None:
-    """No file is no fault."""
+    """If there is no `.env` file, only the environment is used."""
     assert settings.environment(tmp_path, {"NIGHTBOOK_HOME": "x"}) == {"NIGHTBOOK_HOME": "x"}
 
 
 def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -> None:
-    """What Kubernetes tells of a service called nightbook is no slip; other names still are."""
+    """Variables that Kubernetes adds for a nightbook service are ignored, but typos are not."""
     service = {
         "NIGHTBOOK_SERVICE_HOST": "10.0.0.1",
         "NIGHTBOOK_SERVICE_PORT_GRPC": "3030",
@@ -301,7 +310,7 @@ def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -
 
 
 def test_a_dotenv_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
-    """Not by a traceback."""
+    """If `.env` is not text, the error says so in a message without a traceback."""
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
     with pytest.raises(InvalidSettings, match=r"\.env cannot be read"):
         settings.environment(tmp_path, {})

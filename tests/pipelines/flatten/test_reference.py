@@ -1,4 +1,4 @@
-"""Counting with care: of anything at all, exactly what the contract lets become a row."""
+"""Tests of the control totals: only records that the contract allows as rows are counted."""
 
 import json
 from decimal import Decimal
@@ -18,24 +18,24 @@ WHOLE = {"trading": {"free": "1.5", "locked": "-2"}, "margin": {"locked": "1e-30
 
 
 def raw(value: Any) -> msgspec.Raw:
-    """A record as it came; text is taken as it is."""
+    """Return a record as raw JSON. Bytes are used unchanged."""
     return msgspec.Raw(value if isinstance(value, bytes) else json.dumps(value).encode())
 
 
 def account(balance: Any, **changes: Any) -> dict[str, Any]:
-    """An account; None stands for a member that is left out."""
+    """Return an account without the members that are None."""
     made = {"venueId": "v", "name": "a", "balance": balance} | changes
     return {name: value for name, value in made.items() if value is not None}
 
 
 def holding(*accounts: Any, asset: Any = "BTC", custom: Any = False, **more: Any) -> dict[str, Any]:
-    """A portfolio with one position."""
+    """Return a portfolio with one position."""
     position = {"assetId": asset, "isCustomAsset": custom, "accounts": list(accounts)}
     return {"id": "p", "positions": [position], **more}
 
 
 def counted(*records: Any) -> tuple[list[int], dict[Sum, str]]:
-    """Rows of the five tables, and what each asset and bucket sums to."""
+    """Return the row counts of the five tables, and the sum of each asset and bucket."""
     rows, sums = totals.of_portfolios(map(raw, records), precise=True)
     tables = ("portfolios", "integrations", "positions", "accounts", "balances")
     return [rows[name] for name in tables], {key: str(one) for key, one in sums.items()}
@@ -106,12 +106,12 @@ TEXTS = st.one_of(
     ],
 )
 def test_what_is_no_row_is_not_counted(record: Any, rows: list[int], sums: dict[Sum, str]) -> None:
-    """Nor summed; what stands beside it is."""
+    """Invalid parts of a record are neither counted nor summed, but the valid parts are."""
     assert counted(record) == (rows, sums)
 
 
 def test_a_number_or_a_repeated_key_is_nothing_at_its_place() -> None:
-    """An object with a key twice is gone whole, and nothing else with it."""
+    """A number and an object with a duplicate key are ignored completely, but nothing else is."""
     good = b'{"venueId":"v","name":"a","balance":{"margin":{"locked":"1"}}}'
     twice = b'{"venueId":"v","venueId":"v","name":"a","balance":{"margin":{"locked":"2"}}}'
     inner = b'{"venueId":"v","name":"a","balance":{"margin":{"locked":"3","locked":"3"}}}'
@@ -122,7 +122,10 @@ def test_a_number_or_a_repeated_key_is_nothing_at_its_place() -> None:
 
 
 def test_an_asset_is_one_position_and_custom_ones_are_others() -> None:
-    """However often it stands; its accounts are all counted, each portfolio's id once."""
+    """An asset is one position, however often it is listed, and a custom asset is a separate one.
+
+    All accounts are counted, and a portfolio that is listed twice counts once.
+    """
     positions = [
         {"assetId": "BTC", "isCustomAsset": custom, "accounts": [account(WHOLE)]}
         for custom in (False, True, False)
@@ -135,7 +138,7 @@ def test_an_asset_is_one_position_and_custom_ones_are_others() -> None:
 
 
 def test_sums_of_any_size_lose_nothing() -> None:
-    """A sum of two amounts four hundred digits apart has them both."""
+    """A sum of two amounts that are four hundred digits apart is exact."""
     balance = {"margin": {"locked": "1e200"}, "invented": {"a": "1e200", "b": "1e-200"}}
     _, sums = totals.of_portfolios([raw(holding(account(balance)))], precise=True)
     assert sums[Sum("BTC", False, "margin")] == Decimal("1e200")
@@ -143,7 +146,10 @@ def test_sums_of_any_size_lose_nothing() -> None:
 
 
 def test_venues_and_instruments_are_counted_by_id() -> None:
-    """The first record of an id counts; types once each, and only words."""
+    """Venues and instruments are counted by ID, and only the first record of an ID counts.
+
+    Each type of a venue counts once, and only if it is a string.
+    """
     records = [
         {"id": "v", "type": ["otc", "otc", "exchange", 7]},
         {"id": "v", "type": ["custodian"]},
@@ -163,7 +169,7 @@ def test_venues_and_instruments_are_counted_by_id() -> None:
 def test_of_any_texts_those_that_are_amounts_are_summed(
     *, pairs: list[tuple[str, str]], precise: bool
 ) -> None:
-    """Both ways of counting, quick and with care, take amounts by the grammar, one by one."""
+    """Both the quick and the precise count sum exactly the strings that are valid amounts."""
     stated = [{"trading": {"free": free, "locked": locked}} for free, locked in pairs]
     values = [
         value for pair in pairs for text in pair if (value := amounts.parse(text)) is not None

@@ -1,4 +1,4 @@
-"""A venue whose lists turn empty, with status 200: its last good rows stay, and it is told (D3)."""
+"""Tests of venues whose lists become empty with status 200: the last good rows stay (D3)."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -24,7 +24,7 @@ Lists = Mapping[str, list[dict[str, Any]]]
 
 
 def book(lists: Lists | None = None, failed: tuple[str, ...] = ()) -> nights.Book:
-    """Twelve venues of one instrument each, but for those whose list is given."""
+    """Return a book with twelve venues of one instrument each, except for the venues in `lists`."""
     listed = {one: [instrument("X")] for one in VENUES} | dict(lists or {})
     typed = {
         (one, kind): [record for record in records if record["type"] == kind]
@@ -37,7 +37,7 @@ def book(lists: Lists | None = None, failed: tuple[str, ...] = ()) -> nights.Boo
 
 
 def shown(layout: Layout, snapshot: Snapshot) -> dict[str, list[tuple[str, date | None]]]:
-    """The instruments of each venue, with the date of their last good read."""
+    """Return the instruments of each venue, with the date of their last successful read."""
     found: dict[str, list[tuple[str, date | None]]] = {}
     place = (snapshot.snapshot_date, snapshot.snapshot_id)
     path = layout.parquet("instruments", *place)
@@ -49,7 +49,10 @@ def shown(layout: Layout, snapshot: Snapshot) -> dict[str, list[tuple[str, date 
 
 
 def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
-    """The last good rows stay with their date, for some nights; a list with rows ends it."""
+    """If a venue's lists become empty, its last good rows stay until a list has rows.
+
+    The rows keep the date of the last good read. Only the first empty night reports the venue.
+    """
     nights.take(layout, book(), START)
     for number in (1, 2, 3):
         taken = nights.take(layout, book({"v3": []}), START + number * DAY)
@@ -62,7 +65,7 @@ def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
 
 
 def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
-    """On the eighth empty night its rows go; nothing else of the book does."""
+    """From the eighth night with empty lists, the venue has no rows."""
     nights.take(layout, book(), START)
     seen = [
         shown(layout, nights.take(layout, book({"v3": []}), START + number * DAY)).get("v3")
@@ -73,14 +76,14 @@ def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
 
 
 def test_nights_that_were_not_taken_make_no_week(layout: Layout) -> None:
-    """After a pause of a month the first empty list is not believed: it was seen once."""
+    """After a pause of a month, the first empty list does not remove the rows."""
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + 30 * DAY)
     assert shown(layout, taken)["v3"] == [("X", START.date())]
 
 
 def test_what_expired_is_not_brought_back(layout: Layout) -> None:
-    """A list of futures that is empty because all have expired is what it should be."""
+    """Expired futures are not carried over, because a list without them is correct."""
     nights.take(layout, book({"v3": [instrument("F") | FUTURE]}), START)
     mixed = {"v4": [instrument("X"), instrument("F") | FUTURE]}
     nights.take(layout, book({"v3": [instrument("F") | FUTURE]} | mixed), START + DAY / 2)
@@ -91,7 +94,11 @@ def test_what_expired_is_not_brought_back(layout: Layout) -> None:
 
 
 def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
-    """Spot instruments without futures are a whole answer; `findings` tells of what is gone."""
+    """If only one of a venue's two lists is empty, nothing is carried over.
+
+    A list of spot instruments without futures is a complete response. `findings` shows the missing
+    instruments.
+    """
     both = [instrument("X"), instrument("F") | FUTURE]
     nights.take(layout, book({"v3": both}), START)
     taken = nights.take(layout, book({"v3": both[:1]}), START + DAY / 2)
@@ -99,7 +106,7 @@ def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
 
 
 def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
-    """Nothing is carried over, and nobody is told, where there was nothing."""
+    """If a venue never had instruments, nothing is carried over or reported."""
     nights.take(layout, book({"v3": []}), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
     assert "v3" not in shown(layout, taken)
@@ -110,7 +117,10 @@ def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
 def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
     layout: Layout, failed: tuple[str, ...]
 ) -> None:
-    """Those that failed count with them; a person who accepted it is not asked every night."""
+    """A night is held if more than a tenth of the venues have empty or failed lists.
+
+    After a person has accepted the night, the next night is not held for the same venues.
+    """
     nights.take(layout, book(), START)
     empty: dict[str, list[Any]] = {"v3": []} if failed else {"v3": [], "v4": []}
     held = nights.take(layout, book(empty, failed), START + DAY)
@@ -128,7 +138,7 @@ def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
 
 
 def test_a_night_made_again_has_the_same_rows(layout: Layout) -> None:
-    """What was carried over depends on landed nights and decisions alone."""
+    """Carried-over rows depend only on landed nights and decisions, so a rebuild is identical."""
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
     before = lake_manifest.read_manifest(layout, taken.snapshot_id)["tables"]

@@ -1,4 +1,4 @@
-"""Briefs: years of manifests are not read each night, and nothing that changed is overlooked."""
+"""Tests of briefs: they replace reading years of manifests, but no change is overlooked."""
 
 import os
 import shutil
@@ -26,13 +26,13 @@ class Read(Exception):
 
 
 def unread(snapshot_id: str) -> dict[str, Any]:
-    """A lake whose manifests must not be read."""
+    """Raise `Read`, because the lake's manifests must not be read."""
     raise Read(snapshot_id)
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """Three nights, and what is known of them in brief."""
+    """Return a home with three nights and their briefs."""
     layout, past = Layout(tmp_path), Past(60)
     for number in range(NIGHTS):
         add_night(layout, past, number)
@@ -43,12 +43,15 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def folders(layout: Layout) -> list[Path]:
-    """The landed nights, oldest first."""
+    """Return the folders of the landed nights, oldest first."""
     return sorted(layout.landing.glob("*/*"))
 
 
 def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> None:
-    """The rows of a warehouse are the same without reading, and after the briefs were lost."""
+    """The warehouse rows from the briefs are the same as those from the manifests.
+
+    The manifests are read if the briefs are lost.
+    """
     known = placement.lake_contents(LakeManifests(layout)).snapshots
     for folder in folders(layout):
         assert Briefs(layout, unread).of(snapshots.read(folder)).row
@@ -57,7 +60,7 @@ def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> Non
 
 
 def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
-    """Also where its bytes are the same; the nights beside it are not read."""
+    """A replaced manifest is read, even if its bytes are the same. Other nights are not read."""
     first, second, _ = folders(layout)
     for path in (first / "manifest.json", layout.manifest(second.name)):
         content = path.read_bytes()
@@ -74,14 +77,14 @@ def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
 def test_briefs_that_do_not_prove_themselves_are_taken_again(
     layout: Layout, content: bytes
 ) -> None:
-    """What is not what was written says nothing: the manifests do."""
+    """Briefs with a wrong checksum are ignored, and the manifests are read instead."""
     layout.briefs.write_bytes(content)
     with pytest.raises(Read):
         Briefs(layout, unread).of(snapshots.read(folders(layout)[0]))
 
 
 def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
-    """A byte that a person or a program changed stops whatever would be made of it."""
+    """A manifest with a changed byte raises `DamagedFile`, so nothing is built from it."""
     path = layout.manifest(folders(layout)[0].name)
     path.write_bytes(path.read_bytes().replace(b'"0.9"', b'"0.8"', 1))
     with pytest.raises(DamagedFile, match=path.name):
@@ -91,7 +94,7 @@ def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
 def test_remembered_decisions_are_those_beside_the_nights(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read for no night whose file is the same, and for each that was decided since."""
+    """Decisions are read only for nights whose decision file has changed."""
     manifests = LakeManifests(layout)
     assert manifests.nights == snapshots.landed_snapshots(layout)
     first, *others = manifests.nights
@@ -110,7 +113,7 @@ def test_remembered_decisions_are_those_beside_the_nights(
 
 
 def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
-    """What was remembered of it does not stand in for it."""
+    """A damaged decision file raises `DamagedFile`, although its decisions are cached."""
     path = folders(layout)[0] / "decision.json"
     path.write_bytes(path.read_bytes().replace(b"accepted", b"rejected", 1))
     with pytest.raises(DamagedFile, match=path.name):
@@ -120,7 +123,10 @@ def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
 def test_a_night_that_comes_in_the_same_tick_as_its_folder_was_listed_is_seen(
     layout: Layout,
 ) -> None:
-    """The time of a folder proves nothing until it is surely over."""
+    """A night is found even if it lands in the same clock tick in which its folder was listed.
+
+    The folder's time does not change then, so a time that may still be current proves nothing.
+    """
     day = folders(layout)[0].parent
     manifests = LakeManifests(layout)
     assert len(manifests.nights) == NIGHTS

@@ -1,4 +1,4 @@
-"""Locks of the landing zone: a short look at the pull lock does not stop a pull."""
+"""Tests of the landing zone's locks: a short check of the pull lock does not stop a pull."""
 
 import contextlib
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
 
 
 def test_a_pull_waits_for_a_command_that_only_looks_at_its_lock(tmp_path: Path) -> None:
-    """`status` shares the lock for a moment, and a pull that starts in that moment still starts."""
+    """`status` holds the lock for a moment, and a pull that begins in this moment still starts."""
     layout = Layout(tmp_path)
     with hold_pull_lock(layout, "pulling", NOW):
         """Create the lock file."""

@@ -1,4 +1,4 @@
-"""What manifests and decisions keep, to the letter: old homes must be read for ever."""
+"""Tests of the exact content of manifests and decisions, because old homes must stay readable."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ STARTED = datetime(2026, 11, 20, 4, 15, 0, 999_999, tzinfo=SUMMER)
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine whose own time zone is not UTC."""
+    """Give this machine a time zone that is not UTC."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     yield
@@ -37,7 +37,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) -> None:
-    """Where, when in UTC, by which program, how far off the clock was, and what was noticed."""
+    """A manifest has the address, times in UTC, version, clock skew and notices of its pull."""
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("Europe/Zurich"))
     pulling.land("0001-a", b'{"data":[]}')
     made = pulling.finish(
@@ -75,14 +75,14 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
 
 
 def test_what_a_dead_pull_of_the_same_second_left_is_not_taken_over(layout: Layout) -> None:
-    """A half-pulled folder of that name is emptied first."""
+    """A new pull empties the folder that a killed pull of the same second has left."""
     zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC")).land("0009-left", b"{}")
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     assert list(pulling._aside.iterdir()) == []
 
 
 def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
-    """The snapshot stays, and no error is raised."""
+    """Abandoning a finished snapshot does not delete it, and raises no error."""
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
     pulling.abandon()
@@ -90,7 +90,10 @@ def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
 
 
 def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
-    """Not by their date: where the zone was changed, a later one may have an earlier date."""
+    """Snapshots are listed by their start, because a later one may have an earlier date.
+
+    That happens if the time zone was changed.
+    """
     book = nights.Book()
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     first = nights.land(layout, book, noon, "Pacific/Kiritimati")
@@ -101,7 +104,7 @@ def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
 
 
 def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
-    """Folders of dates with a manifest in them, from the oldest to the newest."""
+    """Only date folders that contain a manifest are listed, of any year, oldest first."""
     days = ["9999-12-31", "1000-01-01", "2026-11-20"]
     for day in [*days, "A", "Z", ":", "x-2026"]:
         name = f"{day.replace('-', '')}T000000Z"
@@ -114,7 +117,7 @@ def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
 
 
 def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
-    """However small it was packed."""
+    """A body is decompressed one megabyte at a time, however small it was compressed."""
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     name = pulling.land("0001-a", bytes(9 << 20))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
@@ -124,7 +127,7 @@ def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
 
 
 def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
-    """Only files aside go."""
+    """`sweep` deletes only temporary files from the lake."""
     kept = layout.parquet("balances", date(2026, 11, 20), "20261120T021500Z")
     left = kept.with_name(".x.parquet.aside")
     kept.parent.mkdir(parents=True)
@@ -137,7 +140,10 @@ def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
 def test_a_body_of_the_bound_is_bytes_and_a_larger_one_a_map_that_nobody_writes(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scratch is the home's own, wherever the machine puts temporary files."""
+    """A body of exactly the limit is returned as bytes, and a larger one as a read-only map.
+
+    The scratch file is in the home, not in the machine's temporary folder.
+    """
     monkeypatch.setattr(tempfile, "tempdir", str(layout.home / "nowhere"))
     frame = len(nights.body(b""))
     bodies = []
@@ -156,7 +162,7 @@ def test_a_body_of_the_bound_is_bytes_and_a_larger_one_a_map_that_nobody_writes(
 
 
 def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout) -> None:
-    """The path, and the SHA-256 that was landed."""
+    """The error about an unreadable body contains its path and the SHA-256 that was landed."""
     manifest = nights.land(layout, nights.Book())
     answer = manifest.answers[0]
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
@@ -168,7 +174,10 @@ def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout
 
 
 def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
-    """The SHA-256 of its JSON: keys sorted, no spaces, UTF-8; else no old home could be read."""
+    """The checksum never changes: it is the SHA-256 of JSON with sorted keys, no spaces and UTF-8.
+
+    If it changed, old homes could not be read.
+    """
     content = {"b": [1, None], "a": "ü"}
     text = '{"a":"ü","b":[1,null]}'
     assert sealed_json.digest(content) == hashlib.sha256(text.encode()).hexdigest()
@@ -192,7 +201,7 @@ def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
 def test_what_does_not_prove_itself_is_told(
     tmp_path: Path, text: str, found: str, expected: str
 ) -> None:
-    """The file, what was found, what was expected, and the advice of whoever reads it."""
+    """The error contains the file, the content found and expected, and the reader's advice."""
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(sealed_json.DamagedFile) as damaged:
@@ -204,7 +213,7 @@ def test_what_does_not_prove_itself_is_told(
 
 
 def decided(*made: tuple[str, str, int]) -> Snapshot:
-    """A snapshot with these decisions: state, who, and at which hour."""
+    """Return a snapshot with these decisions: state, author and hour."""
     decisions = tuple(
         Decision(state, by, datetime(2026, 11, 20, hour, tzinfo=UTC).isoformat(), ())
         for state, by, hour in made
@@ -225,13 +234,16 @@ def decided(*made: tuple[str, str, int]) -> Snapshot:
 def test_a_later_night_sees_what_had_been_decided_when_it_was_taken(
     made: tuple[tuple[str, str, int], ...], state: str
 ) -> None:
-    """The guards count whenever they were asked; a person up to that very moment."""
+    """Decisions of the guards always count, but decisions of people only up to the given time."""
     moment = datetime(2026, 11, 20, 5, tzinfo=UTC)
     assert decided(*made).state_at(moment) == state
 
 
 def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None) -> None:
-    """Whoever decides wherever, and later than what they decide on; without a why, no reasons."""
+    """A decision is stored with its time in UTC, and later than the decision before it.
+
+    A decision without an explanation has no reasons.
+    """
     manifest = nights.land(layout, nights.Book())
     known = snapshots.find(layout, manifest.snapshot_id)
     snapshots.decide(known, HELD, by=GUARDS, at=STARTED, reasons=("r",))

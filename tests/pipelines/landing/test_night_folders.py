@@ -1,4 +1,4 @@
-"""Files that prove themselves: read fast where that proves them, and never believed without."""
+"""Tests of files with a checksum: read fast if possible, but never without a verification."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != night_folders.SEAL), T
 def test_what_was_written_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
 ) -> None:
-    """Whatever JSON can hold comes back, by the fast reader or by the other."""
+    """Any JSON content is read back unchanged, by the fast reader or the slow one."""
     path = tmp_path_factory.getbasetemp() / "proved.json"
     night_folders.write(path, content)
     assert json.dumps(night_folders.read(path), sort_keys=True) == json.dumps(
@@ -36,14 +36,14 @@ def test_what_was_written_is_what_is_read(
 def test_a_number_that_json_lacks_is_refused_before_anything_is_written(
     tmp_path: Path, number: str
 ) -> None:
-    """It would be written as null, and the night that the file is of be read as damaged."""
+    """Infinity and NaN are refused, because they would be written as null and damage the night."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         night_folders.write(tmp_path / "manifest.json", {"share": [float(number)]})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None:
-    """Python reads `NaN`, which no writer of ours can have written."""
+    """`NaN` means damage, because Python reads it but nightbook can never have written it."""
     path = tmp_path / "manifest.json"
     path.write_text('{"share": NaN, "sha256": "0"}', encoding="utf-8")
     with pytest.raises(night_folders.DamagedFile, match="nothing readable"):
@@ -55,7 +55,7 @@ def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None
 def test_a_changed_byte_is_found_or_says_the_same(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject
 ) -> None:
-    """No bit of such a file can change what it says without being noticed."""
+    """A flipped bit in a file is found, or it does not change the content."""
     path = tmp_path_factory.getbasetemp() / "proved.json"
     content = {key: value for key, value in content.items() if key != night_folders.SEAL}
     night_folders.write(path, content)
@@ -70,7 +70,7 @@ def test_a_changed_byte_is_found_or_says_the_same(
 
 
 def test_the_fast_reader_proves_what_is_ours(tmp_path: Path) -> None:
-    """A manifest as it is written is not read a second time."""
+    """The fast reader can verify a manifest that nightbook wrote, so it is not parsed twice."""
     path = tmp_path / "manifest.json"
     night_folders.write(
         path, {"b": ["é", 1, None], "a": {"2": True, "10": False}, "text": "a\n\t\"'\\"}

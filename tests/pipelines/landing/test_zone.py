@@ -1,4 +1,4 @@
-"""The landing zone: whole or not there, byte for byte, and every changed byte is found."""
+"""Tests of the landing zone: snapshots are complete or absent, and changed bytes are found."""
 
 import dataclasses
 import hashlib
@@ -30,7 +30,7 @@ UTC_ZONE = ZoneInfo("UTC")
 
 @pytest.fixture(autouse=True)
 def usual_umask() -> None:
-    """Modes are what a usual process gives."""
+    """Set the usual umask, so that files get their usual modes."""
     os.umask(0o022)
 
 
@@ -39,7 +39,7 @@ def _landed(layout: Layout) -> Manifest:
 
 
 def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) -> None:
-    """While it is pulled a snapshot is in no list; finished, it is there with its manifest."""
+    """A snapshot is not listed during the pull, but only once its manifest is on disk."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     pulling.land("0001-portfolios", b"{}")
     assert list(night_folders.folders(layout)) == []
@@ -49,7 +49,7 @@ def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) ->
 
 
 def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
-    """What was landed is read again, whatever the bytes are."""
+    """A landed body is read back unchanged, whatever its bytes are."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     for number, content in enumerate([b"", b"\x00\xff\n", os.urandom(3 * landing.CHUNK + 1)]):
         name = pulling.land(f"{number:04}", content)
@@ -62,7 +62,7 @@ def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
 
 
 def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> None:
-    """Where this machine's clock gave another business date, both dates are in the manifest."""
+    """If this machine's clock gives a different business date, the manifest has both dates."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     manifest = dataclasses.replace(
         _landed(layout), machine_started_at=(nights.STARTED + timedelta(hours=22)).isoformat()
@@ -76,7 +76,7 @@ def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> No
 
 
 def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
-    """A night landed before machines' clocks were noted is of the date under which it lies."""
+    """A manifest from before machine clocks were recorded has only the date of its folder."""
     manifest = _landed(layout)
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
     content = sealed_json.read(path)
@@ -113,7 +113,7 @@ def _manifest() -> Manifest:
 
 
 def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
-    """Above the bound memory holds no body, and nothing is left beside the landing zone."""
+    """A body above the limit is a memory map of an unnamed file, and no scratch file remains."""
     content = os.urandom(1024) * (landing.IN_MEMORY // 1024 + 1)
     book = nights.Book(portfolios=b'["' + content.hex().encode() + b'"]')
     manifest = nights.land(layout, book)
@@ -124,7 +124,7 @@ def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
 
 
 def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
-    """A flipped bit in a body or the manifest raises `DamagedFile`, or gives the same as before."""
+    """A flipped bit in a body or the manifest raises `DamagedFile`, or the content is the same."""
     manifest = _landed(layout)
     [folder] = night_folders.folders(layout)
     before = _read_all(layout, folder)
@@ -152,7 +152,7 @@ def _read_all(layout: Layout, folder: Path) -> list[object]:
 
 @pytest.mark.parametrize("spoil", ["cut", "gone", "other", "empty"])
 def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: str) -> None:
-    """Whatever became of a landed file, it is told in words and nothing is made from it."""
+    """A landed file that is cut, missing, replaced or empty is damaged, and it is not used."""
     manifest = _landed(layout)
     [folder] = night_folders.folders(layout)
     path = folder / str(manifest.answers[0].file)
@@ -167,7 +167,7 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
 
 
 def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
-    """A snapshot that was moved to another date or id is damaged, not another night."""
+    """A snapshot that was moved to a different folder is damaged, and not a different night."""
     _landed(layout)
     [folder] = night_folders.folders(layout)
     moved = folder.with_name("20261120T030000Z")
@@ -178,7 +178,7 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
 
 
 def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
-    """One that proves itself but lacks a field is no traceback."""
+    """A manifest that has a valid checksum but lacks a field raises `DamagedFile`."""
     _landed(layout)
     [folder] = night_folders.folders(layout)
     content = sealed_json.read(folder / night_folders.MANIFEST)
@@ -195,7 +195,7 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
 def test_an_answer_of_another_version_is_told_in_words(
     layout: Layout, strange: dict[str, object]
 ) -> None:
-    """A field that is not known, or of another kind, is not passed over."""
+    """A request with an unknown field or a field of a wrong type raises `DamagedFile`."""
     _landed(layout)
     [folder] = night_folders.folders(layout)
     content = sealed_json.read(folder / night_folders.MANIFEST)
@@ -209,7 +209,7 @@ def test_an_answer_of_another_version_is_told_in_words(
 def test_a_manifest_of_an_older_version_is_read(
     layout: Layout, kept: dict[str, object] | None
 ) -> None:
-    """What it did not yet know of its window is unknown, and nothing else is missing."""
+    """Facts about the window that an older manifest does not contain are unknown."""
     made = _landed(layout)
     [folder] = night_folders.folders(layout)
     content = sealed_json.read(folder / night_folders.MANIFEST)
@@ -223,21 +223,21 @@ def test_a_manifest_of_an_older_version_is_read(
 
 
 def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the scratch cannot be written, the error is that of the disk."""
+    """If the scratch file cannot be written, the error is that of the disk, not `DamagedFile`."""
     manifest = _landed(layout)
 
     class Full(io.BytesIO):
         def write(self, _: object) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(landing, "IN_MEMORY", 0)  # otherwise nothing is written
+    monkeypatch.setattr(landing, "IN_MEMORY", 0)  # so that a scratch file is written
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match="No space left"):
         landing.body(layout, manifest, manifest.answers[0])
 
 
 def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout) -> None:
-    """Half pulls, files aside and scratch go; landed nights and the lake stay."""
+    """`sweep` deletes partial pulls, temporary and scratch files, but no landed nights or lake."""
     _landed(layout)
     kept = {path for path in layout.home.rglob("*") if path.is_file()}
     landing.PendingSnapshot(layout, nights.STARTED.replace(hour=5), UTC_ZONE).land("0001-x", b"{}")
@@ -259,7 +259,10 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
 
 
 def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
-    """Not even its date; where the date has another snapshot, that one stays."""
+    """An abandoned pull leaves nothing, not even its date's folder if it is empty.
+
+    Other snapshots of the date stay.
+    """
     landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE).abandon()
     assert list(layout.landing.iterdir()) == []
     _landed(layout)
@@ -268,7 +271,7 @@ def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
 
 
 def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
-    """The later one takes the next free second, also where the time zone was changed between."""
+    """The second of two pulls in a second gets the next free ID, even in a different time zone."""
     ids = [
         nights.land(layout, nights.Book(), nights.STARTED, zone).snapshot_id
         for zone in ("UTC", "UTC", "Pacific/Kiritimati", "America/Los_Angeles")
@@ -286,7 +289,10 @@ def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
 def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
     layout: Layout, first: str, back: timedelta, newest: str
 ) -> None:
-    """What is pulled last of a date has its newest id and is its book; its date and start stay."""
+    """The last pull of a date has its newest ID and is its book, even if the clock was set back.
+
+    The pull keeps its own date and start time.
+    """
     started = datetime.fromisoformat(f"2026-11-20T{first}+00:00")
     day = started.date()
     nights.take(layout, nights.small(), started)
@@ -313,7 +319,7 @@ STRAYS = [
 
 @pytest.mark.parametrize("name", some_daily(STRAYS, 3))
 def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> None:
-    """It breaks nothing and hides no book, is left alone, and is named as surplus by `verify`."""
+    """A copied folder is not a night and hides no book. It stays, and `verify` reports it."""
     book = nights.take(layout, nights.small())
     copy = layout.landing / name
     shutil.copytree(book.folder if "/" in name else book.folder.parent, copy)
@@ -328,7 +334,7 @@ def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> No
 
 
 def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:
-    """Directories 0750, files 0640."""
+    """Folders have mode 0750, and files have mode 0640."""
     _landed(layout)
     for path in layout.landing.rglob("*"):
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -355,7 +361,10 @@ def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:
 def test_the_business_date_is_that_of_the_zone(
     layout: Layout, started: str, zone: str, day: str
 ) -> None:
-    """Also in the nights when clocks are put forward or back; the id stays in UTC."""
+    """The business date is the date in the time zone, even in nights when the clocks change.
+
+    The ID stays in UTC.
+    """
     moment = datetime.fromisoformat(started).replace(tzinfo=UTC)
     manifest = nights.land(layout, nights.Book(), moment, zone)
     assert manifest.snapshot_date.isoformat() == day
