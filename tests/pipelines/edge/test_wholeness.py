@@ -265,7 +265,7 @@ def test_a_long_header_takes_no_longer_than_its_letters() -> None:
     assert time.process_time() - began < 1
 
 
-def test_names_that_never_come_again_fill_no_memory() -> None:
+def test_values_that_never_come_again_fill_no_memory() -> None:
     """Values that differ in each response are not kept in memory."""
     tracemalloc.start()
     for number in range(100):

@@ -311,7 +311,7 @@ def test_a_venue_that_never_was_read_has_nothing_to_carry(layout: Layout) -> Non
     assert "v3" not in _stale(layout, snapshot)
 
 
-def test_paging_and_lost_money_hold_a_night(layout: Layout) -> None:
+def test_lost_money_holds_a_night(layout: Layout) -> None:
     """A rejected value that carries money holds a night, even if no total has fallen."""
     nights.take(layout, book())
     spoiled = book()
