@@ -1,4 +1,4 @@
-"""Files in an archive are ledgers of their own, and what is wrong with one of them is named."""
+"""Tests of archives in the inbox: each member is a separate ledger, and faulty ones are named."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ SPOT, COLD = Amount("10"), Amount("5", venue="v2", account="cold")
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home whose book has two accounts."""
+    """Create a home whose book has two accounts."""
     made = Desk(tmp_path)
     made.publish([SPOT, COLD])
     made.folder.make()
@@ -27,14 +27,17 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def pack(desk: Desk, files: dict[str, str | bytes], name: str = "ledgers.zip") -> None:
-    """Put an archive into the inbox."""
+    """Write an archive with these files into the inbox."""
     with zipfile.ZipFile(desk.folder.inbox / name, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, content in files.items():
             archive.writestr(member, content)
 
 
 def test_every_member_is_a_ledger_of_its_own(desk: Desk) -> None:
-    """Two files of an archive cover the book, in folders or not; what a desktop adds is hidden."""
+    """Each member of an archive is read as a ledger, except hidden files of the desktop.
+
+    A member may be in a folder.
+    """
     pack(
         desk,
         {"spot.csv": ledger([SPOT]), "vault/cold.csv": ledger([COLD]), "__MACOSX/._spot.csv": "x"},
@@ -46,7 +49,7 @@ def test_every_member_is_a_ledger_of_its_own(desk: Desk) -> None:
 
 
 def test_a_place_in_a_member_begins_with_its_archive(desk: Desk) -> None:
-    """A break says where its row stands, and a rejected row too."""
+    """The source of a break is the path of its archive and member, and the row number."""
     rows = ledger([Amount("11")]) + "p1;BTC;v2;cold;much\n"
     pack(desk, {"vault/all.csv": rows})
     desk.run()
@@ -55,7 +58,7 @@ def test_a_place_in_a_member_begins_with_its_archive(desk: Desk) -> None:
 
 
 def test_what_was_read_is_kept_as_it_was_in_its_archive(desk: Desk) -> None:
-    """The digest of a source is that of the member, and so are the bytes that are kept."""
+    """The folder `kept` has the bytes of the member, as they were in the archive."""
     pack(desk, {"all.csv": ledger([SPOT, COLD])})
     desk.run()
     kept = [path.read_bytes() for path in (desk.folder.root / "kept").iterdir()]
@@ -63,13 +66,13 @@ def test_what_was_read_is_kept_as_it_was_in_its_archive(desk: Desk) -> None:
 
 
 def test_a_packed_file_is_read_by_its_inner_ending(desk: Desk) -> None:
-    """What gzip packed keeps the name that it has in the inbox."""
+    """A gzip file such as ledger.csv.gz is read as the format that its inner ending names."""
     (desk.folder.inbox / "ledger.csv.gz").write_bytes(gzip.compress(ledger([SPOT, COLD]).encode()))
     assert desk.run().counts["Matched"] == 2
 
 
 def test_an_older_archive_is_older_with_all_its_members(desk: Desk) -> None:
-    """Members of one name in archives of two days are the nights of one ledger."""
+    """Of two members with the same name, the one in the archive with the later date is used."""
     pack(desk, {"all.csv": ledger([Amount("9"), COLD])}, "ledgers-2026-11-19.zip")
     pack(desk, {"all.csv": ledger([SPOT, COLD])}, "ledgers-2026-11-20.zip")
     ran = desk.run()
@@ -78,7 +81,7 @@ def test_an_older_archive_is_older_with_all_its_members(desk: Desk) -> None:
 
 
 def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
-    """The line names the member as the question does, and an archive's own name means them all."""
+    """A line for recon.toml may name a single member, or an archive with all its members."""
     pack(desk, {"all (1).csv": ledger([SPOT, COLD]), "all (2).csv": ledger([SPOT])})
     with pytest.raises(Ambiguous) as asked:
         desk.run()
@@ -91,11 +94,14 @@ def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "./", "/"])
 def test_a_member_without_a_name_is_told(desk: Desk, name: str) -> None:
-    """What an archive calls by no name at all is no ledger, and the others are read."""
+    """A member with an empty name is reported as unused, and the other ledgers are read.
+
+    A name that ends in a slash is a folder, and is not reported.
+    """
     desk.put(ledger([SPOT, COLD]))
     with zipfile.ZipFile(desk.folder.inbox / "custody.zip", "w") as archive:
         archive.writestr("custody.csv", ledger([COLD]))
-        archive.filelist[0].filename = name  # as the directory at the end of the file has it
+        archive.filelist[0].filename = name  # the name in the directory at the end of the file
     ran = desk.run()
     assert ran.counts["Matched"] == 2
     assert [unused.reason.partition(":")[0] for unused in ran.unused] == (
@@ -104,7 +110,7 @@ def test_a_member_without_a_name_is_told(desk: Desk, name: str) -> None:
 
 
 def bomb(member: str) -> bytes:
-    """An archive, or what gzip packed, of 110 MB of one letter."""
+    """Return a ZIP archive of 110 MB of zeros, or a gzip file if `member` is empty."""
     zeros = bytes(110 * 1024**2)
     if not member:
         return gzip.compress(zeros)
@@ -115,7 +121,7 @@ def bomb(member: str) -> bytes:
 
 
 def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
-    """The other ledgers are read: the archive stands among what was not."""
+    """An archive that is too large when unpacked is unused, and the other ledgers are read."""
     desk.put(ledger([SPOT, COLD]))
     (desk.folder.inbox / "custody.zip").write_bytes(bomb("custody.csv"))
     ran = desk.run()
@@ -125,7 +131,7 @@ def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
 
 
 def test_a_packed_bomb_and_a_damaged_member_are_refused(desk: Desk) -> None:
-    """Half a file is no file: nothing of it is compared."""
+    """A gzip file that is too large or damaged stops the run, so no part of it is compared."""
     path = desk.folder.inbox / "custody.csv.gz"
     path.write_bytes(bomb(""))
     with pytest.raises(NotReconciled, match=r"^custody\.csv\.gz is larger when unpacked"):

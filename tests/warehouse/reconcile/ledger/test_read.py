@@ -1,4 +1,4 @@
-"""Files that ledgers come in: cases 32 to 42 of `test_run_cases`."""
+"""Tests of the files that contain ledgers: cases 32 to 42 of `test_run_cases`."""
 
 import io
 import shutil
@@ -29,7 +29,7 @@ OFFICE = shutil.which("soffice")
 
 
 def used(ledger: Ledger) -> list[tuple[str, str]]:
-    """Asset and amount of the used rows."""
+    """Return the asset and the amount of each used row."""
     return [(line.names[1], line.amount.text) for line in ledger.lines]
 
 
@@ -48,14 +48,14 @@ def used(ledger: Ledger) -> list[tuple[str, str]]:
 def test_case_32_a_text_file_is_read_whatever_wrote_it(
     write: Write, read: Read, content: bytes, account: str
 ) -> None:
-    """Encodings, delimiters and quotes are found by what is in the file."""
+    """The encoding, the delimiter and the quotes of a text file are detected from its content."""
     ledger = read(write(content))
     assert used(ledger) == [("BTC", "1.5")]
     assert ledger.lines[0].names[3] == account
 
 
 def test_a_merged_cell_below_a_short_row_is_blank() -> None:
-    """The first row of merged cells may end before their column: no row below gets a name."""
+    """If the first row of merged cells ends before their column, the rows below get no name."""
     rows = [["amount", "asset", "account"], ["1", "BTC"], ["2", "ETH", ""], ["3", "SOL", "a"]]
     grid = Grid(sheet="", rows=rows, merged=(((1, 2), (2, 2)),))
     file = OpenedFile(path=Path("ledger.xlsx"), sha256="", grids=(grid,))
@@ -66,7 +66,7 @@ def test_a_merged_cell_below_a_short_row_is_blank() -> None:
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
-    """The column of the number is a question, and no error ends the run."""
+    """A column with an infinite number or NaN raises a question and does not make the run fail."""
     rows: list[list[object]] = [
         ["asset", "amount", "x"],
         ["BTC", "1", number],
@@ -79,14 +79,14 @@ def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
 
 
 def test_a_decimal_comma_in_a_comma_file_is_no_guess(write: Write, read: Read) -> None:
-    """BTC,1,5 under asset,amount has a cell too many: it is rejected, not read as 1."""
+    """A row `BTC,1,5` under `asset,amount` has too many cells, so it is rejected, not read as 1."""
     ledger = read(write("asset,amount\nBTC,1,5\n"))
     assert not ledger.lines
     assert "more cells than the header" in ledger.rejected[0].reason
 
 
 def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, read: Read) -> None:
-    """Titles, blanks, totals and repeated headers are skipped and counted, hidden rows used."""
+    """Titles, blanks, totals and repeated headers are skipped and counted. Hidden rows are used."""
     path = write(
         [
             ["Ledger of the fund", None, None],
@@ -122,7 +122,10 @@ def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, r
 
 
 def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() -> None:
-    """Names that are merged over a few rows each, and a total below each: minutes once."""
+    """The reading time grows with the number of rows, not with its square.
+
+    Names that are merged over a few rows each, with a total below each, once took minutes.
+    """
     rows: list[Sequence[object]] = [("Asset", "Account", "Amount")]
     merged = []
     for number in range(8_000):
@@ -139,7 +142,7 @@ def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() ->
 
 
 def test_an_asset_called_like_a_total_is_a_row(write: Write, read: Read) -> None:
-    """A total line is one without an asset: an account may have any name."""
+    """A total line has no asset, so an account may have the name of a total."""
     ledger = read(write("account;asset;amount\nTotal;BTC;1\nSumme;;1\n"))
     assert used(ledger) == [("BTC", "1")]
 
@@ -147,7 +150,10 @@ def test_an_asset_called_like_a_total_is_a_row(write: Write, read: Read) -> None
 def test_case_34_two_sheets_are_a_question_and_a_wrong_name_is_told(
     write: Write, read: Read
 ) -> None:
-    """Two sheets that may be the ledger stop the run; the line that settles it works."""
+    """If two sheets may be the ledger, the run stops and the proposed line settles it.
+
+    A sheet name that does not exist is refused with the names of the sheets.
+    """
     path = write([["asset", "amount"], ["BTC", 1]])
     book = openpyxl.load_workbook(path)
     other = book.create_sheet("old")
@@ -164,7 +170,7 @@ def test_case_34_two_sheets_are_a_question_and_a_wrong_name_is_told(
 
 
 def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> None:
-    """A workbook that counts days from 1904 gives the date its reader sees."""
+    """A workbook that counts days from 1904 gives the date that a spreadsheet program shows."""
     path = write([["asset", "amount", "date"], ["BTC", 1, datetime(2026, 11, 20)]])  # noqa: DTZ001 - cells have no zone
     book = openpyxl.load_workbook(path)
     book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
@@ -178,7 +184,7 @@ def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> No
 def test_case_35_other_formats_read_the_same(
     write: Write, read: Read, tmp_path: Path, ending: str
 ) -> None:
-    """A ledger saved by LibreOffice in another format has the same rows; errors are rejected."""
+    """A ledger converted by LibreOffice has the same rows, and its error cells are rejected."""
     path = write([["asset", "amount"], ["BTC", "1.000000000000000001"], ["ETH", "=1/0"], ["X", 2]])
     profile = f"-env:UserInstallation=file://{tmp_path}/profile"
     command = [OFFICE or "", profile, "--headless", "--convert-to", ending, path.name]
@@ -193,7 +199,7 @@ def test_case_35_other_formats_read_the_same(
 def test_case_36_error_cells_and_formulas_without_value_are_rejected(
     write: Write, read: Read
 ) -> None:
-    """#N/A in a number cell and a formula that was never calculated are no zeros."""
+    """An #N/A cell and a formula that was never calculated are rejected, and do not become zero."""
     path = write([["asset", "amount"], ["BTC", "#N/A"], ["ETH", "=1+1"], ["SOL", 1]])
     ledger = read(path)
     assert used(ledger) == [("SOL", "1")]
@@ -203,7 +209,7 @@ def test_case_36_error_cells_and_formulas_without_value_are_rejected(
 
 
 def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> None:
-    """A text cell keeps all its digits."""
+    """An amount in a text cell keeps all its digits."""
     ledger = read(write([["asset", "amount"], ["BTC", "123456789.123456789012345678"]]))
     assert used(ledger) == [("BTC", "123456789.123456789012345678")]
 
@@ -222,21 +228,21 @@ def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> 
 def test_case_38_a_file_that_is_no_ledger_says_what_it_is(
     write: Write, read: Read, name: str, content: bytes, words: str
 ) -> None:
-    """Empty, half-copied and misnamed files are told apart."""
+    """Empty, half-copied and misnamed files are each refused with their own reason."""
     with pytest.raises(NotReconciled, match=words) as told:
         read(write(content, name))
     assert told.value.exit_code == 2
 
 
 def test_case_38_a_header_alone_is_an_empty_ledger(write: Write, read: Read) -> None:
-    """A ledger with a header and no row is complete and has no line."""
+    """A ledger with a header and no rows is complete and has no lines."""
     ledger = read(write("asset;amount\n"))
     assert not ledger.lines
     assert ledger.sources[0].is_complete
 
 
 def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
-    """A file that changes between two looks is left alone."""
+    """A file that changes while it is checked is not read."""
     path = write("asset;amount\nBTC;1\n")
 
     def grow() -> None:
@@ -248,13 +254,16 @@ def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
 
 
 def test_case_38_lock_files_are_no_ledgers() -> None:
-    """What Excel and LibreOffice put beside an open file is passed over."""
+    """Lock files of Excel and LibreOffice, hidden files and PDF files are not ledgers."""
     names = ["~$ledger.xlsx", ".~lock.ledger.ods#", ".ledger.csv", "a.pdf", "ledger.XLSX", "a.csv"]
     assert [is_ledger_name(Path(name)) for name in names] == [False] * 4 + [True] * 2
 
 
 def test_case_39_a_doubtful_date_is_a_question(write: Write, read: Read) -> None:
-    """01/02/2026 asks which is the month; 13/02/2026 in the same column settles it."""
+    """A date like 01/02/2026 raises a question about its month, which a setting settles.
+
+    A date like 13/02/2026 in the same column settles it too.
+    """
     with pytest.raises(Ambiguous, match="the day or the month") as asked:
         read(write("asset;amount;date\nBTC;1;01/02/2026\n"))
     print_ = asked.value.line.split('"')[1]
@@ -277,7 +286,7 @@ def test_case_40_a_bomb_is_not_unpacked(write: Write, read: Read) -> None:
 
 
 def test_case_40_every_row_of_a_long_ledger_is_read(write: Write, read: Read) -> None:
-    """Beyond what a sheet can hold, no row is lost (a twentieth of it here, in the same way)."""
+    """A ledger with more rows than a sheet loses no row (tested with a twentieth of the rows)."""
     rows = 52_429
     path = write("asset;account;amount\n" + "".join(f"BTC;a{n};{n}.5\n" for n in range(rows)))
     ledger = read(path)
@@ -286,7 +295,7 @@ def test_case_40_every_row_of_a_long_ledger_is_read(write: Write, read: Read) ->
 
 
 def test_unknown_headers_are_shown_with_their_values(write: Write, read: Read) -> None:
-    """A first unknown file lists its columns, and the line it asks for makes it readable."""
+    """A question about an unknown header shows its columns with values, and its line settles it."""
     path = write("Foo;Bar\nBTC;1.5\nETH;2\n")
     with pytest.raises(Ambiguous, match=r"'Foo' \(BTC, ETH\); 'Bar' \(1\.5, 2\)") as asked:
         read(path)
@@ -296,7 +305,7 @@ def test_unknown_headers_are_shown_with_their_values(write: Write, read: Read) -
 
 
 def test_two_columns_for_one_field_are_a_question(write: Write, read: Read) -> None:
-    """Quantity and Balance in one file: a person says which."""
+    """If a file has both a Quantity and a Balance, a setting must say which one is the amount."""
     path = write("Asset;Quantity;Balance\nBTC;1;2\n")
     with pytest.raises(Ambiguous, match="'Quantity' and 'Balance'") as asked:
         read(path)
@@ -316,13 +325,13 @@ def test_two_columns_for_one_field_are_a_question(write: Write, read: Read) -> N
     ],
 )
 def test_headers_are_known_in_several_languages(write: Write, read: Read, header: str) -> None:
-    """German, French, Spanish and English headers are found in any order."""
+    """German, French, Spanish and English headers are recognised in any order."""
     cells = "1.5;BTC" if header.startswith("Betrag") else "BTC;1.5"
     assert used(read(write(f"{header}\n{cells}\n"))) == [("BTC", "1.5")]
 
 
 def test_several_files_keep_each_its_own_level(write: Write, read: Read) -> None:
-    """Stacked ledgers have the fields that one of them has at least, and each says its own."""
+    """Several ledgers together have every field that any of them has, and each lists its own."""
     one = write("asset;venue;account;amount\nBTC;v1;a;1\n", "one.csv")
     two = write("asset;venue;amount\nETH;v2;2\n", "two.csv")
     ledger = read(one, two)

@@ -1,4 +1,4 @@
-"""Formats of other programs that are made to break their reader, or say less than they seem to."""
+"""Tests of foreign formats that are built to break their reader, or that omit information."""
 
 import struct
 from collections.abc import Callable
@@ -22,7 +22,7 @@ TITLES = "".join(
 
 
 def flat(rows: str, more: str = "") -> str:
-    """A workbook of SpreadsheetML with these rows below a header."""
+    """Return a SpreadsheetML workbook with these rows below a header."""
     return (
         '<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" '
         'xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Worksheet ss:Name="S"><Table>'
@@ -31,17 +31,17 @@ def flat(rows: str, more: str = "") -> str:
 
 
 def cell(kind: str, text: str, about: str = "") -> str:
-    """A cell of SpreadsheetML."""
+    """Return a SpreadsheetML cell."""
     return f'<Cell {about}><Data ss:Type="{kind}">{text}</Data></Cell>'
 
 
 def open_cell(text: str, about: str = "") -> str:
-    """A cell of OpenDocument."""
+    """Return an OpenDocument cell."""
     return f"<table:table-cell {about}><text:p>{text}</text:p></table:table-cell>"
 
 
 def open_rows(*rows: str) -> bytes:
-    """A workbook of OpenDocument with these rows below a header, spaces between all of them."""
+    """Return an OpenDocument workbook with a header, these rows and spaces between elements."""
     titles = "\n ".join(open_cell(title) for title in ("asset", "account", "amount"))
     return table(
         "\n".join(f"<table:table-row>\n {row} </table:table-row>\n" for row in (titles, *rows))
@@ -72,7 +72,11 @@ FAR = '<Cell ss:Index="16384"><Data ss:Type="Number">1</Data></Cell>'
 def test_what_cannot_be_read_whole_is_refused_in_words(
     write: Write, read: Read, name: str, content: str | bytes, words: str
 ) -> None:
-    """Half a document, entities, a cell far away, and what only has the ending of a spreadsheet."""
+    """Each of these files is refused with its own reason.
+
+    They are truncated documents, XML entities, a cell that is too far away, rows out of order, and
+    files that only have the extension of a spreadsheet.
+    """
     if content in SAMPLES:
         content = SAMPLES[str(content)].read_bytes()[:-3000]
     with pytest.raises(NotReconciled, match=rf"^{name} .*{words}"):
@@ -80,7 +84,7 @@ def test_what_cannot_be_read_whole_is_refused_in_words(
 
 
 def test_entities_in_an_open_document_are_refused(write: Write, read: Read) -> None:
-    """Its content is looked at when it is parsed, not by how it begins."""
+    """XML entities in an OpenDocument file are detected when it is parsed, not by its beginning."""
     content = SAMPLES["sheetjs.fods"].read_bytes().replace(b"?>", f"?>{BOMB}".encode(), 1)
     with pytest.raises(NotReconciled, match=r"^ledger\.fods .*Save it|save it"):
         read(write(content, "ledger.fods"))
@@ -89,7 +93,7 @@ def test_entities_in_an_open_document_are_refused(write: Write, read: Read) -> N
 def test_error_cells_and_hidden_parts_of_an_open_document_are_seen(
     write: Write, read: Read
 ) -> None:
-    """Errors come as texts of three kinds; a formula without a value and a note are no amounts."""
+    """Errors and a formula without a value are rejected, and a note in a cell is not an amount."""
     number = 'office:value-type="float" office:value="{}"'
     path = write(
         open_rows(
@@ -118,7 +122,10 @@ def test_error_cells_and_hidden_parts_of_an_open_document_are_seen(
 
 
 def test_merged_hidden_and_error_cells_of_spreadsheet_ml_are_seen(write: Write, read: Read) -> None:
-    """A cell that is merged down counts for the rows below it, as in any other format."""
+    """A cell that is merged down counts for the rows below it, as in other formats.
+
+    Hidden sheets and rows give a notice, and error cells are rejected.
+    """
     rows = (
         f"<Row>{cell('String', 'BTC', 'ss:MergeDown=' + chr(34) + '1' + chr(34))}"
         f"{cell('String', 'a')}{cell('Number', '1.5')}</Row>"
@@ -139,7 +146,7 @@ def test_merged_hidden_and_error_cells_of_spreadsheet_ml_are_seen(write: Write, 
 
 
 def records(content: bytes, wanted: int) -> list[int]:
-    """Where records of a kind begin in a workbook of the old format whose stream is in one run."""
+    """Return the positions of a kind of record in an old workbook with an unfragmented stream."""
     place, places = content.index(b"\x09\x08\x10\x00\x00\x06\x05\x00"), []
     while place + 4 <= len(content):
         kind, length = struct.unpack_from("<HH", content, place)
@@ -152,7 +159,7 @@ def records(content: bytes, wanted: int) -> list[int]:
 
 
 def changed(kind: int, body: bytes) -> bytes:
-    """The sample of Perl with other contents in all records of a kind, or without them."""
+    """Return the Perl sample with `body` in all records of a kind, or without these records."""
     content = bytearray(SAMPLES["perl.xls"].read_bytes())
     for place in records(bytes(content), kind):
         if body:
@@ -170,9 +177,9 @@ def changed(kind: int, body: bytes) -> bytes:
 def test_an_old_workbook_that_says_less_is_read(
     write: Write, read: Read, kind: int, body: bytes
 ) -> None:
-    """Records that old writers of Perl and PHP left out, or filled with zeros, are not needed.
+    """Records that old Perl and PHP writers omitted or filled with zeros are not required.
 
-    A number of texts that no file can hold makes no room for them.
+    If a record declares more texts than any file can contain, no memory is reserved for them.
     """
     ledger = read(write(changed(kind, body), "ledger.xls"))
     assert len(ledger.lines) == len(ledger_rows()) + 1
@@ -180,7 +187,10 @@ def test_an_old_workbook_that_says_less_is_read(
 
 @pytest.mark.torture
 def test_a_cell_in_the_last_corner_of_an_old_workbook_is_told(write: Write, read: Read) -> None:
-    """Row 65,536 of column IV makes a rectangle of 16 million cells; its text alone is a note."""
+    """A text in row 65,536 of column IV is counted as a note, and the rows above it as blank.
+
+    The sheet then has a rectangle of 16 million cells.
+    """
     content = bytearray(SAMPLES["perl.xls"].read_bytes())
     last = records(bytes(content), 0xFD)[-1]
     content[last + 4 : last + 8] = struct.pack("<HH", 65535, 255)

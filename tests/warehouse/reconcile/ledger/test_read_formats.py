@@ -1,4 +1,4 @@
-"""Formats that cannot be read as a ledger are told, and the largest sheet is read: 35 and 40."""
+"""Tests of formats that cannot be read as a ledger, and of the largest sheet: cases 35 and 40."""
 
 import hashlib
 import io
@@ -23,12 +23,12 @@ LARGEST = 1_048_576
 
 
 def noise(size: int, seed: bytes) -> bytes:
-    """Bytes in which nothing can be seen, as encryption leaves them."""
+    """Return bytes without any pattern, like encrypted data."""
     return b"".join(hashlib.sha256(seed + bytes([n])).digest() for n in range(size // 32))
 
 
 def compound(streams: Mapping[str, bytes]) -> bytes:
-    """A compound file of streams of 4,096 bytes and more, whole sectors each."""
+    """Return a compound file of streams of at least 4,096 bytes, each in whole sectors."""
     table, body, entries = [FAT, END], b"", [entry("Root Entry", 5, END, 0, child=1)]
     for number, (name, content) in enumerate(streams.items(), 1):
         start, count = len(table), len(content) // SECTOR
@@ -46,7 +46,7 @@ def compound(streams: Mapping[str, bytes]) -> bytes:
 
 
 def entry(name: str, kind: int, start: int, size: int, **about: int) -> bytes:
-    """One entry of a compound file's directory."""
+    """Return one entry of a compound file's directory."""
     letters = name.encode("utf-16-le")
     length = len(letters) + 2 if name else 0
     beside = (FREE, about.get("right", FREE), about.get("child", FREE))
@@ -55,7 +55,7 @@ def entry(name: str, kind: int, start: int, size: int, **about: int) -> bytes:
 
 
 def archive(parts: Mapping[str, bytes]) -> bytes:
-    """A ZIP archive of these parts."""
+    """Return a ZIP archive of these parts."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         for name, content in parts.items():
@@ -88,7 +88,7 @@ OPEN = archive(
 def test_case_35_a_workbook_with_a_password_is_refused_in_words(
     write: Write, read: Read, ending: str, content: bytes
 ) -> None:
-    """Each format hides its contents in its own way; the reader learns what to do."""
+    """A password is detected in every format, and the message says what to do."""
     with pytest.raises(NotReconciled) as told:
         read(write(content, f"ledger.{ending}"))
     words = str(told.value)
@@ -99,13 +99,13 @@ def test_case_35_a_workbook_with_a_password_is_refused_in_words(
 
 
 def test_case_35_another_reader_sees_the_password_too(write: Write) -> None:
-    """The compound file of these tests is what programs take for an encrypted workbook."""
+    """python-calamine recognises the compound file of these tests as an encrypted workbook."""
     with pytest.raises(python_calamine.PasswordError):
         python_calamine.CalamineWorkbook.from_path(str(write(ENCRYPTED, "ledger.xlsx")))
 
 
 def test_case_35_a_binary_workbook_is_refused_in_words(write: Write, read: Read) -> None:
-    """Its error cells could not be told from empty ones: it is named, and nothing is guessed."""
+    """A binary workbook is refused, because its error cells look the same as empty cells."""
     parts = {"[Content_Types].xml": b"<Types/>", "xl/workbook.bin": noise(512, b"book")}
     for ending in ("xlsb", "xlsx"):
         with pytest.raises(NotReconciled, match=r"binary workbook \(xlsb\).*Save it as xlsx"):
@@ -116,7 +116,7 @@ def test_case_35_a_binary_workbook_is_refused_in_words(write: Write, read: Read)
 def test_case_40_a_full_sheet_is_read_to_its_last_row(
     tmp_path: Path, read: Read, record_property: Callable[[str, object], None]
 ) -> None:
-    """All 1,048,576 rows of the largest sheet, the header among them; none is lost."""
+    """All 1,048,576 rows of the largest sheet, including the header, are read."""
     path = tmp_path / "ledger.xlsx"
     book = xlsxwriter.Workbook(path, {"constant_memory": True})
     sheet = book.add_worksheet()

@@ -1,4 +1,4 @@
-"""Files that are damaged, or made to break their reader, end in words: cases 36, 38 and 40."""
+"""Tests of files that are damaged or built to break their reader: cases 36, 38 and 40."""
 
 import io
 import shutil
@@ -36,7 +36,7 @@ ROW = '<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2" t="str"><v>10</v></c
 
 
 def sheet(rows: str, size: str = "A1:C2") -> bytes:
-    """A workbook of one sheet with these rows, as its XML is."""
+    """Return a workbook of one sheet with these rows, given as XML."""
     made, changed = io.BytesIO(), io.BytesIO()
     book = xlsxwriter.Workbook(made)
     book.add_worksheet().write_string(0, 0, "asset")
@@ -52,7 +52,7 @@ def sheet(rows: str, size: str = "A1:C2") -> bytes:
 
 
 def table(rows: str) -> bytes:
-    """A workbook of OpenDocument of one table with these rows."""
+    """Return an OpenDocument workbook of one table with these rows."""
     content = (
         '<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x" '
         'xmlns:calcext="c"><office:body><office:spreadsheet><table:table table:name="S">'
@@ -68,17 +68,17 @@ def table(rows: str) -> bytes:
 
 
 def open_row(cells: str, times: int = 1) -> str:
-    """A row of OpenDocument, repeated."""
+    """Return an OpenDocument row that is repeated."""
     return f'<table:table-row table:number-rows-repeated="{times}">{cells}</table:table-row>'
 
 
 def nothing(times: int) -> str:
-    """An empty cell of OpenDocument, repeated."""
+    """Return an empty OpenDocument cell that is repeated."""
     return f'<table:table-cell table:number-columns-repeated="{times}"/>'
 
 
 def filled(times: int) -> str:
-    """A cell of OpenDocument with something in it, repeated."""
+    """Return an OpenDocument cell with content that is repeated."""
     repeated = f' table:number-columns-repeated="{times}"'
     value = 'office:value-type="string" '
     return f"<table:table-cell {value}{repeated}><text:p>1</text:p></table:table-cell>"
@@ -86,14 +86,14 @@ def filled(times: int) -> str:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A home whose book has one account."""
+    """Create a home whose book has one account."""
     made = Desk(tmp_path)
     made.publish([Amount("10")])
     made.folder.make()
     return made
 
 
-# What ends the child, what its reader counts, and what its reader gives up by itself.
+# The sheet exceeds the cell limit, the child process ends, or the reader itself fails.
 TOO_WIDE = "(.*spans more cells than|.*it has too many cells|is not a complete spreadsheet)"
 FAR = "<v>1</v></c>"
 WIDE = {
@@ -118,7 +118,10 @@ WIDE = {
 @pytest.mark.torture
 @pytest.mark.parametrize("content", WIDE.values(), ids=WIDE.keys())
 def test_case_40_a_sheet_too_wide_for_any_memory_is_refused(desk: Desk, content: bytes) -> None:
-    """A cell far away would take a rectangle of memory up to it: only the child process ends."""
+    """A cell far away is refused, and if it needs too much memory, only the child process ends.
+
+    A reader needs memory for the whole rectangle up to this cell.
+    """
     ending = "ods" if b"opendocument" in content[:200] else "xlsx"
     (desk.folder.inbox / f"ledger.{ending}").write_bytes(content)
     with pytest.raises(NotReconciled, match=rf"^ledger.{ending} {TOO_WIDE}") as told:
@@ -138,13 +141,13 @@ def test_case_40_a_sheet_too_wide_for_any_memory_is_refused(desk: Desk, content:
 def test_case_40_cells_that_are_only_formatted_take_no_room(
     write: Write, read: Read, content: bytes
 ) -> None:
-    """A sheet formatted to its last cell, or said to reach so far, is read as ever."""
+    """A sheet that is only formatted to its last cell, or declares this size, is read as usual."""
     ledger = read(write(content, "ledger.xlsx"))
     assert [line.amount.text for line in ledger.lines] == ["10"]
 
 
 def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
-    """What OpenDocument repeats to the end of a sheet counts only as far as one is filled."""
+    """Empty cells that OpenDocument repeats to the end of a sheet do not count towards its size."""
     rows = open_row(filled(1) + nothing(16_383)) + open_row(nothing(16_384), 1_048_575)
     (desk.folder.inbox / "other.ods").write_bytes(table(rows))
     with pytest.raises(NotReconciled, match=r"other\.ods does not contain a table"):
@@ -152,7 +155,7 @@ def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
 
 
 def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> None:
-    """A run looks for comments before it reads ledgers: neither unpacks a bomb."""
+    """A run looks for comments before it reads ledgers, and neither step unpacks a ZIP bomb."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(SHEET, b"run_id" + b"\0" * 110 * 1024**2)
@@ -164,7 +167,7 @@ def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> Non
 
 
 def test_a_foreign_bomb_beside_our_workbooks_stops_nothing(desk: Desk) -> None:
-    """What lies under out and is not ours was never a reason to stop."""
+    """Foreign files in the `out` folder do not stop a run, even if they are bombs or too wide."""
     desk.put(HEAD + "p1;BTC;v1;main;10\n")
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
@@ -175,7 +178,10 @@ def test_a_foreign_bomb_beside_our_workbooks_stops_nothing(desk: Desk) -> None:
 
 
 def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
-    """Its comments would be lost without a word: the run and verify say which file it is."""
+    """If one of our workbooks has a cell far away, the run and `verify` refuse it by name.
+
+    Otherwise, its comments would be lost silently.
+    """
     desk.put(HEAD + "p1;BTC;v1;main;11\n")
     path = desk.run().files[0]
     book = openpyxl.load_workbook(path)
@@ -188,7 +194,7 @@ def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
 
 
 def test_a_reader_that_breaks_is_a_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the child process ends without a result, ledgers and comments say which file it was."""
+    """If the child process ends without a result, the error names the ledger or edited workbook."""
     text = desk.put(HEAD + "p1;BTC;v1;main;11\n")
     path = desk.run().files[0]
     text.unlink()
@@ -205,7 +211,7 @@ def test_a_reader_that_breaks_is_a_refusal(desk: Desk, monkeypatch: pytest.Monke
 
 
 def damaged(kind: str) -> bytes:
-    """A workbook whose sheet does not unpack."""
+    """Return a workbook whose sheet cannot be unpacked, with this kind of damage."""
     content = bytearray(sheet(HEADER + ROW))
     with zipfile.ZipFile(io.BytesIO(content)) as names:
         info = names.getinfo(SHEET)
@@ -224,14 +230,14 @@ def damaged(kind: str) -> bytes:
 
 
 def zipfile_stored(size: int) -> bytes:
-    """The beginning of a deflated block that is longer than any file here."""
+    """Return the beginning of a deflate block that is longer than any file here."""
     return (b"\x00\xff\xff\x00\x00" + b" " * size)[:size]
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", ["stream", "end", "place"])
 def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> None:
-    """A stream that does not unpack or ends too early, or a list of parts that is not there."""
+    """The run names a workbook with a damaged stream, a short stream or no list of parts."""
     (desk.folder.inbox / "ledger.xlsx").write_bytes(damaged(kind))
     with pytest.raises(NotReconciled, match=r"^ledger\.xlsx is not a complete spreadsheet") as told:
         desk.run()
@@ -239,7 +245,7 @@ def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> N
 
 
 def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
-    """A folder and a dangling link that are called like a workbook stop nothing."""
+    """A folder or a broken link with the name of a workbook does not stop a run."""
     desk.put(HEAD + "p1;BTC;v1;main;10\n")
     (desk.folder.inbox / "old.xlsx").mkdir()
     (desk.folder.inbox / "l.xlsx").symlink_to("nowhere.xlsx")
@@ -248,7 +254,7 @@ def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
 
 @pytest.mark.parametrize("value", ["<v></v>", "<v/>"])
 def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, value: str) -> None:
-    """As programs write it, an empty text is a value: a blank account, and a blank amount."""
+    """The result of a formula may be an empty text, as programs write it: the account is blank."""
     empty = f't="str"><f>IF(TRUE,"","x")</f>{value}</c>'
     rows = f"{ROW.replace('<c r=', f'<c r={chr(34)}B2{chr(34)} {empty}<c r=', 1)}"
     path = write(sheet(HEADER + rows), "ledger.xlsx")
@@ -260,7 +266,7 @@ def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, 
 def test_case_36_a_formula_that_was_never_calculated_stays_an_error(
     write: Write, read: Read, cell: str
 ) -> None:
-    """No value, or an empty one that is no text, is not taken for a blank."""
+    """A missing value, or an empty value that is not a text, is not treated as a blank cell."""
     rows = f'<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2"{cell}</c></row>'
     ledger = read(write(sheet(HEADER + rows), "ledger.xlsx"), config=Config(blank="skip"))
     assert "formula without a value" in ledger.rejected[0].reason
@@ -296,7 +302,10 @@ def test_case_36_blanks_that_an_office_calculated_are_blanks(
     ids=["rule", "page line", "one word", "brackets", "blanks"],
 )
 def test_a_long_line_takes_no_longer_than_its_letters(tmp_path: Path, line: bytes) -> None:
-    """Patterns that go over a line again from each of its letters would take minutes of CPU."""
+    """A line of 60,000 characters is read in less than a second of CPU time.
+
+    A pattern that searches the line again from each of its characters would take minutes.
+    """
     path = tmp_path / "ledger.txt"
     path.write_bytes(b"asset   amount\nBTC     10\n" + line + b"\n")
     began = time.process_time()

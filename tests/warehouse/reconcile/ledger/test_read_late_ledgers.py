@@ -1,4 +1,4 @@
-"""Ledgers of another day: not used unless a person says so, and undone by the right one."""
+"""Tests of late ledgers: a person must allow their use, and the right ledger undoes it."""
 
 import random
 import shutil
@@ -58,7 +58,10 @@ LATE: Mapping[str, Callable[[Desk], str]] = {
 def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     tmp_path: Path, stated: str
 ) -> None:
-    """Nothing is written until the line of the question is pasted; then it is told that it was."""
+    """A late ledger is used only after the line of the question is pasted, and with a high notice.
+
+    Before that, nothing is written.
+    """
     desk = Desk(tmp_path)
     desk.publish(BOOK[:1])
     name = LATE[stated](desk)
@@ -76,7 +79,10 @@ def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
 
 
 def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
-    """Also where another ledger is of the day: a part of the book is no reconciliation."""
+    """Two late ledgers raise one question, even if a third ledger is of the book's date.
+
+    The third ledger alone would cover only a part of the book.
+    """
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     desk.put(ledger(BOOK[:1]), "alpha-2026-11-20.csv")
@@ -98,7 +104,7 @@ def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
-    """A mistyped permission permits nothing."""
+    """An invalid line under `late` is refused, so a mistyped permission permits nothing."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     desk.settle(line)
@@ -121,7 +127,7 @@ def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
     ],
 )
 def test_what_title_lines_say_of_the_day(title: Sequence[object], day: date | None) -> None:
-    """The date that a report is of counts, and not when it was printed."""
+    """The date of a report in its title counts, and not the date when it was printed."""
     assert title_day([["Ledger"], title], DAY) == day
 
 
@@ -136,19 +142,19 @@ def _edited(desk: Desk, book: Path, said: Mapping[str, Mapping[str, str]], name:
 
 
 def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
-    """What the engine says of a day: every cell, the breaks for machines and for SQL.
+    """Return the engine's output for DAY: every cell, and the breaks for machines and for SQL.
 
-    Without the trail of all runs, in which a late one stays.
+    It leaves out the trail of all runs, which keeps a late run.
     """
     book = openpyxl.load_workbook(files[0])
     cells = {
         name: [[cell.value for cell in row] for row in book[name].iter_rows()]
         for name in book.sheetnames
-        if name not in {"Lists", TRAIL}  # the former names the revision that it was made from
+        if name not in {"Lists", TRAIL}  # Lists has the revision of the workbook
     }
     result = desk.folder.result(DAY)
     assert result is not None
-    changing = {"revision", "made_at", "no", "written"}  # which names the revision
+    changing = {"revision", "made_at", "no", "written"}  # these depend on the revision
     return [
         cells,
         files[1].read_bytes(),
@@ -169,7 +175,10 @@ def _said(desk: Desk) -> set[tuple[Any, ...]]:
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(2))
 def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) -> None:
-    """A late run and then the right one leave what the right one alone does, and every word."""
+    """After a late run, the right ledger gives the same output as it would without the late run.
+
+    All edits that people made are kept.
+    """
     chance = random.Random(seed)
     desk = Desk(tmp_path / "late")
     desk.publish(BOOK, "20261119T021500Z")
@@ -204,7 +213,7 @@ def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) 
 
 @pytest.mark.torture
 def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
-    """Who accepts a break again that the engine had opened is not undone with it."""
+    """If a person accepts a break that a late ledger reopened, this decision is kept."""
     desk = Desk(tmp_path)
     desk.publish(BOOK[:1], "20261119T021500Z")
     desk.put(_ledger({"BTC": "11"}))
@@ -224,7 +233,10 @@ def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> None:
-    """The right ledger of yesterday closes what the wrong one of yesterday opened, also today."""
+    """If yesterday is rerun with the right ledger, a break that the wrong one opened is closed.
+
+    It is then closed for today as well.
+    """
     desk = Desk(tmp_path)
     desk.publish(BOOK[:1], "20261118T021500Z")
     path = desk.put(_ledger({"BTC": "11"}))
@@ -247,6 +259,6 @@ def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> N
 
 
 def test_a_question_stays_a_question(tmp_path: Path) -> None:
-    """To who asks for ambiguities a late ledger is one: exit code 3 and a line to paste."""
+    """A `Late` error is an `Ambiguous` error, with exit code 3 and a line to paste."""
     assert issubclass(Late, Ambiguous)
     assert Late("x", "y").exit_code == 3

@@ -1,4 +1,4 @@
-"""Files as programs print them: pages, rules and columns of spaces, in any code page."""
+"""Tests of files as programs print them: pages, rules and space-aligned columns, any code page."""
 
 import re
 from collections.abc import Callable
@@ -46,7 +46,7 @@ Total                                  951,805.93
 
 
 def rows(ledger: Ledger) -> list[tuple[str, ...]]:
-    """Portfolio, asset, account and amount of each row, and its line."""
+    """Return the portfolio, asset, account, amount and line number of each row."""
     return [
         (line.names[0], line.names[1], line.names[3], line.amount.text, str(line.line))
         for line in ledger.lines
@@ -54,7 +54,7 @@ def rows(ledger: Ledger) -> list[tuple[str, ...]]:
 
 
 def test_a_report_of_pages_is_read_and_its_page_lines_are_counted(write: Write, read: Read) -> None:
-    """Each row has the number of its line, and one between a blank and a header is a row."""
+    """Each row has its line number, and a row between a blank line and a header is read."""
     ledger = read(write(PAGES, "spool.txt"))
     assert rows(ledger) == [
         ("alpha", "BTC", "Main desk", "12.5", "6"),
@@ -84,7 +84,10 @@ HEAD = "portfolio  asset  account    amount\n"
 def test_columns_of_spaces_that_are_not_proven_are_a_question(
     write: Write, read: Read, lines: str
 ) -> None:
-    """One line that does not fit may be cut in a wrong place: nothing is read before the answer."""
+    """If a line does not fit the columns, a question asks for them before anything is read.
+
+    Otherwise, the line might be cut in the wrong place.
+    """
     with pytest.raises(
         Ambiguous, match="is a table whose columns are separated by spaces"
     ) as asked:
@@ -95,7 +98,7 @@ def test_columns_of_spaces_that_are_not_proven_are_a_question(
 def test_a_line_that_does_not_keep_to_the_settled_columns_is_rejected(
     write: Write, read: Read
 ) -> None:
-    """A word across an edge is never cut in two."""
+    """If a word crosses the edge of a column, its row is rejected and the word is not cut."""
     text = f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n"
     path = write(text, "spool.txt")
     with pytest.raises(Ambiguous) as asked:
@@ -109,7 +112,7 @@ def test_a_line_that_does_not_keep_to_the_settled_columns_is_rejected(
 
 
 def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:
-    """A row with more cells than titles says so."""
+    """A bar in a name gives the row too many cells, so the row is rejected with this reason."""
     ledger = read(
         write("|asset|account|amount|\n|---|---|---:|\n|BTC|a|1|\n|ETH|a|b|2|\n", "spool.txt")
     )
@@ -118,7 +121,10 @@ def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:
 
 
 def test_a_control_line_above_the_header_decides_nothing(write: Write, read: Read) -> None:
-    """The line of a DATEV export has more fields than the header, commas and bars in its texts."""
+    """The first line of a DATEV export does not affect how the rest of the file is read.
+
+    It has more fields than the header, and its texts contain commas and bars.
+    """
     control = '"EXTF";700;21;"Salden, alle, auch asset, amount";3;20261120;;"R|E|x";"";;1001;456'
     ledger = read(write(f"{control}\nportfolio;asset;account;amount\np1;BTC;a;1,5\n", "datev.csv"))
     assert rows(ledger) == [("p1", "BTC", "a", "1.5", "3")]
@@ -143,7 +149,7 @@ WORDS = {
 def test_case_32_names_are_read_in_the_code_page_of_their_letters(
     write: Write, read: Read, codec: str
 ) -> None:
-    """What is no UTF-8 is told apart by the words that it makes, and which one was used is told."""
+    """The code page of a text that is not UTF-8 is found by its words, and a notice names it."""
     names = WORDS[codec].split(";")
     text = "asset;account;amount\n" + "".join(f"BTC;{name};1.5\n" for name in names)
     ledger = read(write(text.encode(codec)))
@@ -152,7 +158,7 @@ def test_case_32_names_are_read_in_the_code_page_of_their_letters(
 
 
 def test_a_name_that_two_code_pages_explain_says_so(write: Write, read: Read) -> None:
-    """Nothing is guessed in silence: both readings stand in the notice."""
+    """If two code pages are possible, the notice shows both readings of a name."""
     ledger = read(write("asset;account;amount\nBTC;Plzeň;1.5\n".encode("cp1250")))
     assert (
         "'Plzeò' would be 'Plzeň'. To be sure, save the file as UTF-8" in ledger.notices[0].message

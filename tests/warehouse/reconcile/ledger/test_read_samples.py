@@ -1,4 +1,4 @@
-"""Ledgers that other programs wrote are read to the last row, as those programs show them."""
+"""Tests of ledgers that other programs wrote: every row is read as those programs show it."""
 
 from collections import defaultdict
 from collections.abc import Callable
