@@ -1,6 +1,6 @@
-"""Columns that nightbook does not read: what may change the amounts is a question, settled once.
+"""Tests of columns that nightbook does not read: if one may change the amounts, the run asks once.
 
-Each ledger has the amounts of the book, so that it would tie if the column were left out.
+Each ledger has the amounts of the book, so it would match if the column were ignored.
 """
 
 import re
@@ -41,7 +41,7 @@ Column = tuple[str, Sequence[object]]
 
 
 def rows_with(*columns: Column, amounts: Sequence[str] = ()) -> list[list[object]]:
-    """Return the ledger of the book with more columns; a short list of values is repeated."""
+    """Return the ledger of the book with more columns. A short list of values is repeated."""
     texts = amounts or [amount.text for amount in BOOK]
     rows: list[list[object]] = [[*FIELDS, "amount", *(title for title, _ in columns)]]
     for number, (amount, text) in enumerate(zip(BOOK, texts, strict=True)):
@@ -51,7 +51,7 @@ def rows_with(*columns: Column, amounts: Sequence[str] = ()) -> list[list[object
 
 
 def csv(rows: Sequence[Sequence[object]]) -> str:
-    """Return rows as a CSV."""
+    """Return rows as CSV text."""
     return "".join(";".join(map(str, row)) + "\n" for row in rows)
 
 
@@ -67,12 +67,12 @@ NAMES = KnownNames.of(
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
-    """Return the heading of the table of recon.toml for the ledger of these rows."""
+    """Return the heading of the recon.toml table for the ledger with these rows."""
     return f'[ledger."{fingerprint(list(map(str, rows[0])))}"]\n'
 
 
 class Reader:
-    """Reads a ledger as a run does, and pastes the lines of each question."""
+    """A reader that reads a ledger as a run does, and pastes the lines of each question."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +80,10 @@ class Reader:
         self.questions: list[Ambiguous] = []
 
     def read(self, rows: Sequence[Sequence[object]], lines: str = "", most: int = 1) -> Ledger:
-        """Return the ledger of these rows, with these lines in recon.toml and their answers."""
+        """Return the ledger with these rows, after pasting the lines and the answers to questions.
+
+        If more than `most` questions are asked, the last one is raised.
+        """
         path = self.folder / "ledger.csv"
         path.write_text(csv(rows), encoding="utf-8")
         self.config.write_text(f"{TEMPLATE}\n{lines}\n", encoding="utf-8")
@@ -99,12 +102,12 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """A folder with a ledger and its recon.toml."""
+    """Return a reader for a folder with a ledger and its recon.toml."""
     return Reader(tmp_path)
 
 
 def differing(ledger: Ledger) -> int:
-    """Count the positions of the book that a ledger does not have, or not with their amounts."""
+    """Count the positions of the book whose amount in the ledger is missing or different."""
     sums: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for line in ledger.lines:
         sums[line.names[:4]].append(line.amount.text)
@@ -113,8 +116,8 @@ def differing(ledger: Ledger) -> int:
     return sum(total(sums.get(key, ["0"])) != total([text]) for key, text in book.items())
 
 
-# What the column says, its title, its values, and how many breaks there are once its lines are
-# pasted: the amounts tie only if the column is left out.
+# For each column: its meaning, its title, its values, and the number of breaks after its lines are
+# pasted. The amounts match only if the column is ignored.
 TELLING: dict[str, tuple[Column, int]] = {
     "side: one short position": (("Side", ["Long", "Long", "Long", "Long", "Short", "Long"]), 1),
     "side: letters": (("L/S", ["L", "S"]), 3),
@@ -184,7 +187,7 @@ TELLING: dict[str, tuple[Column, int]] = {
 
 @pytest.mark.parametrize("name", TELLING)
 def test_a_column_that_may_change_the_amounts_is_a_question(reader: Reader, name: str) -> None:
-    """No such ledger is read without a question, and its lines settle it as they say."""
+    """Each of these ledgers raises one question, and its lines give the expected breaks."""
     column, breaks = TELLING[name]
     ledger = reader.read(rows_with(column))
     assert [repr(column[0]) in question.message for question in reader.questions] == [True]
@@ -192,7 +195,7 @@ def test_a_column_that_may_change_the_amounts_is_a_question(reader: Reader, name
 
 
 def test_there_are_forty_of_them() -> None:
-    """The table is as long as was asked for, and no kind is missing."""
+    """The table has at least 40 columns, and every kind is included."""
     kinds = {name.partition(":")[0] for name in TELLING}
     assert len(TELLING) >= 40
     assert kinds == {"side", "unit", "scale", "status", "currency", "date", "book", "class"}
@@ -262,20 +265,20 @@ SILENT = {
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_harmless_columns_are_at_most_one_question(reader: Reader, name: str) -> None:
-    """One pasted answer settles all columns of a ledger, and then it ties."""
+    """One pasted answer settles all columns of a ledger, and then all amounts match."""
     ledger = reader.read(rows_with(*HARMLESS[name]))
     assert (differing(ledger), ledger.rejected) == (0, [])
     assert len(reader.questions) == (name not in SILENT)
 
 
 def test_there_are_twenty_of_them() -> None:
-    """The table is as long as was asked for."""
+    """The table has at least 20 ledgers."""
     assert len(HARMLESS) >= 20
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One published book for all runs."""
+    """Publish one book for all runs, and return the path of its database."""
     made = Desk(tmp_path_factory.mktemp("home"))
     made.publish(BOOK)
     return made.layout.database
@@ -283,7 +286,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", some_daily([*TELLING, *HARMLESS], 17))
 def test_a_run_asks_before_it_ends_green(database: Path, tmp_path: Path, name: str) -> None:
-    """The run stops with exit code 3; once the lines are pasted it ends as the column says."""
+    """A question ends the run with exit code 3. Pasting its lines gives the expected breaks."""
     (tmp_path / "inbox").mkdir()
     place = Place(database, tmp_path)
     columns, breaks = (
@@ -304,7 +307,8 @@ def test_a_run_asks_before_it_ends_green(database: Path, tmp_path: Path, name: s
     assert (ran.breaks, ran.exit_code) == (breaks, 3 if breaks else 0)
 
 
-# A column, the amounts that it explains, and what a person writes into recon.toml.
+# For each column: its title, its values, the ledger's amounts, and the lines for recon.toml. A
+# minus sign shows that the column makes the amount negative.
 TYPED: dict[str, tuple[Column, str, str]] = {
     "a word that is not debit or credit": (
         ("Side", ["Long", "Long", "Short", "Long", "Short", "Long"]),
@@ -340,7 +344,7 @@ TYPED: dict[str, tuple[Column, str, str]] = {
 
 
 def test_a_guessed_factor_is_called_a_guess(reader: Reader) -> None:
-    """Whoever takes the proposed line as it is knows which factor nobody has checked."""
+    """A comment in the proposed line says which factor is only a guess."""
     units = ("Unit", ["k", "bales", "k", "k", "bales", "k"])
     rows = rows_with(units, amounts=["1", "2", "3", "4", "5", "6"])
     with pytest.raises(Ambiguous) as asked:
@@ -352,7 +356,7 @@ def test_a_guessed_factor_is_called_a_guess(reader: Reader) -> None:
 
 @pytest.mark.parametrize("name", TYPED)
 def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
-    """A side in any words, and a unit in each row, make every amount that of the book."""
+    """recon.toml sets the words that make an amount negative, and the factor of each unit."""
     column, amounts, lines = TYPED[name]
     rows = rows_with(column, amounts=[text.removeprefix("-") for text in amounts.split()])
     signs = ["-" if "-" in text else "" for text in amounts.split()]
@@ -366,7 +370,10 @@ def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
     "note", ["All amounts in thousands", "* Beträge in TEUR", "Figures in EUR million"]
 )
 def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, note: str) -> None:
-    """It is the same sentence, and the amounts would tie if it were left out."""
+    """A unit in a note below the table has the same effect as in a note above it.
+
+    If the note were ignored, all amounts would match.
+    """
     below = reader.read([*rows_with(), [], [note]], most=0)
     texts = [line.amount.text for line in below.lines]
     above = reader.read([[note], *rows_with()], most=0)
@@ -376,7 +383,7 @@ def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, not
 
 
 def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
-    """A void row is not used, whatever its amount, and the reason says which word it has."""
+    """A void row is not used, whatever its amount, and the reason names the word in its status."""
     column = ("Status", ["Booked", "Booked", "Booked", "Booked", "Booked", "Booked", "VOID"])
     rows = rows_with(column)
     rows.append([*rows[1][:4], "999999", "void"])
@@ -402,7 +409,7 @@ NEW_WORDS = {
 
 @pytest.mark.parametrize("name", NEW_WORDS)
 def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
-    """A word that recon.toml does not know is asked for, and the answer keeps the others."""
+    """A word that recon.toml does not list raises a question, and its answer keeps other words."""
     before, after = NEW_WORDS[name]
     reader.read(rows_with(before))
     lines = reader.questions[0].line
@@ -414,7 +421,10 @@ def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
 
 
 def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -> None:
-    """An answer repeats what was unused before, wherever that was written."""
+    """If the values of one more column start to differ, the question is only about this column.
+
+    The other columns are already listed as unused, in either table of recon.toml.
+    """
     rows = rows_with(("Country", ["US", "MT"]), ("Desk", ["A"]))
     for heading in (table(rows), '[file."ledger*"]\n'):
         lines = f'{heading}unused = ["Country"]'
@@ -441,21 +451,21 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
 def test_a_setting_that_cannot_be_followed_is_refused(
     reader: Reader, lines: str, words: str
 ) -> None:
-    """Each says what is wrong; nothing is read without it."""
+    """A setting that cannot be applied stops the run, and the error says what is wrong."""
     rows = rows_with(("Side", ["Long"]))
     with pytest.raises(NotReconciled, match="(?s).*".join(map(re.escape, [words]))):
         reader.read(rows, table(rows) + lines)
 
 
 def test_a_column_of_signs_needs_its_negative_word(reader: Reader) -> None:
-    """The column alone does not say which of its words makes an amount negative."""
+    """The run asks which word is negative, because the column alone does not show it."""
     rows = rows_with(("S/H", ["S", "H"]))
     reader.read(rows, f'{table(rows)}sign = "S/H"')
     assert 'negative_word = "H"' in reader.questions[0].line
 
 
 def test_a_column_that_is_merged_or_filled_down_is_looked_at_in_every_row(reader: Reader) -> None:
-    """Rows that take their asset from above count, and lines of sums do not."""
+    """The check of a column includes rows with a filled-down asset, but not total lines."""
     rows = rows_with(("Side", ["Long"]))
     total_line = ["Total", "", "", "", "2005120.25", ""]
     assert differing(reader.read([*rows, total_line], most=0)) == 0

@@ -1,4 +1,4 @@
-"""What a ledger, its name or recon.toml says is used or told: never left out in silence."""
+"""Tests of details in a ledger, its name or recon.toml: each is used or reported."""
 
 from contextlib import nullcontext
 from datetime import date
@@ -24,7 +24,7 @@ BOOK = [Amount("1.5"), Amount("2", asset="ETH")]
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A desk over a book of two amounts of 2026-11-20."""
+    """Create a desk with a published book of two amounts for 2026-11-20."""
     made = Desk(tmp_path)
     made.publish(BOOK)
     return made
@@ -34,7 +34,11 @@ def desk(tmp_path: Path) -> Desk:
     "line", ['"p1;BTC;v1;Ghost;1000000\n', 'p1;"BTC;v1;Ghost;1000000\n', 'p1;"BTC"x;v1;main;1\n']
 )
 def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: str) -> None:
-    """The rows below it would be one cell of a row that looks like a note, and all would tie."""
+    """An unclosed quote stops the run with its line number.
+
+    Otherwise, the rows below would become a single cell of a row that looks like a note, and
+    everything would match.
+    """
     desk.put(ledger(BOOK) + line + "p1;SOL;v1;main;5\n" * 500)
     with pytest.raises(
         NotReconciled, match=r"ledger\.csv line 4 is not valid CSV .* Correct the quotes"
@@ -44,7 +48,7 @@ def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: st
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_between_tabs_a_name_may_begin_with_a_quote(tmp_path: Path, end: str) -> None:
-    """A table that a program printed quotes nothing; its names are read to the letter."""
+    """In a tab-separated file without quoted cells, a name may begin with a quote."""
     desk, name = Desk(tmp_path), '"Genesis" carry'
     desk.publish([Amount("1.5", account=name), Amount("2", asset="ETH")])
     lines = ["portfolio\tasset\tvenue\taccount\tamount", f"p1\tBTC\tv1\t{name}\t1.5"]
@@ -53,7 +57,7 @@ def test_between_tabs_a_name_may_begin_with_a_quote(tmp_path: Path, end: str) ->
 
 
 def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> None:
-    """A file of which any cell is quoted quotes its cells: a quote that is left open is a fault."""
+    """If a tab-separated file has any quoted cell, an unclosed quote in this file stops the run."""
     rows = '"p1"\tBTC\tv1\tmain\t1.5\n"p1\tETH\tv1\tmain\t2\n'
     desk.put(f"portfolio\tasset\tvenue\taccount\tamount\n{rows}")
     with pytest.raises(NotReconciled, match=r"line 3 is not valid CSV"):
@@ -61,7 +65,10 @@ def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> No
 
 
 def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(desk: Desk) -> None:
-    """Only the whole file is held to its quotes, not the beginning by which it is recognised."""
+    """A quoted cell may be longer than the part of the file that is used to find the delimiter.
+
+    Quotes must be valid in the whole file, but not in this part alone.
+    """
     note = "several\nlines;" * 20_000
     desk.put("portfolio;asset;venue;account;amount;note\n" + f'p1;BTC;v1;main;1.5;"{note}"\n')
     assert desk.run().counts["Matched"] == 1
@@ -76,7 +83,7 @@ def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(de
     ],
 )
 def test_a_date_that_can_be_read_in_one_way_is_read(write: Write, read: Read, written: str) -> None:
-    """The row is of that day: it is not taken for tonight's."""
+    """A row with an unambiguous date counts for that date, and is not used for tonight's book."""
     month = 9 if written.startswith("Sept") else 11
     found = read(write(HEAD + f"BTC;a;1;{written}\n"))
     assert [one.as_of for one in found.sources] == [date(2026, month, 19)]
@@ -88,7 +95,7 @@ def test_a_date_that_can_be_read_in_one_way_is_read(write: Write, read: Read, wr
     "written", ["31.11.2026", "11/20/2026", "20.11.26", "45000", "soon", "2026-1120", "5 Ju 2026"]
 )
 def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: str) -> None:
-    """An unknown date may be of another day: the row is neither used nor left out unseen."""
+    """A row with an unreadable date is rejected, because it may be of a different day."""
     found = read(write(HEAD + f"BTC;a;1;20.11.2026\nBTC;a;2;{written}\n;;;as of close\n"))
     assert [line.amount.text for line in found.lines] == ["1"]
     told = [(row.reason, row.raw) for row in found.rejected]
@@ -96,7 +103,10 @@ def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: 
 
 
 def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> None:
-    """Whoever answers that it holds no dates has every row read."""
+    """If no cell of a date column is a date, a question asks what it contains.
+
+    After the answer that it does not contain dates, every row is read.
+    """
     path = write(HEAD + "BTC;a;1;Q3\nETH;a;2;Q4\n")
     with pytest.raises(Ambiguous, match=r"'date' column seems to contain .* like 'Q3'") as asked:
         read(path)
@@ -108,7 +118,7 @@ def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> No
 
 @pytest.mark.parametrize("name", ["ledger-2026-11-19.csv", "ledger 19.11.2026.csv"])
 def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> None:
-    """It is used where a person says so, and nobody can take it for tonight's."""
+    """If recon.toml allows a ledger with a different date in its name, a high notice says so."""
     desk.put(ledger(BOOK), name)
     desk.settle(f'[late.2026-11-20]\n"{name}" = "used"\n')
     (notice,) = desk.run().notices
@@ -118,7 +128,7 @@ def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> N
 
 
 def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> None:
-    """A date in the rows counts before the one in the name."""
+    """Dates in the rows take precedence over the date in the file name."""
     head, *rows = ledger(BOOK).splitlines()
     dated = [f"{head};date", *(f"{row};2026-11-20" for row in rows)]
     desk.put("\n".join(dated), "ledger-2026-11-21.csv")
@@ -136,14 +146,14 @@ def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> Non
     ],
 )
 def test_the_day_in_a_name_is_read_as_people_write_it(name: str, day: date | None) -> None:
-    """Year first, or day first with points; what is no day is none."""
+    """A date in a file name is written year first, or day first with dots. The rest is ignored."""
     assert day_in(name) == day
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("other", ["Fund 2.csv", "Fund 1 (2).csv"])
 def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other: str) -> None:
-    """A copy and a second ledger look alike: neither is taken for the other in silence."""
+    """If two file names differ only in a number, a question asks if one file replaces the other."""
     desk.put(ledger(BOOK[1:]), "Fund 1.csv")
     desk.put(ledger(BOOK[:1]), other)
     with pytest.raises(Ambiguous, match="may be versions of one day's ledger") as asked:
@@ -156,7 +166,7 @@ def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other
 
 
 def test_status_ends_as_the_run_did(desk: Desk) -> None:
-    """A rejected row or a portfolio that was not delivered is no peace because a day went by."""
+    """The exit code of `status` is the exit code of the run, also if a row was rejected."""
     desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\n")
     assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 3
     desk.put(ledger(BOOK))
@@ -165,7 +175,7 @@ def test_status_ends_as_the_run_did(desk: Desk) -> None:
 
 @pytest.mark.parametrize("word", ["dates", "negative_word", "decimal"])
 def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, word: str) -> None:
-    """`month-first` would otherwise be read as day first."""
+    """An unknown value is refused, because `month-first` would otherwise be read as day first."""
     path = tmp_path / "recon.toml"
     path.write_text(f'[ledger."0a1b2c3d"]\n{word} = "month-first"\n', encoding="utf-8")
     with pytest.raises(NotReconciled, match=f"{word} is 'month-first', expected \""):
@@ -174,7 +184,7 @@ def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, wor
 
 @pytest.mark.parametrize("unit", ['"bushel"', "1000", '"-1"', '"0"'])
 def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
-    """The error lists the words and the numbers that are allowed, and only once."""
+    """An invalid unit gives one error, which lists the words and the numbers that are allowed."""
     path = tmp_path / "recon.toml"
     path.write_text(f'[ledger."0a1b2c3d"]\nunit = {unit}\n', encoding="utf-8")
     with pytest.raises(NotReconciled, match=r"unit must be one of .*, or a number above 0") as told:
@@ -183,7 +193,7 @@ def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
 
 
 def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
-    """What is no name of a field is shown, whatever it is."""
+    """If a level is not the name of a field, the error shows it, even if it is a list."""
     path = tmp_path / "recon.toml"
     path.write_text('level = [["asset"]]\n', encoding="utf-8")
     with pytest.raises(NotReconciled, match=r"level is \[\['asset'\]\], expected"):
@@ -191,7 +201,7 @@ def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_a_mark_of_utf8_before_the_settings_is_no_error(tmp_path: Path) -> None:
-    """Editors of Windows write one."""
+    """recon.toml may begin with a UTF-8 byte order mark, which some Windows editors write."""
     path = tmp_path / "recon.toml"
     path.write_text('\ufeffname = "cash"\n', encoding="utf-8")
     assert read_config(path).name == "cash"
@@ -199,7 +209,7 @@ def test_a_mark_of_utf8_before_the_settings_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["btc", "BTC (custom)", "xbt"])
 def test_a_tolerance_is_of_an_asset_as_people_write_it(tmp_path: Path, written: str) -> None:
-    """Case, aliases and assets of the organization's own are understood as in the ledger."""
+    """A tolerance may name its asset in any case, by an alias or as a custom asset."""
     desk = Desk(tmp_path)
     is_custom = written == "BTC (custom)"
     desk.publish([Amount("1.5", custom=is_custom), Amount("1")][: 1 + is_custom])
@@ -211,7 +221,7 @@ def test_a_tolerance_is_of_an_asset_as_people_write_it(tmp_path: Path, written: 
 
 
 def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
-    """It has no effect, and the one that may be meant is named."""
+    """A tolerance for an unknown asset gives a notice that names the asset that may be meant."""
     desk.settle('[tolerance.asset]\nBTCC = "0.1"\n')
     desk.put(ledger(BOOK))
     (notice,) = desk.run().notices
@@ -220,7 +230,7 @@ def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
 
 
 def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:
-    """The mark of unknown names is ours alone."""
+    """A leading `?`, which also marks unknown names, stays part of an account's name."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1", account="?x"), *BOOK])
     desk.put(ledger([Amount("2", account="?x"), *BOOK]))
@@ -230,7 +240,7 @@ def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("line", ["[tolerance]\nlimit", '[file."*"]\nunit'])
 def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> None:
-    """Sums of it would take minutes, or overflow."""
+    """A number with a huge exponent is refused, because sums with it overflow or take minutes."""
     path = tmp_path / "recon.toml"
     for exponent, is_refused in (("1e200", False), ("1e200000", True), ("1e-999999", True)):
         path.write_text(f'{line} = "{exponent}"\n', encoding="utf-8")
@@ -239,7 +249,10 @@ def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> No
 
 
 def test_a_file_of_one_asset_without_a_column_of_names_asks_about_its_dates(desk: Desk) -> None:
-    """The asset is in recon.toml, and the header names only amounts, so all rows have one key."""
+    """If recon.toml sets the asset and the header names only amounts, the run asks about dates.
+
+    All rows have the same key, so each date could be a different balance.
+    """
     desk.settle('[file."ledger.csv"]\nasset = "BTC"\n')
     desk.put("Quantity;When;Remark\n1.0;2026-11-19;a\n0.5;2026-11-20;b\n")
     with pytest.raises(Ambiguous, match=r"as_of|unused"):

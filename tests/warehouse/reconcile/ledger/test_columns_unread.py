@@ -1,6 +1,6 @@
-"""Thirty ledgers with something unread, misread or of another day: none ends green without a word.
+"""Tests of ledgers with content that is unread, misread or of a different day: all is reported.
 
-The word stands on the first sheet, or is a question that names the line of recon.toml.
+The report is on the first sheet of the workbook, or in a question with the line for recon.toml.
 """
 
 import zipfile
@@ -40,42 +40,42 @@ EXTRA: Cells = [["asset", "units"], ["BTC", 1000]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The folder of one case."""
+    """The reconciliation folder of one case."""
 
     database: Path
     root: Path
 
     @property
     def inbox(self) -> Path:
-        """Where its ledgers lie."""
+        """Return the folder of its ledgers."""
         return self.root / "inbox"
 
     def put(self, text: str, name: str = "ledger.csv") -> Path:
-        """Put a text into the inbox."""
+        """Write a text file into the inbox."""
         path = self.inbox / name
         path.write_text(text, encoding="utf-8")
         return path
 
     def settle(self, lines: str) -> None:
-        """Paste lines below what stands in recon.toml, as a question asks for."""
+        """Append lines to recon.toml, as a question asks a person to do."""
         config = self.root / "recon.toml"
         before = config.read_text(encoding="utf-8") if config.exists() else TEMPLATE
         config.write_text(f"{before}\n{lines}\n", encoding="utf-8")
 
     def change(self, line: str, other: str) -> Path:
-        """Change a line of recon.toml."""
+        """Write recon.toml with one line of the template changed."""
         path = self.root / "recon.toml"
         path.write_text(TEMPLATE.replace(line, other), encoding="utf-8")
         return path
 
     def link(self, name: str, target: Path) -> Path:
-        """Put a link into the inbox."""
+        """Create a symbolic link in the inbox."""
         path = self.inbox / name
         path.symlink_to(target)
         return path
 
     def folder(self, name: str) -> Path:
-        """Put a folder into the inbox."""
+        """Create a folder in the inbox."""
         path = self.inbox / name
         path.mkdir()
         return path
@@ -95,7 +95,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One published book for all cases."""
+    """Publish one book for all cases, and return the path of its database."""
     made = Desk(tmp_path_factory.mktemp("home"))
     made.publish(BOOK)
     return made.layout.database
@@ -103,13 +103,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(database: Path, tmp_path: Path) -> Place:
-    """An empty folder of the reconciliation over that book."""
+    """Return an empty reconciliation folder over that book."""
     (tmp_path / "inbox").mkdir()
     return Place(database, tmp_path)
 
 
 def texts(rows: Sequence[Amount], columns: dict[str, str]) -> str:
-    """Write a ledger with columns of other names; a field that is not named is left out."""
+    """Return a ledger with the fields in `columns`, which gives the title of each field."""
     lines = [";".join(columns.values())]
     for row in rows:
         cells = [row.text if name == "amount" else getattr(row, name) for name in columns]
@@ -118,7 +118,7 @@ def texts(rows: Sequence[Amount], columns: dict[str, str]) -> str:
 
 
 def added(column: str, value: Callable[[int], str], rows: str = WHOLE) -> str:
-    """Write the ledger with one more column."""
+    """Return the ledger with one more column."""
     head, *lines = rows.splitlines()
     more = [f"{line};{value(number)}" for number, line in enumerate(lines)]
     return "\n".join([f"{head};{column}", *more]) + "\n"
@@ -130,7 +130,7 @@ def book(
     change: Callable[[openpyxl.Workbook], object] | None = None,
     name: str = "ledger.xlsx",
 ) -> None:
-    """Write a workbook of several tabs."""
+    """Write a workbook with several tabs into the inbox."""
     made = openpyxl.Workbook()
     made.remove(made.active)
     for title, rows in tabs.items():
@@ -143,7 +143,7 @@ def book(
 
 
 def hide(tab: str) -> Callable[[openpyxl.Workbook], None]:
-    """Hide a tab."""
+    """Return a function that hides a tab."""
 
     def change(made: openpyxl.Workbook) -> None:
         made[tab].sheet_state = "hidden"
@@ -152,7 +152,7 @@ def hide(tab: str) -> Callable[[openpyxl.Workbook], None]:
 
 
 def hide_column(made: openpyxl.Workbook) -> None:
-    """Hide the column of the accounts."""
+    """Hide the column with the accounts."""
     made["Ledger"].column_dimensions["D"].hidden = True
 
 
@@ -162,7 +162,7 @@ def hide_row(made: openpyxl.Workbook) -> None:
 
 
 def archive(place: Place, name: str, text: str, member: str = "ledger.csv") -> Path:
-    """Put an archive with a ledger into the inbox."""
+    """Write an archive with one member into the inbox."""
     path = place.inbox / name
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(member, text)
@@ -170,7 +170,7 @@ def archive(place: Place, name: str, text: str, member: str = "ledger.csv") -> P
 
 
 def moved_days(first: str) -> Callable[[int], str]:
-    """Return dates of which a third is not that of the book."""
+    """Return a function that gives `first` for every third row, and else the book's date."""
     return lambda number: first if number % 3 == 1 else "2026-11-20"
 
 
@@ -355,7 +355,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
 
 
 def said(place: Place) -> tuple[int, str]:
-    """Return the exit code, and all that a person reads first: the question or the first sheet."""
+    """Return the exit code and the text that a person reads first: the message or first sheet."""
     try:
         ran = place.run()
     except (Ambiguous, NotReconciled) as error:
@@ -369,7 +369,7 @@ def said(place: Place) -> tuple[int, str]:
 
 @pytest.mark.parametrize("name", some_daily(CASES, 6))
 def test_no_ledger_ends_green_without_a_word(place: Place, name: str) -> None:
-    """What is unread, misread or of another day is named where a person looks first."""
+    """Content that is unread, misread or of a different day is named where a person looks first."""
     put, word = CASES[name]
     put(place)
     code, told = said(place)
@@ -377,5 +377,5 @@ def test_no_ledger_ends_green_without_a_word(place: Place, name: str) -> None:
 
 
 def test_there_are_thirty_of_them() -> None:
-    """The table is as long as was asked for."""
+    """The table has at least 30 cases."""
     assert len(CASES) >= 30

@@ -1,4 +1,4 @@
-"""What is not used is named, counted and settled once; each file is compared at its own level."""
+"""Tests of unused content, which is reported and settled once, and of each file's own level."""
 
 import re
 import shutil
@@ -46,7 +46,7 @@ ASKED = (
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A desk over a book of three amounts of 2026-11-20."""
+    """Create a desk with a book of three amounts for 2026-11-20."""
     made = Desk(tmp_path)
     made.publish(BOOK)
     return made
@@ -60,7 +60,7 @@ def summary(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", some_daily(ASKED, 3))
 def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str) -> None:
-    """Pasted as it stands below recon.toml, the answer is taken, and it is not asked again."""
+    """After its line is pasted below recon.toml, the question is not asked again."""
     put, _ = CASES[name]
     put(place)
     try:
@@ -75,7 +75,7 @@ def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str
 
 
 def test_two_answers_of_one_ledger_may_both_be_pasted(place: Place) -> None:
-    """Both name the same table, which TOML alone would refuse."""
+    """Two answers may name the same table, although TOML does not allow this."""
     place.settle('[ledger."0a1b2c3d"]\nsheet = "A"\n[tolerance]\nlimit = "1"')
     place.settle('[ledger."0a1b2c3d"]\nunused = ["B", "C"]')
     place.put(ledger([]) + "p1;BTC;v1;main;10\n")
@@ -83,7 +83,7 @@ def test_two_answers_of_one_ledger_may_both_be_pasted(place: Place) -> None:
 
 
 def test_a_file_with_brackets_in_its_name_is_settled_by_the_line_that_is_asked_for() -> None:
-    """`ledger [1].csv`, as a browser calls a second download, is no pattern of other names."""
+    """The proposed line for a download such as `ledger [1].csv` treats the brackets as text."""
     name = "ledger [1] 2026-11-20.csv"
     table = f"[file.{quote(name_pattern(name))}]\n"
     lines = '[ledger."0a1b2c3d"]\namount = "X"\n' + table + 'amount = "Y"\n'
@@ -94,7 +94,7 @@ def test_a_file_with_brackets_in_its_name_is_settled_by_the_line_that_is_asked_f
 
 
 def test_a_name_of_any_letters_is_settled_by_its_line() -> None:
-    """Letters that some programs take for an end of line, and those that TOML wants escaped."""
+    """Lines for recon.toml escape line separators and all other characters that need it in TOML."""
     letters = [chr(code) for code in (*range(0x300), *range(0x2000, 0x2070), 0xFEFF, 0x1F4B0)]
     lines = "".join(f"{setting(f'a{letter}b', f'c{letter}d')}\n" for letter in letters)
     config = parse_config(f"[alias.account]\n{lines}".encode(), Path("recon.toml"))
@@ -105,7 +105,7 @@ def test_a_name_of_any_letters_is_settled_by_its_line() -> None:
 def test_a_tab_that_is_expected_is_missed_where_it_is_not_there_and_only_there(
     desk: Desk, tab: str
 ) -> None:
-    """What recon.toml says of a tab is held against the tabs that were read."""
+    """A tab that recon.toml expects is reported only if the workbook does not contain it."""
     desk.settle(f'[file."custody.xlsx!{tab}"]\nexpected = true\n')
     desk.folder.make()
     book = openpyxl.Workbook()
@@ -118,7 +118,7 @@ def test_a_tab_that_is_expected_is_missed_where_it_is_not_there_and_only_there(
 
 
 def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
-    """A month of files in the inbox is no page of notices."""
+    """The older ledgers of a month are reported in a single line."""
     for day in range(1, 21):
         desk.put(ledger(BOOK), f"ledger-2026-11-{day:02}.csv")
     ran = desk.run()
@@ -130,7 +130,7 @@ def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
 
 @pytest.mark.torture
 def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> None:
-    """Downloads that lie in the inbox night after night are older ones, not versions."""
+    """Ledgers of earlier nights may stay in the inbox, and are not versions of tonight's ledger."""
     desk.put(ledger(BOOK))
     desk.run(date(2026, 11, 20))
     for day in (21, 22):
@@ -142,7 +142,7 @@ def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> N
 
 @pytest.mark.usefixtures("workbook")
 def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
-    """In the terminal, on the first sheet and in Notices, the worst comes first."""
+    """In the result, on the first sheet and in Notices, the most severe lines are at the top."""
     desk.settle(TEMPLATE.replace("# SHIB", "SHIB"))
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
     desk.put("p", "scan.pdf")
@@ -160,7 +160,7 @@ def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
 
 
 def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> None:
-    """Whoever reads only one line knows how fine it was, and that something is missing."""
+    """The message gives the level of the comparison, and how many columns and rows are not used."""
     desk.put(
         "portfolio;asset;venue;amount;price\n" + "p1;BTC;v1;10;9\np1;BTC;v2;5;9\n\nTotal;;;15;\n"
     )
@@ -172,7 +172,10 @@ def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> Non
 
 
 def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None:
-    """What nobody decided about is no peace, though every key matches."""
+    """As long as nobody has decided about an unread file, `status` and the run return exit code 3.
+
+    This is so even if every key matches.
+    """
     desk.put(ledger(BOOK))
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
     ran = desk.run()
@@ -187,7 +190,10 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
 
 
 def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk: Desk) -> None:
-    """A late ledger is late; one that cannot be read is there."""
+    """An empty inbox is not a failure, because the ledger may be late.
+
+    If the inbox has only a file that cannot be read, the exit code is 3.
+    """
     assert desk.run().exit_code == 0
     (desk.folder.inbox / "ledger.zip").write_bytes(b"PK")
     ran = desk.run()
@@ -198,7 +204,7 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
 @pytest.mark.torture
 @pytest.mark.parametrize("text", ["please call me\n", "what;who\nnotes;Ada\nmore;Bob\n"])
 def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
-    """A note in the inbox stops the run in words, and the line that they name lets it go on."""
+    """A note in the inbox stops the run. The line in the message sets the note aside."""
     desk.put(ledger(BOOK))
     desk.put(text, "readme.txt")
     with pytest.raises((Ambiguous, NotReconciled)) as asked:
@@ -210,7 +216,7 @@ def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> Non
 
 
 def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:
-    """Units moved between accounts are seen in the fine file, and the coarse one still ties."""
+    """Units moved between accounts are breaks in a fine file, even next to a coarse file."""
     desk.put(ledger(MOVED[:2]), "fine.csv")
     desk.put("portfolio;asset;amount\np2;BTC;7\n", "coarse.csv")
     ran = desk.run()
@@ -222,7 +228,7 @@ def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:
 
 
 def test_a_coarse_file_is_compared_with_what_the_fine_ones_do_not_hold(desk: Desk) -> None:
-    """Every unit of the book is compared once, and the totals are those of the whole book."""
+    """A coarse file is compared with the part of the book that the finer files do not contain."""
     desk.put(ledger(BOOK[:1]), "fine.csv")
     desk.put("asset;amount\nBTC;13\n", "coarse.csv")
     ran = desk.run()
@@ -232,7 +238,7 @@ def test_a_coarse_file_is_compared_with_what_the_fine_ones_do_not_hold(desk: Des
 
 
 def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> None:
-    """The key of a rejected row of a coarse file is the coarse one."""
+    """A rejected row of a coarse file has a coarse key, so no finer key counts as rejected."""
     desk.put(ledger(BOOK[:2]), "fine.csv")
     desk.put("portfolio;asset;amount\np2;BTC;seven\n", "coarse.csv")
     ran = desk.run()
@@ -242,7 +248,7 @@ def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> No
 
 @pytest.mark.usefixtures("workbook")
 def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
-    """Noise is forgiven, and how much of it stands on the first sheet."""
+    """Small differences are ignored, and the first sheet shows their sum."""
     desk.settle('[tolerance]\nabsolute = "0.001"\n')
     desk.put(ledger([Amount("10.0004"), BOOK[1], Amount("6.9996", portfolio="p2")]))
     ran = desk.run()
@@ -254,7 +260,10 @@ def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
 
 
 def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) -> None:
-    """Nine thousandths of every key are nine thousandths of the whole; the limit is a setting."""
+    """If the differences within tolerance are too large in total, all of them are breaks.
+
+    The limit for this total is a setting.
+    """
     short = [Amount("9.91"), Amount("4.956", venue="v2", account="cold"), BOOK[2]]
     desk.put(ledger(short))
     desk.settle('[tolerance]\nrelative = "0.01"\n')
@@ -268,7 +277,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
 
 
 def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: Path) -> None:
-    """It is refused in words before any text is made of its bytes."""
+    """A line of 60 MB is refused before its bytes are decoded."""
     path = tmp_path / "ledger.csv"
     path.write_bytes(b"BTC;1;" * 10_000_000)
     tracemalloc.start()
@@ -296,7 +305,7 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
 def test_a_file_cannot_cover_what_the_book_does_not_have(
     tmp_path: Path, line: str, words: str
 ) -> None:
-    """A wrong name, or the title of a column, is an error before anything is stored."""
+    """A file that covers an unknown name or a column's title is an error, and nothing is stored."""
     made = Desk(tmp_path)
     book = [Amount("10"), Amount("5", venue="v2", account="cold")]
     made.publish(book, change={"portfolios": {"name": "portfolio"}})
@@ -311,7 +320,7 @@ def test_a_file_cannot_cover_what_the_book_does_not_have(
 
 
 def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk) -> None:
-    """An account in other letters, and a venue that only an earlier book had, are known."""
+    """A file may cover an account in a different case, or a venue that only an earlier book has."""
     desk.put(ledger(BOOK))
     desk.settle('[file."*"]\naccount = "MAIN "\n')
     assert "2 of 3 positions compared" in desk.run().message
@@ -322,7 +331,10 @@ def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk)
 
 @pytest.mark.usefixtures("workbook")
 def test_comparing_nothing_is_never_green(desk: Desk) -> None:
-    """The run, status, the banner and a signature say so, though no break is open."""
+    """If no position was compared, the run, `status`, the banner and the sign-off report it.
+
+    This is so even if no break is open.
+    """
     desk.publish([*BOOK, Amount("3", asset="SOL")], SNAPSHOT.replace("20261120", "20261119"))
     desk.put(ledger(BOOK))
     desk.settle('[file."*"]\nasset = "SOL"\n')
@@ -342,7 +354,7 @@ RED, AMBER, GREEN = "FFFFC7CE", "FFFFF2CC", "FFE2EFDA"
 
 
 def banner(path: Path) -> tuple[str, str]:
-    """The words of the banner as a program shows them, and its colour."""
+    """Return the text of the banner as programs show it, and its colour."""
     shown = openpyxl.load_workbook(path, data_only=True)["Summary"]
     cell = next(cell for (cell,) in shown.iter_rows(max_col=1) if "in total)" in str(cell.value))
     return cell.value, cell.fill.fgColor.rgb
@@ -350,7 +362,7 @@ def banner(path: Path) -> tuple[str, str]:
 
 @pytest.mark.usefixtures("workbook")
 def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
-    """The run, status and the banner say how many positions of the book were compared."""
+    """The run, `status` and the banner say how many positions of the book were compared."""
     desk.put(ledger(BOOK))
     ran = desk.run()
     assert (ran.exit_code, banner(ran.files[0])[1]) == (0, GREEN)
@@ -369,7 +381,7 @@ COARSE, FINE = "portfolio;asset;amount\np1;", "portfolio;asset;account;amount\np
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """Four nights of two venues; at the second one the amount changes each night."""
+    """Publish four nights with two venues. At the second venue, the amount changes each night."""
     made = Desk(tmp_path_factory.mktemp("nights"))
     for day in range(20, 24):
         moved = Amount(str(day), asset="ETH", venue="v2")
@@ -380,7 +392,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture
 def two_files(nights: Desk, tmp_path: Path) -> Desk:
-    """A copy of the four nights, and a file for each venue."""
+    """Copy the four nights, and configure a file for each venue."""
     shutil.copytree(nights.home, tmp_path / "home", symlinks=True)
     made = Desk(tmp_path / "home", nights.versions, list(nights.nights))
     made.settle('[file."a*"]\nvenue = "v1"\nasset = "BTC"\n[file."b*"]\nvenue = "v2"\n')
@@ -388,7 +400,7 @@ def two_files(nights: Desk, tmp_path: Path) -> Desk:
 
 
 def night(desk: Desk, day: int, **texts: str) -> Run:
-    """The result of a day with its files, by the letters with which their names begin."""
+    """Return the result of a day. The keys of `texts` are the beginnings of the file names."""
     for file in desk.folder.inbox.glob("*.csv"):
         file.unlink()
     for name, text in texts.items():
@@ -402,7 +414,10 @@ def night(desk: Desk, day: int, **texts: str) -> Run:
 def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
     two_files: Desk,
 ) -> None:
-    """One file is missing while another gains a column: its break keeps id, key and then age."""
+    """A break keeps its age and its comment although its file is missing for two nights.
+
+    In these nights, the other file gains a column, so the level of the run changes.
+    """
     first = night(two_files, 20, a=f"{COARSE}BTC;11\n", b=f"{COARSE}ETH;22\n")
     missed = first.breaks[1]
     for day in (21, 22):
@@ -431,7 +446,7 @@ def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
 def test_a_break_keeps_its_age_when_its_file_gains_a_column_beside_a_finer_file(
     two_files: Desk,
 ) -> None:
-    """The level of the run is the same, the level of one file is not."""
+    """A break keeps its age if the level of its file changes but the level of the run does not."""
     first = night(two_files, 20, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;22\n")
     second = night(two_files, 21, a=f"{FINE}BTC;main;10\n", b=f"{FINE}ETH;main;23\n")
     (break_,) = second.breaks
@@ -441,7 +456,7 @@ def test_a_break_keeps_its_age_when_its_file_gains_a_column_beside_a_finer_file(
 def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
     two_files: Desk,
 ) -> None:
-    """A key that is compared and matches is resolved, whatever is new beside it."""
+    """A key that is compared and matches is resolved, even if there is a new break next to it."""
     two_files.settle('[file."*"]\nasset = "SOL"\n')
     night(two_files, 20, fine=f"{FINE}SOL;main;7\n", rest=f"{COARSE}SOL;5\n")
     second = night(two_files, 21, fine=f"{FINE}SOL;main;8\n", rest=f"{COARSE}SOL;3\n")
@@ -452,7 +467,7 @@ def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
 
 
 def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files: Desk) -> None:
-    """The amount of the book before is that of the key, at the level of its own file."""
+    """Yesterday's amount of a key is calculated at the level of the key's own file."""
     night(two_files, 20, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
     second = night(two_files, 21, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
     (break_,) = second.breaks
@@ -460,7 +475,7 @@ def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files
 
 
 def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> None:
-    """A break that was not compared meanwhile is closed by the tolerance that forgives it."""
+    """A break that was not compared in between is closed because it is now within tolerance."""
     night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
@@ -474,7 +489,7 @@ def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> No
 
 
 def test_a_break_whose_level_is_gone_is_not_said_to_match(two_files: Desk) -> None:
-    """Of two breaks that one coarser break may be, neither is told as matched."""
+    """If two earlier breaks may be one coarser break now, neither is reported as matched."""
     two_files.settle('[file."*"]\nasset = "SOL"\n')
     fine = f"{FINE}SOL;main;8\np1;SOL;cold;4\n"
     assert len(night(two_files, 20, ledger=fine).breaks) == 2
