@@ -1,4 +1,4 @@
-"""Amounts in ledgers: cases 1 to 15 of `test_run_cases`."""
+"""Tests of amounts in ledgers: cases 1 to 15 of `test_run_cases`."""
 
 import time
 from collections.abc import Callable
@@ -22,12 +22,12 @@ Read = Callable[..., Ledger]
 
 
 def amounts(ledger: Ledger) -> list[str]:
-    """The amounts of the used rows in their order."""
+    """Return the amounts of the used rows in their order."""
     return [line.amount.text for line in ledger.lines]
 
 
 def csv(*cells: str) -> str:
-    """A ledger of one column of amounts."""
+    """Return a ledger of BTC rows with these amount cells."""
     return "asset;amount\n" + "".join(f"BTC;{cell}\n" for cell in cells)
 
 
@@ -61,14 +61,14 @@ def csv(*cells: str) -> str:
 def test_amounts_are_read_as_people_write_them(
     write: Write, read: Read, cells: tuple[str, ...], wanted: list[str] | None
 ) -> None:
-    """Each way to write a number gives its exact value; 24 decimals and 24 digits are kept."""
+    """Each notation of a number gives its exact value, and 24 decimals or 24 digits are kept."""
     ledger = read(write(csv(*cells)))
     assert amounts(ledger) == (list(cells) if wanted is None else wanted)
     assert not ledger.rejected
 
 
 def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, read: Read) -> None:
-    """1.234 and 12.345 alone stop the run with the line that settles them, and it does."""
+    """If all amounts are ambiguous, the run stops, and the line of its question settles them."""
     path = write(csv("1.234", "12.345"))
     with pytest.raises(Ambiguous, match=r"1\.234.*Nothing was guessed") as asked:
         read(path)
@@ -81,7 +81,7 @@ def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, r
 
 
 def test_what_a_column_once_said_is_remembered(write: Write, read: Read) -> None:
-    """A night whose amounts are all doubtful is read as the nights before were."""
+    """If all amounts of a night are ambiguous, the convention of earlier nights is used."""
     first = read(write(csv("1.234,5")))
     again = read(write(csv("1.234")), remembered=first.remembered)
     assert amounts(again) == ["1234"]
@@ -90,7 +90,7 @@ def test_what_a_column_once_said_is_remembered(write: Write, read: Read) -> None
 def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     write: Write, read: Read
 ) -> None:
-    """1.5 BTC in a row of BTC is read; in a row of ETH it is read and told."""
+    """An amount of 1.5 BTC is used in a row of BTC, and also in a row of ETH, but with a notice."""
     ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
     assert amounts(ledger) == ["1.5", "1.5"]
     (notice,) = ledger.notices
@@ -103,7 +103,7 @@ def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     ["#N/A", "TBC", "NaN", "0x10", "12.3.4", "1_000", "1.5 k", "1e999", "(-5)", "10\u00b2", "5%"],
 )
 def test_cases_09_and_15_what_is_no_amount_is_rejected(write: Write, read: Read, cell: str) -> None:
-    """It is rejected with its place and its text, and the others are used."""
+    """If a cell is not an amount, its row is rejected with its line number and its text."""
     ledger = read(write(csv("1.5", cell)))
     assert amounts(ledger) == ["1.5"]
     (rejected,) = ledger.rejected
@@ -113,7 +113,7 @@ def test_cases_09_and_15_what_is_no_amount_is_rejected(write: Write, read: Read,
 
 @pytest.mark.parametrize("cell", ["", "-", "--", " ", "\u2014"])
 def test_case_10_a_blank_is_never_zero(write: Write, read: Read, cell: str) -> None:
-    """A blank amount beside a name is rejected, or skipped where that was settled."""
+    """A blank amount is rejected, or skipped if recon.toml says so, but it never counts as zero."""
     path = write(csv("1.5", cell))
     ledger = read(path)
     assert amounts(ledger) == ["1.5"]
@@ -125,7 +125,10 @@ def test_case_10_a_blank_is_never_zero(write: Write, read: Read, cell: str) -> N
 
 
 def test_case_13_two_conventions_in_one_column_are_a_question(write: Write, read: Read) -> None:
-    """1,234.56 and 1.234,56 in one column stop the run; settled, the other one is rejected."""
+    """Amounts like 1,234.56 and 1.234,56 in one column stop the run.
+
+    After a setting chooses one convention, amounts in the other convention are rejected.
+    """
     path = write(csv("1,234.56", "1.234,57"))
     with pytest.raises(Ambiguous, match=r"two ways") as asked:
         read(path)
@@ -136,7 +139,7 @@ def test_case_13_two_conventions_in_one_column_are_a_question(write: Write, read
 
 
 def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> None:
-    """5 CR is a question until somebody says which of the two words is negative."""
+    """An amount like 5 CR raises a question until a setting says which of CR and DR is negative."""
     path = write(csv("5 CR", "6 DR"))
     with pytest.raises(Ambiguous, match="say CR or DR") as question:
         read(path)
@@ -147,7 +150,10 @@ def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> No
 
 
 def test_case_19_a_number_cell_is_what_its_program_shows(write: Write, read: Read) -> None:
-    """0.1+0.2 is 0.3, 9.9999999999999995e-8 is 1e-7, and a date or a truth is no amount."""
+    """A number cell has the value that its program shows, and a boolean cell is rejected.
+
+    For example, 0.1+0.2 is 0.3, and 9.9999999999999995e-8 is 1e-7.
+    """
     rows = [["asset", "amount"], ["BTC", 0.1 + 0.2], ["BTC", 9.9999999999999995e-8], ["BTC", True]]
     ledger = read(write(rows))
     assert amounts(ledger) == ["0.3", "0.0000001"]
@@ -157,7 +163,7 @@ def test_case_19_a_number_cell_is_what_its_program_shows(write: Write, read: Rea
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18))
 def test_every_exact_amount_reads_back(amount: Decimal) -> None:
-    """What we write in plain digits is read back as the same text, with a comma too."""
+    """An amount that we write in plain digits is read back unchanged, also with a decimal comma."""
     text = plain(amount)
     for decimals, written in ((Decimals.POINT, text), (Decimals.COMMA, text.replace(".", ","))):
         found = read_amount(written, Rules(decimals))
@@ -166,12 +172,12 @@ def test_every_exact_amount_reads_back(amount: Decimal) -> None:
 
 
 def test_a_total_never_wraps() -> None:
-    """Two amounts at the edge of what a decimal type holds add up exactly."""
+    """Two amounts at the limit of a decimal type add up exactly."""
     assert total(["99999999999999999999.9"] * 2) == "199999999999999999999.8"
 
 
 def test_a_cell_of_any_length_is_judged_at_once() -> None:
-    """What is longer than any amount is none, without a look for units in it."""
+    """A cell that is longer than any amount is rejected without a search for its unit."""
     begun = time.process_time()
     assert taken_apart("\u00e9" * 32_000 + " b c") == "it is not an amount"
     assert time.process_time() - begun < 1
@@ -199,7 +205,7 @@ def test_a_cell_of_any_length_is_judged_at_once() -> None:
     ],
 )
 def test_a_currency_sign_is_the_unit_of_its_amount(cell: str, text: str, unit: str) -> None:
-    """It stands before or behind the digits, inside or outside of the minus."""
+    """The sign may be before or after the digits, and inside or outside of the minus."""
     amount = read_amount(cell, Rules())
     assert isinstance(amount, Amount)
     assert (amount.text, amount.unit) == (text, unit)
@@ -209,12 +215,12 @@ def test_a_currency_sign_is_the_unit_of_its_amount(cell: str, text: str, unit: s
     "cell", ["$$5", "$", "$12 EUR", "EUR$5", "--$5", "12\u20ac 5", "($5", "$x"]
 )
 def test_a_sign_that_makes_no_sense_is_no_amount(cell: str) -> None:
-    """Two signs, two currencies, or a sign without digits."""
+    """Two signs, two currencies, or a sign without digits are rejected."""
     assert isinstance(read_amount(cell, Rules()), str)
 
 
 def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Read) -> None:
-    """Where they agree nothing is said."""
+    """If a currency sign differs from the row's asset, the amount is used with a notice."""
     ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
     assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]
     told = [notice.message for notice in ledger.notices]

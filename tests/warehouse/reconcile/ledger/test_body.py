@@ -1,4 +1,4 @@
-"""A ledger read in columns is the ledger read row by row, whatever stands in it."""
+"""Tests of ledgers read in columns: the result is the same as if they were read row by row."""
 
 from datetime import date
 from pathlib import Path
@@ -39,7 +39,7 @@ ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 def rows(text: str) -> list[list[object]]:
-    """The rows as the csv module has them, one that holds nothing without its empty cell."""
+    """Return the rows as the csv module reads them. A row with one empty cell has no cells."""
     return [[] if row == [""] else list(row) for row, _ in rows_of(text, ";")]
 
 
@@ -49,7 +49,7 @@ def rows(text: str) -> list[list[object]]:
 @example('a"b;c\n')
 @example('"a";b"\n')
 def test_lines_are_rows_only_where_that_is_proven(text: str) -> None:
-    """What is taken line by line is what the csv module reads; all else is left to it."""
+    """If `cells_of` splits a text at its line ends, the csv module reads the same rows."""
     cells = cells_of(text, ";")
     if cells is not None:
         assert [list(row) for row in cells] == rows(text)
@@ -57,14 +57,17 @@ def test_lines_are_rows_only_where_that_is_proven(text: str) -> None:
 
 
 def test_plain_text_is_taken_line_by_line() -> None:
-    """Files as machines write them, quoted or not, need no reading row by row."""
+    """Ordinary files, with or without quotes, are split at their line ends."""
     for text in ("a;b\n1;2\n", 'a;b\r\n"1";"2"\r\n', "a;b\n\n1;2", '"";b\n'):
         assert isinstance(cells_of(text, ";"), Cells)
 
 
 @given(st.lists(st.from_regex(r"-?[0-9]{0,4}([.,][0-9]{0,4})?[ e]?", fullmatch=True), max_size=9))
 def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
-    """Digits and decimals of a plain amount are those that its own reading gives."""
+    """Plain amounts parsed as a column are the same as if each cell were parsed separately.
+
+    This includes the number of decimal places.
+    """
     for decimals in Decimals:
         cells = pa.array(texts, pa.string())
         plain = is_plain(cells, decimals).to_pylist()
@@ -82,7 +85,7 @@ def _context() -> ReadingContext:
 
 
 def told(grid: Grid) -> object:
-    """All that a reading says, or why it stops."""
+    """Return everything that reading a grid yields, or the type and message of its error."""
     try:
         found = read_ledger(
             [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], _context()
@@ -102,7 +105,10 @@ def told(grid: Grid) -> object:
 @settings(max_examples=5 * settings().max_examples)
 @given(st.lists(LINES, max_size=12), ENDS)
 def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> None:
-    """Rows used, skipped and rejected, their places, decimals and questions: nothing differs."""
+    """A ledger read in columns has the same rows, locations, decimals and questions.
+
+    The rows include the skipped and the rejected ones.
+    """
     text = end.join(["A title", HEADER, *lines])
     cells = cells_of(text, ";")
     if cells is None:
@@ -113,7 +119,7 @@ def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> Non
 
 
 def test_most_of_a_large_ledger_is_read_in_columns() -> None:
-    """Rows that need care are read one by one, and all stand in their order."""
+    """Only rows that need checks are read one by one, and all rows keep their order."""
     body = [f"p;BTC;v;a{number};{number}.5;2026-11-20;" for number in range(1000)]
     body[500] = "p;BTC;v;a500;(7);2026-11-20;"
     cells = cells_of("\n".join([HEADER, *body]), ";")

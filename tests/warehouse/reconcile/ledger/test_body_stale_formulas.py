@@ -1,4 +1,4 @@
-"""A formula whose stored value is older than its inputs is named, and its value is not used."""
+"""Tests of formula cells: a stored value that is older than its inputs is named and not used."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ Read = Callable[..., Ledger]
 
 
 def book(path: Path, amounts: Mapping[str, float], free: float = 5) -> Path:
-    """Write one row for each formula, with what a program stored as its value; B and C are free."""
+    """Write a row for each formula and its stored value. B (`free`) and C (2) are the inputs."""
     with xlsxwriter.Workbook(path) as made:
         page = made.add_worksheet()
         page.write_row(0, 0, ("asset", "free", "locked", "account", "amount"))
@@ -31,12 +31,12 @@ SETTINGS = ("free", "locked")
 
 
 def amounts(ledger: Ledger) -> list[str]:
-    """The amounts that were read."""
+    """Return the amounts that were read."""
     return [line.amount.text for line in ledger.lines]
 
 
 def read_book(read: Read, path: Path) -> Ledger:
-    """Read a ledger whose columns of inputs are not needed."""
+    """Read a ledger with a setting that leaves its input columns unused."""
     name = fingerprint(("asset", "free", "locked", "account", "amount"))
     return read(path, config=Config(shapes={name: Shape(unused=SETTINGS)}))
 
@@ -55,7 +55,10 @@ def read_book(read: Read, path: Path) -> Ledger:
 def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     tmp_path: Path, read: Read, formula: str, value: str
 ) -> None:
-    """A writer that does not calculate leaves 0, or what was there before: it is no amount."""
+    """A stored value that differs from its formula's result is rejected, and both are reported.
+
+    A program that does not calculate stores 0, or leaves the previous value.
+    """
     path = book(tmp_path / "ledger.xlsx", {formula: 0, "=B3+C3": 7})
     ledger = read_book(read, path)
     assert amounts(ledger) == ["7"]
@@ -79,19 +82,28 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
     ],
 )
 def test_what_is_not_proven_is_left_as_it_is(tmp_path: Path, read: Read, formula: str) -> None:
-    """Another function, another sheet, a text, a circle: the stored value is the amount."""
+    """If a formula cannot be checked, its stored value is the amount.
+
+    Examples are an unsupported function, a different sheet, a text input or a circular reference.
+    """
     path = book(tmp_path / "ledger.xlsx", {formula: 42})
     assert amounts(read_book(read, path)) == ["42"]
 
 
 def test_values_that_are_of_their_formulas_are_amounts(tmp_path: Path, read: Read) -> None:
-    """What another order of adding changes in the last digits is no proof."""
+    """A stored value that differs only in the last digits is used.
+
+    A different order of additions can change these digits.
+    """
     path = book(tmp_path / "ledger.xlsx", {"=B2+0.1+0.2": 5.3, "=B3*0.1": 0.5}, free=5)
     assert amounts(read_book(read, path)) == ["5.3", "0.5"]
 
 
 def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Read) -> None:
-    """Programs store a formula once for a column: the second row has only its number."""
+    """A shared formula is stored once for a column, and is calculated with each row's own inputs.
+
+    The second row contains only the index of the formula.
+    """
     cells = ('"A{0}" t="str"><v>BTC</v>', '"B{0}"><v>{1}</v>', '"C{0}"><f {2}</f><v>{3}</v>')
     titles = zip("ABC", ("asset", "price", "amount"), strict=True)
     header = "".join(f'<c r="{at}1" t="str"><v>{title}</v></c>' for at, title in titles)
@@ -107,7 +119,7 @@ def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Rea
 
 
 def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> None:
-    """Thousands of sums of ranges that grow are given up, not added up; the first ones are."""
+    """Of 3,000 sums of growing ranges, only the first are checked, because the work is limited."""
     formulas = {f"=SUM(B$2:B{row})": 0.0 for row in range(2, 3002)}
     ledger = read_book(read, book(tmp_path / "ledger.xlsx", formulas))
     assert len(ledger.rejected) + len(ledger.lines) == 3000
@@ -121,7 +133,10 @@ def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> No
 def test_a_column_that_shows_thousands_is_told(
     tmp_path: Path, read: Read, code: str, columns: str
 ) -> None:
-    """What its cells hold is read, and a reader who sees 1,250 for 1,250,000 learns why."""
+    """If a column shows numbers in thousands, the unscaled values are read and a notice says so.
+
+    It explains why a reader sees 1,250 instead of 1,250,000.
+    """
     path = tmp_path / "ledger.xlsx"
     with xlsxwriter.Workbook(path) as made:
         page = made.add_worksheet("Spot")

@@ -1,7 +1,8 @@
-"""Exports of known programs are recognised by their headers, and say what a person would say.
+"""Tests of exports that known programs write: nightbook recognises their headers.
 
-Each file of `profiles` has the header of the public document that its profile names, and values of
-our own: of positions the same three holdings each time, and other figures in every other column.
+Each file in `profiles` has the header from the public document that its profile names, and values
+that we invented. Exports of positions all have the same three holdings, and different figures in
+every other column.
 """
 
 import csv
@@ -49,7 +50,7 @@ HOLDINGS = [name for name, profile in PROFILES.items() if not profile.refusal]
 
 
 def _context(settings: str) -> ReadingContext:
-    """Settings as they would stand in recon.toml, and a book that knows every venue."""
+    """Return a context with these recon.toml lines and a book with every venue of the profiles."""
     venues = {name: () for profile in PROFILES.values() for name in profile.covers.get("venue", ())}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "recon.toml"
@@ -76,13 +77,13 @@ def _titles(path: Path) -> list[str]:
 
 
 def test_each_profile_has_its_sample() -> None:
-    """No profile is without a sample, and no sample without a profile."""
+    """Every profile has a sample, and every sample has a profile."""
     assert {path.name for path in SAMPLES.iterdir()} == {_sample(name).name for name in PROFILES}
 
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_an_export_is_recognised_by_its_header(name: str) -> None:
-    """A header is known whatever its order and case, with further columns, and not without one."""
+    """A header is recognised in any order and case and with more columns, but must be complete."""
     titles = _titles(_sample(name))
     profile = PROFILES[name]
     assert profile_of(titles) is profile
@@ -93,7 +94,7 @@ def test_an_export_is_recognised_by_its_header(name: str) -> None:
 
 @pytest.mark.parametrize("name", HOLDINGS)
 def test_holdings_are_read_without_a_question(name: str) -> None:
-    """All is read from the right columns, and of the venue whose export it is."""
+    """Holdings are read from the right columns, and belong to the venue of their export."""
     profile, path = PROFILES[name], _sample(name)
     assert {fold(title) for title in _columns(profile)} <= profile.titles
     settings = 'asset = "BTC"\n' if "asset" not in profile.shape.columns else ""
@@ -114,7 +115,10 @@ def test_holdings_are_read_without_a_question(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(HOLDINGS)))
 def test_a_list_of_transactions_is_named_as_one(name: str) -> None:
-    """Nothing is read from it; the question names the program, and its line settles it."""
+    """A list of transactions is not read, and the question names the program that wrote it.
+
+    The line of the question sets the file to unused.
+    """
     path = _sample(name)
     with pytest.raises(Ambiguous) as asked:
         read_ledger([open_file(path, count_fields)], _context(""))
@@ -123,7 +127,7 @@ def test_a_list_of_transactions_is_named_as_one(name: str) -> None:
 
 
 def test_what_a_person_says_counts_before_what_is_known(write: Write) -> None:
-    """Another amount, a further column that is unused, and all venues: all the rest stays known."""
+    """A setting in recon.toml replaces that of the profile. The rest of the profile applies."""
     path = write(
         f"{_sample('Gemini balances').read_text().replace('available,', 'available,x,', 1)}"
     )
@@ -138,7 +142,7 @@ def test_what_a_person_says_counts_before_what_is_known(write: Write) -> None:
 
 
 def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> None:
-    """The name of the program is no name of this book: its line settles the question."""
+    """If the book does not have the venue of an export, the run asks, and the line settles it."""
     path = _sample("Gemini balances")
     context = ReadingContext(config=Config(), day=DAY)
     with pytest.raises(Ambiguous, match="the book does not have a venue with that name") as asked:
@@ -147,7 +151,7 @@ def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> No
 
 
 def test_transactions_on_another_tab_are_left_out(write: Write) -> None:
-    """A tab of transactions beside the positions is no ledger and no question."""
+    """A tab of transactions next to the positions is unused and does not raise a question."""
     book = openpyxl.Workbook()
     book.active.append(["Portfolio", "Asset", "Venue", "Account", "Amount"])
     book.active.append(["alpha", "BTC", "Gemini", "main", "1.5"])
@@ -164,12 +168,12 @@ def test_transactions_on_another_tab_are_left_out(write: Write) -> None:
 
 
 def test_an_ordinary_header_is_no_export() -> None:
-    """A few common words are no print of any program."""
+    """A header of a few common words is not recognised as an export of any program."""
     assert profile_of(["Portfolio", "Asset", "Venue", "Account", "Amount", "Date", "Type"]) is None
 
 
 def test_the_page_for_finance_names_every_export() -> None:
-    """Who reads the page knows what is known, and nothing else."""
+    """FINANCE.md lists exactly the exports that nightbook recognises."""
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
     for content, lead in LEADS.items():
         names = sorted(name for name, profile in PROFILES.items() if profile.content is content)
@@ -177,7 +181,7 @@ def test_the_page_for_finance_names_every_export() -> None:
 
 
 def test_the_workbook_names_the_export_and_the_words(tmp_path: Path) -> None:
-    """An export that ties is named on Mapping, Evidence has the digest of the own words."""
+    """The Mapping sheet names a recognised export, and Evidence has the digest of words.toml."""
     desk = Desk(tmp_path)
     holdings = (("BTC", "1.50000001"), ("ETH", "20.25"), ("USDC", "1000.5"))
     desk.publish([Amount(text, "alpha", asset, "gemini", "main") for asset, text in holdings])

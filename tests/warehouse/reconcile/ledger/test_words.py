@@ -1,4 +1,4 @@
-"""The words of ledgers: every word in every spelling, sums, units, sides, and a person's own."""
+"""Tests of the words in ledgers: their spellings, totals, units, sides and a person's own words."""
 
 import re
 import tomllib
@@ -45,7 +45,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def test_no_word_means_two_things() -> None:
-    """No word is of two fields, of two roles, or of both sides."""
+    """No word belongs to two fields, to two roles or to both sides."""
     assert list(words._words_of_two(SHIPPED)) == []
 
 
@@ -53,7 +53,7 @@ def test_no_word_means_two_things() -> None:
 def test_every_word_is_known_in_every_spelling(
     known: tuple[tuple[str, str], str], spelling: str
 ) -> None:
-    """A word that is written once in the file is known as programs and people write it."""
+    """A word that is listed once is recognised in each spelling that programs and people use."""
     (group, kind), word = known
     title = SPELLINGS[spelling](word)
     look_up: dict[str, Callable[[str], str]] = {
@@ -90,7 +90,7 @@ def _is_kind(kind: str, title: str) -> bool:
     ],
 )
 def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
-    """Units, brackets, points and slashes are no part of a word; a worth is a second choice."""
+    """Units, brackets, dots and slashes are not part of a word, and a value is a second choice."""
     assert (WORDS.field_of(title), WORDS.second_field_of(title)) == (first, second)
 
 
@@ -110,12 +110,12 @@ def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
     ],
 )
 def test_a_column_of_amounts_may_have_a_role(title: str, role: str) -> None:
-    """A side, a part of a total, and the total are told apart, whatever word stands beside."""
+    """A side, a part of a total and the total are distinguished, also in titles with more words."""
     assert WORDS.role_of(title) == role
 
 
 def test_the_cells_of_a_side_are_known() -> None:
-    """S and H, D and C, and the words of six languages say a side; other texts say none."""
+    """S and H, D and C, and words in several languages are recognised as sides. Others are not."""
     for text in ("S", "DR", "Dr.", "d", "Soll", "D\u00e9bit", "Debe", "dare"):
         assert WORDS.is_cell(text, "debit")
     for text in ("H", "CR", "c", "Haben", "credit", "Cr\u00e9dit", "Avere"):
@@ -145,7 +145,7 @@ def test_the_cells_of_a_side_are_known() -> None:
     ],
 )
 def test_a_sum_is_named_after_its_group(text: str, name: str | None) -> None:
-    """A line of a sum says which group it adds up, in any of the languages, before or after."""
+    """A total line names the group that it adds up before or after its word for a total."""
     assert WORDS.total_name(text) == name
 
 
@@ -161,13 +161,13 @@ UNITS = {
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_unit_is_read_and_no_ordinary_title_is_one(unit: str) -> None:
-    """A text says thousands or millions in several languages; no name or number does."""
+    """Thousands, millions and billions are recognised in several languages, but not in names."""
     texts = UNITS[unit].split("|")
     assert {text: WORDS.unit_of(text) for text in texts} == dict.fromkeys(texts, unit)
 
 
 def test_a_person_adds_words(write: Write, read: Read) -> None:
-    """Words of one's own file name columns, count before ours, and leave ours as they are."""
+    """A person's own words name columns and take precedence, and the other words do not change."""
     own = '[field]\naccount = ["our drawer"]\n'
     own += 'portfolio = "strategy"\n[field.asset]\nsv = ["mynt"]\n'
     rows = [["Strategy", "Mynt", "Our Drawer", "Venue", "Qty"], ["F1", "BTC", "a", "Kraken", "1"]]
@@ -189,14 +189,14 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
     ],
 )
 def test_a_bad_file_of_words_is_refused(own: str, words: str) -> None:
-    """Each fault of one's own file is named with what would be right."""
+    """The error for an invalid words.toml says what is wrong or what is expected."""
     with pytest.raises(NotReconciled, match=r"words.toml cannot be used") as refused:
         words_of(own)
     assert words in str(refused.value)
 
 
 def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
-    """`words.toml` in the folder of the reconciliation is read with recon.toml."""
+    """The file `words.toml` in the folder of recon.toml is read with it, and must be UTF-8."""
     (tmp_path / "words.toml").write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8-sig")
     assert words_of(read_config(tmp_path / "recon.toml").own_words).field_of("Mynt") == "asset"
     (tmp_path / "words.toml").write_bytes(b"\xff")
@@ -205,7 +205,7 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
 
 
 def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
-    """The example of an own file can be pasted as it stands, and every kind is one of ours."""
+    """The example in FINANCE.md can be pasted unchanged, and each of its kinds of words works."""
     page = (Path(words.__file__).parents[1] / "FINANCE.md").read_text(encoding="utf-8")
     after = page.partition("reconcile/words.toml")[2]
     example = after.partition("```toml\n")[2].partition("```")[0]
@@ -216,7 +216,10 @@ def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
 
 
 def test_a_column_that_is_settled_for_a_field_is_no_other_one(write: Write, read: Read) -> None:
-    """What a person calls an account is no portfolio, whatever its title and an earlier run say."""
+    """If a setting says that a column is the account, it is not used as the portfolio.
+
+    Its title and an earlier run do not change this.
+    """
     titles = ["Fund", "Asset", "Venue", "Amount"]
     path = write([titles, ["F1", "BTC", "Kraken", "1"]])
     config = Config(shapes={fingerprint(titles): Shape(columns={"account": "Fund"})})
