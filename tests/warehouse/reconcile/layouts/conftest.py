@@ -1,4 +1,4 @@
-"""A folder of the reconciliation over the book that all samples are of."""
+"""Fixtures for a reconciliation folder over the book that all samples are based on."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.reconciliation_home import Desk
 
 @pytest.fixture(scope="package")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One published book for all cases."""
+    """Publish one book for all cases, and return the path of its database."""
     desk = Desk(tmp_path_factory.mktemp("home"))
     desk.publish(BOOK)
     return desk.layout.database
@@ -19,5 +19,5 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(database: Path, tmp_path: Path) -> AnswerFolder:
-    """An empty folder of the reconciliation over that book."""
+    """Return an empty reconciliation folder over that book."""
     return AnswerFolder(database, tmp_path)

@@ -1,4 +1,4 @@
-"""Ledgers in the layouts that people keep are right after at most one round of pasted answers."""
+"""Tests of common ledger layouts: each is correct after at most one round of pasted answers."""
 
 from collections import defaultdict
 from datetime import date
@@ -40,7 +40,7 @@ NAMES = {
 
 
 def read_with_answers(sample: LedgerSample, settings: Path) -> tuple[Ledger, int]:
-    """The ledger of a sample and how many rounds of questions it took to read it."""
+    """Return the ledger of a sample, and how many rounds of questions it took to read it."""
     with reading_files():
         file = open_file(sample.path, count_fields)
     settings.write_text(sample.settings, encoding="utf-8")
@@ -59,7 +59,7 @@ def read_with_answers(sample: LedgerSample, settings: Path) -> tuple[Ledger, int
 def test_a_layout_is_read_to_the_last_row_after_one_answer(
     sample: LedgerSample, tmp_path: Path
 ) -> None:
-    """Each key has the sum that was written, no row is rejected, and one paste settles it."""
+    """Each key has the sum that was written, no row is rejected, and one answer is enough."""
     ledger, rounds = read_with_answers(sample, tmp_path / "recon.toml")
     sums: dict[Key, list[str]] = defaultdict(list)
     for line in ledger.lines:
@@ -78,7 +78,7 @@ def test_a_layout_is_read_to_the_last_row_after_one_answer(
 def test_the_six_errors_of_every_sample_are_the_breaks(
     sample: LedgerSample, tmp_path: Path
 ) -> None:
-    """Six planted errors, and nothing else, after at most one round of pasted answers."""
+    """After at most one round of pasted answers, the breaks are exactly the six planted errors."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     desk.folder.make()
@@ -103,7 +103,10 @@ TOTALS = (
 
 @pytest.mark.parametrize(("stated", "severity"), [("3", "low"), ("4", "high")])
 def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severity: str) -> None:
-    """A total that its rows do not make says so with both figures; others are counted."""
+    """A subtotal that differs from the sum of its rows gives a high notice with both figures.
+
+    A correct subtotal gives a low notice.
+    """
     path = tmp_path / "ledger.csv"
     path.write_text(TOTALS.format(stated), encoding="utf-8")
     sample = LedgerSample(path=path, program="by hand")
@@ -114,7 +117,7 @@ def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severi
 
 
 def test_a_total_of_different_assets_is_counted_as_unchecked(tmp_path: Path) -> None:
-    """It may be a value in one currency, so it is not wrong, but it is not a control either."""
+    """A total over several assets cannot be checked, because it may be a value in one currency."""
     path = tmp_path / "ledger.csv"
     lines = TOTALS.format("4").replace("p;BTC;vault", "p;ETH;vault").replace("Total BTC", "Total")
     path.write_text(lines, encoding="utf-8")
@@ -125,7 +128,7 @@ def test_a_total_of_different_assets_is_counted_as_unchecked(tmp_path: Path) -> 
 
 
 def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
-    """What no ledger covers is one line with its count, and none of it is a break."""
+    """A single notice counts the positions that no ledger covers, and none of them is a break."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     desk.put("Portfolio,Asset,Account,Balance\nalpha,ETH,trading,96.0625\n", "coinbase.csv")
@@ -139,7 +142,7 @@ def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> 
 
 
 def coinbase(amount: str) -> str:
-    """A ledger of one custodian with one figure of its own."""
+    """Return a ledger of one custodian with this amount in its first row."""
     return (
         f"Portfolio,Asset,Account,Balance\nalpha,ETH,trading,{amount}\nalpha,SOL,trading,15320.4\n"
         "alpha,USDC,trading,750000\nbeta,USDC,trading,120450.12\n"
@@ -159,7 +162,10 @@ SCOPES = (
 def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
     tmp_path: Path, *, late: bool
 ) -> None:
-    """It is neither resolved nor new the next time, and the missing ledger is named loudly."""
+    """A break whose ledger is missing for one night keeps its ID, first date and age.
+
+    The break is not resolved in that night, and a high notice names the missing ledger.
+    """
     desk = Desk(tmp_path)
     for day in (20, 21, 22):
         desk.publish(BOOK, f"202611{day}T021500Z")
@@ -185,12 +191,12 @@ def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
 
 
 def day_of(number: int) -> date:
-    """A day of November 2026."""
+    """Return a day in November 2026."""
     return date(2026, 11, number)
 
 
 def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_path: Path) -> None:
-    """A file of one venue with a row of another one: the row is named, and is no break."""
+    """A row of a venue that the file does not cover is counted in a notice, and is not a break."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1", "p", "BTC", venue, "a") for venue in ("kraken", "vault")])
     desk.settle('[file."ledger*"]\nvenue = "kraken"\n')
@@ -201,7 +207,7 @@ def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_pat
 
 
 def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:
-    """Among lines that name venues it is a row whose amount is missing: rejected, not lost."""
+    """Between lines that name venues, an asset without an amount is rejected and not lost."""
     path = tmp_path / "ledger.csv"
     path.write_text(
         "Asset,Account,Portfolio,Quantity\nkraken,,,\nBTC,main,alpha,1\nETH,,,\nSOL,main,alpha,2\n"
@@ -212,7 +218,7 @@ def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_book_that_begins_like_a_total_is_a_row(tmp_path: Path) -> None:
-    """A portfolio may be called "Total alpha", beside one that is called alpha."""
+    """A portfolio may be called "Total alpha", even next to a portfolio that is called "alpha"."""
     path = tmp_path / "ledger.csv"
     path.write_text("Portfolio,Asset,Venue,Account,Quantity\nTotal alpha,BTC,kraken,main,1\n")
     file = open_file(path, count_fields)

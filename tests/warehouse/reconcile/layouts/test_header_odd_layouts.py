@@ -1,4 +1,4 @@
-"""Layouts that programs and people make are read right, or one question settles them."""
+"""Tests of odd layouts from programs and people: each is read correctly or raises one question."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ HEADER, *LINES = csv(TABLE).splitlines()
 
 
 def marked(text: str, every: int = 3) -> CellRows:
-    """The book with this text behind every third amount."""
+    """Return the book with this text after one in `every` amounts."""
     marks = [text if number % every == 0 else "" for number in range(len(AMOUNTS))]
     amounts = [f"{amount}{mark}" for amount, mark in zip(AMOUNTS, marks, strict=True)]
     return rows(["Quantity"], amounts)
@@ -40,7 +40,7 @@ def marked(text: str, every: int = 3) -> CellRows:
 def test_texts_in_formulas_of_a_csv_are_read_as_a_spreadsheet_shows_them(
     folder: AnswerFolder, cell: str
 ) -> None:
-    """Names and amounts like ="20.62" are the text between the quotes, commas in it and all."""
+    """A cell like ="20.62" is read as the text between its quotes, including any commas."""
     amounts = [f"{float(text):,.8f}" for text in AMOUNTS]
     body = [[*key, amount] for key, amount in zip(KEYS, amounts, strict=True)]
     folder.put(csv([[*FIELDS, "Quantity"]]) + csv(wrapped(body, cell)), "ledger.csv")
@@ -50,12 +50,15 @@ def test_texts_in_formulas_of_a_csv_are_read_as_a_spreadsheet_shows_them(
 
 
 def wrapped(table: CellRows, cell: str) -> CellRows:
-    """A table with each cell written like `cell`."""
+    """Return a table with each cell written like `cell`."""
     return [[cell.format(text) for text in row] for row in table]
 
 
 def paged(*heading: str, first: bool = True) -> str:
-    """The book on three pages, each with these lines and the header; perhaps not on the first."""
+    """Return the book on three pages, each with these heading lines and the header.
+
+    If `first` is false, the first page does not have the heading lines.
+    """
     pages = [LINES[:5], LINES[5:11], LINES[11:]]
     text = ""
     for number, lines in enumerate(pages, 1):
@@ -78,7 +81,7 @@ PAGES = {
 
 @pytest.mark.parametrize("name", some_daily(PAGES, 3))
 def test_headings_of_pages_in_a_csv_are_no_rows(folder: AnswerFolder, name: str) -> None:
-    """They are counted as what they are; none of them is rejected, and no row is lost."""
+    """Page headings are skipped without a question, and no row is rejected or lost."""
     folder.put(PAGES[name], "ledger.csv")
     ran = folder.paste()
     assert_right(ran)
@@ -86,7 +89,7 @@ def test_headings_of_pages_in_a_csv_are_no_rows(folder: AnswerFolder, name: str)
 
 
 def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) -> None:
-    """Only a line without an amount, or with the number of a page, is the heading of a page."""
+    """A line with an amount but without a page number is not skipped as a page heading."""
     folder.put(f"Cash,,,,1000\n{csv(TABLE)}Cash,,,,2000\n", "ledger.csv")
     summary = folder.run()
     assert summary.exit_code == 3
@@ -95,7 +98,7 @@ def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) ->
 
 @pytest.mark.parametrize("mark", some_daily([" (1)", "*", " †", "²", " [2]", " 1)", " **"], 4))
 def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: str) -> None:
-    """Nothing is rejected once the line is pasted; the amounts are those before the marks."""
+    """After the line is pasted, no row is rejected, and the marks are not part of the amounts."""
     folder.put(
         csv(marked(mark)) + f'"{mark.strip()} Includes staked positions",,,,\n', "ledger.csv"
     )
@@ -109,7 +112,7 @@ def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: 
 def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
     folder: AnswerFolder, note: str
 ) -> None:
-    """Pasting the lines as they are settles nothing: a person must remove the # first."""
+    """If a footnote may change amounts, a person must first remove the `#` from its line."""
     mark = note.partition(" ")[0]
     folder.put(csv(marked(f" {mark}")) + f"{note},,,,\n", "ledger.csv")
     ran = folder.paste()
@@ -118,7 +121,7 @@ def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
 
 
 def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -> None:
-    """Each mark is listed in recon.toml, so that no other one is dropped without a question."""
+    """A new mark raises a question, whose answer lists it together with the settled marks."""
     folder.put(csv(marked("*")), "ledger.csv")
     assert_right(folder.paste())
     folder.put(csv(marked("*")).replace("12.5*", "12.5 (1)"), "ledger.csv")
@@ -128,7 +131,7 @@ def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -
 
 
 def printed(table: CellRows, gap: int = 2, right: Sequence[int] = (4,)) -> str:
-    """A table in columns made of spaces; these columns end at the right."""
+    """Return a table with space-aligned columns. The columns in `right` are right-aligned."""
     widths = [max(len(str(row[at])) for row in table) for at in range(len(table[0]))]
     lines = []
     for row in table:
@@ -158,7 +161,7 @@ FIXED = {
 
 @pytest.mark.parametrize("name", some_daily(FIXED, 3))
 def test_a_table_in_columns_made_of_spaces_is_no_csv(folder: AnswerFolder, name: str) -> None:
-    """A comma in an amount, a name, a title or a note does not make it delimited text."""
+    """A comma in an amount, a title or a note does not turn a space-aligned table into a CSV."""
     folder.put(FIXED[name], "spool.txt")
     ran = folder.paste()
     assert_right(ran)
@@ -169,7 +172,7 @@ def test_a_table_in_columns_made_of_spaces_is_no_csv(folder: AnswerFolder, name:
 def test_names_with_commas_and_digits_stay_whole_in_columns_of_spaces(
     tmp_path: Path, name: str
 ) -> None:
-    """Even if every row has the name, so that its spaces look like the gaps between columns."""
+    """A name stays whole even if every row has it and its spaces look like gaps between columns."""
     desk = Desk(tmp_path)
     desk.publish([replace(row, account=name) for row in BOOK if row.venue == "kraken"])
     body = [[row.portfolio, row.asset, name, f"{Decimal(row.text):,}"] for row in BOOK]
@@ -182,7 +185,7 @@ def test_names_with_commas_and_digits_stay_whole_in_columns_of_spaces(
 
 
 def test_columns_that_are_not_proven_are_settled_by_one_line(folder: AnswerFolder) -> None:
-    """A row that keeps to no column is a question first, and rejected by name after the answer."""
+    """A row that does not fit the columns raises a question. After the answer, it is rejected."""
     folder.put(
         printed(GROUPED) + "alpha      XRP    kraken    A long account name 4.5\n", "spool.txt"
     )
@@ -220,7 +223,7 @@ STATEMENTS = {
 def test_the_currency_of_a_price_is_not_taken_for_the_asset(
     folder: AnswerFolder, name: str
 ) -> None:
-    """One question names both columns, and its lines read the assets."""
+    """The lines of a question about both columns select the assets, not the price currencies."""
     titles, currencies = STATEMENTS[name]
     body = [[*row, currencies[at % len(currencies)]] for at, row in enumerate(PRICED)]
     folder.put(csv([titles, *body], ";"), "statement.csv")
@@ -230,7 +233,7 @@ def test_the_currency_of_a_price_is_not_taken_for_the_asset(
 
 
 def test_a_currency_that_is_the_asset_stays_it(folder: AnswerFolder) -> None:
-    """A column with an asset that is not a currency of prices is no currency of prices."""
+    """A column stays the asset column if any of its assets is not a currency of prices."""
     body = [
         [*key, text, f"Lot {at}"] for at, (key, text) in enumerate(zip(KEYS, AMOUNTS, strict=True))
     ]
@@ -254,7 +257,7 @@ KEY = ("portfolio", "asset", "venue", "account")
 
 
 def smallest(coins: Sequence[Amount]) -> list[list[str]]:
-    """These amounts in the smallest units of their assets."""
+    """Return rows with these amounts in the smallest units of their assets."""
     units = [Decimal(coin.text).scaleb(PLACES[coin.asset]) for coin in coins]
     return [
         [*(getattr(coin, name) for name in KEY), f"{unit:.0f}"]
@@ -271,7 +274,10 @@ UNITS = {
 
 @pytest.mark.parametrize("asset", UNITS)
 def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, asset: str) -> None:
-    """The amounts are divided exactly, and a notice says so with the line that prevents it."""
+    """If a title names an asset's smallest unit, the amounts are divided exactly.
+
+    A notice reports this, and gives the line that prevents it.
+    """
     coins = [coin for coin in COINS if coin.asset == asset]
     desk = Desk(tmp_path)
     desk.publish(coins)
@@ -283,7 +289,7 @@ def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, 
 
 
 def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
-    """Amounts in wei, satoshis and lamports are divided by their own power of ten."""
+    """Amounts in wei, satoshis and lamports are each divided by the right power of ten."""
     desk = Desk(tmp_path)
     desk.publish(COINS)
     folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
@@ -296,7 +302,7 @@ def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
 
 
 def test_whole_coins_beside_decimals_are_a_choice(tmp_path: Path) -> None:
-    """7 USDC in whole coins and 7 millionths look alike: pasting the lines settles nothing."""
+    """7 USDC and 7 millionths of it can look alike, so pasting the lines settles nothing."""
     desk = Desk(tmp_path)
     coins = [Amount("7000000", asset="USDC"), Amount("3")]
     desk.publish(coins)
@@ -312,7 +318,7 @@ def test_whole_coins_beside_decimals_are_a_choice(tmp_path: Path) -> None:
 
 
 def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> None:
-    """Wei of ETH and of a token with six decimals are different units."""
+    """Wei of ETH and of a token with six decimals are different units, so the run asks."""
     desk = Desk(tmp_path)
     desk.publish(COINS)
     folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
@@ -323,7 +329,7 @@ def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> Non
 
 
 def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> None:
-    """`200000001 sats` is 2.00000001 BTC, and a notice says so."""
+    """An amount of `200000001 sats` is read as 2.00000001 BTC, and a notice says so."""
     desk = Desk(tmp_path)
     coins = [coin for coin in COINS if coin.asset == "BTC"]
     desk.publish(coins)
@@ -348,7 +354,7 @@ SPELLINGS = {
 def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
     folder: AnswerFolder, written: str
 ) -> None:
-    """The question shows the spelling with {} for the name, and no alias is needed."""
+    """The question shows the spelling with `{}` in place of the name, and no alias is needed."""
     assets = [
         written.format(asset=row.asset, word=WORDS.get(row.asset, f"Money of {row.asset.lower()}"))
         for row in BOOK
@@ -364,7 +370,7 @@ def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
 
 
 def test_text_around_names_of_several_words_is_settled_by_one_line(tmp_path: Path) -> None:
-    """The longest name of the book counts: `ETH.S` is another asset than `ETH`."""
+    """The longest name in the book is used, because `ETH.S` and `ETH` are different assets."""
     assets = ("ETH", "ETH.S", "SOL.S", "LP-GLM-USDC", "Fund of art")
     desk = Desk(tmp_path)
     desk.publish([Amount(f"{number}.5", asset=asset) for number, asset in enumerate(assets)])
@@ -380,7 +386,7 @@ def test_text_around_names_of_several_words_is_settled_by_one_line(tmp_path: Pat
 
 
 def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder) -> None:
-    """BTC-PERP is not BTC: its rows are unknown assets, and no line takes the suffix off."""
+    """BTC-PERP is not BTC: its rows are unknown assets, and no line removes the suffix."""
     keys = [(key[0], f"{key[1]}-PERP", *key[2:]) for key in KEYS]
     table = [[*key, text] for key, text in zip(keys, AMOUNTS, strict=True)]
     folder.put(csv([[*FIELDS, "Quantity"], *table]), "ledger.csv")
@@ -393,7 +399,7 @@ def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder)
 def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
     folder: AnswerFolder,
 ) -> None:
-    """`ETH (1)` is ETH once the mark is settled; a name that has the mark in the book keeps it."""
+    """After its mark is settled as a footnote, `ETH (1)` is read as ETH."""
     table = [
         [key[0], f"{key[1]} (1)" if number % 4 == 0 else key[1], *key[2:], text]
         for number, (key, text) in enumerate(zip(KEYS, AMOUNTS, strict=True))
@@ -405,7 +411,7 @@ def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
 
 
 def test_a_name_like_a_formula_is_explained_as_one(tmp_path: Path) -> None:
-    """Saving the file again does not help: the message says how to type such a name."""
+    """For a name like `=Hedge`, the message says how to type it, and not to save the file again."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1.5", account="=Hedge")])
     folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
@@ -416,7 +422,7 @@ def test_a_name_like_a_formula_is_explained_as_one(tmp_path: Path) -> None:
     assert "save" not in notice.message
     (path,) = (folder.root / "inbox").iterdir()
     book = openpyxl.load_workbook(path)
-    book["Ledger"]["D2"].data_type = "s"  # as a program stores what was typed with an apostrophe
+    book["Ledger"]["D2"].data_type = "s"  # as programs store text typed with an apostrophe
     book.save(path)
     summary = folder.run()
     assert (summary.exit_code, summary.counts["Matched"]) == (0, 1)

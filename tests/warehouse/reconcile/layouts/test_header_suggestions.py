@@ -1,4 +1,4 @@
-"""Pasting the lines that a question shows gives the right result, or settles nothing."""
+"""Tests of proposed lines: pasting them gives the right result, or settles nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_workbook")
 
 
 def pivot(lines: Sequence[str], across: str, titles: Sequence[str]) -> CellRows:
-    """The book as a pivot table: a row for each name of `lines`, a column for each of `across`."""
+    """Return the book as a pivot table with these fields in the rows and one field across."""
     sums: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
     for row in BOOK:
         sums[*(getattr(row, name) for name in lines), getattr(row, across)] += Decimal(row.text)
@@ -42,7 +42,7 @@ def pivot(lines: Sequence[str], across: str, titles: Sequence[str]) -> CellRows:
     ]
 
 
-# Ledgers that have the amounts of several days in columns of their own.
+# Ledgers with the amounts of several days, each in its own column or tab.
 DAYS: dict[str, tuple[str, Content]] = {
     "oldest first": (
         "ledger.csv",
@@ -113,7 +113,7 @@ DAYS: dict[str, tuple[str, Content]] = {
 def test_of_columns_of_several_days_that_of_the_book_is_read(
     folder: AnswerFolder, name: str
 ) -> None:
-    """It is the day that counts, wherever its column is and however its date is written."""
+    """The column with the book's date is read, whatever its position and date format."""
     file, content = DAYS[name]
     folder.put(content, file)
     ran = folder.paste()
@@ -122,14 +122,14 @@ def test_of_columns_of_several_days_that_of_the_book_is_read(
 
 
 def test_columns_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
-    """A ledger without a column of the day of the book is late, like any ledger of another day."""
+    """A ledger without a column for the book's date is late, like any ledger of a different day."""
     folder.put(csv(rows(["2026-10-31", "2026-11-19"], OLDER, AMOUNTS)), "ledger.csv")
     (asked,) = folder.paste().asked
     assert "The book is as of 2026-11-20, but ledger.csv is as of 2026-11-19" in asked.message
 
 
 def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
-    """So is a workbook without a tab of the day of the book; its newest tab is named."""
+    """A workbook without a tab for the book's date is late, and its newest date is named."""
     tabs = {day: rows(["Amount"], AMOUNTS) for day in ("2026-11-18", "2026-11-19")}
     folder.put(tabs, "ledger.xlsx")
     (asked,) = folder.paste().asked
@@ -137,7 +137,7 @@ def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
 
 
 def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerFolder) -> None:
-    """A month that ends later may hold other amounts: a person must remove the # of its line."""
+    """A month's column is proposed with a `#`, because the month ends after the book's date."""
     folder.put(csv(rows(["Sep 2026", "Oct 2026", "Nov 2026"], OLDER, OLDER, AMOUNTS)), "ledger.csv")
     ran = folder.paste()
     assert ran.summary is None
@@ -147,7 +147,10 @@ def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerF
 
 
 def test_dates_of_two_readings_are_read_as_the_day_of_the_book(tmp_path: Path) -> None:
-    """The proposed order is the only one in which the day of the book is one of the dates."""
+    """If dates are ambiguous, the order in which one of them is the book's date is proposed.
+
+    If both orders contain the book's date, pasting the lines settles nothing.
+    """
     desk = Desk(tmp_path)
     desk.publish(BOOK, "20261102T021500Z")
     folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
@@ -160,7 +163,7 @@ def test_dates_of_two_readings_are_read_as_the_day_of_the_book(tmp_path: Path) -
     assert folder.paste().summary is None
 
 
-# Pivot tables: what the rows are, what the columns are, and the titles of the rows.
+# For each pivot table: the fields of its rows, the field of its columns, and its row titles.
 PIVOTS = {
     "venues across, row labels are the portfolios": (
         ("portfolio", "asset"),
@@ -183,7 +186,7 @@ PIVOTS = {
 def test_the_lines_for_a_pivot_table_name_all_of_its_columns(
     folder: AnswerFolder, name: str
 ) -> None:
-    """One paste reads it whole: no portfolio is dropped, and no venue is taken for an account."""
+    """One paste reads the whole table: no portfolio is lost, and no venue is read as an account."""
     lines, across, titles = PIVOTS[name]
     folder.put(csv(pivot(lines, across, titles)), "pivot.csv")
     ran = folder.paste()

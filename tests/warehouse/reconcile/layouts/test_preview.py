@@ -1,4 +1,4 @@
-"""A look before the leap: what would be read of a ledger, and what settles what is asked."""
+"""Tests of the preview of a ledger: how it would be read, and the lines that settle a question."""
 
 from pathlib import Path
 
@@ -16,20 +16,20 @@ SAMPLES = Path(__file__).with_name("samples")
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A home with the book that the samples are of."""
+    """Create a home with the book that the samples are based on."""
     desk = Desk(tmp_path_factory.mktemp("home"))
     desk.publish(BOOK)
     return desk
 
 
 def lines(home: Desk, name: str) -> list[str]:
-    """The lines of a preview of a sample."""
+    """Return the lines of a preview of a sample."""
     seen = service.preview(home.layout.database, home.folder.root, SAMPLES / name)
     return list(preview_lines(seen))
 
 
 def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk) -> None:
-    """Before the answer there is a question with lines, after it what each column is, and sums."""
+    """A preview shows a question with lines, and after the answer, it shows columns and sums."""
     name = "pivot-venues-2026-11-20.xlsx"
     asked = lines(home, name)
     assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row has titles")
@@ -45,7 +45,7 @@ def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk)
 
 
 def test_a_preview_stores_nothing(home: Desk, tmp_path: Path) -> None:
-    """Neither the inbox nor what was learned of headers changes, whatever is looked at."""
+    """A preview does not create any files, neither in the inbox nor for remembered headers."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
@@ -54,7 +54,7 @@ def test_a_preview_stores_nothing(home: Desk, tmp_path: Path) -> None:
 
 
 def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
-    """recon.toml stays as it is, and what is wrong is said."""
+    """Invalid lines do not change recon.toml, and the error says what is wrong."""
     service.settle(home.folder.root, '[settings]\nlevel = ["asset"]')
     before = home.folder.config.read_bytes()
     with pytest.raises(NotReconciled, match="has an unknown setting: colour"):
@@ -63,7 +63,7 @@ def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
 
 
 def test_the_later_of_two_answers_counts(tmp_path: Path) -> None:
-    """Pasting another answer to the same question below the first one changes the first."""
+    """A second answer to the same question replaces the first answer."""
     desk = Desk(tmp_path)
     service.settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = "Free"')
     service.settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = ["Free", "Locked"]')

@@ -1,7 +1,7 @@
-"""Every kind of question is provoked, and each of its lines is pasted: the result is right.
+"""Tests of every kind of question: it is raised, and pasting its lines gives the right result.
 
-The kinds are the places in the code that make a question. A line that is ready to paste must give
-the right result. Of lines that begin with `#`, each is the right one for some ledger.
+The kinds are the places in the code that raise a question. A line that is ready to paste must give
+the right result. Each line that begins with `#` must be the right one for some ledger.
 
 For a new question, add a `Case` with a ledger that raises it to `CASES`. For choices, add a ledger
 for each line, with the result of each line, such as `(RIGHT, BREAKS)` and `(BREAKS, RIGHT)`. If a
@@ -39,7 +39,8 @@ from warehouse.reconcile.terms import Ambiguous, NotReconciled, choices_of
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
-# Results of a paste. A person may have to answer one more question, or the ledger is put aside.
+# Results of a paste. ASKED means that more questions remain, and NO_LEDGER that the ledger was set
+# aside.
 RIGHT, BREAKS, ASKED, REFUSED, NO_LEDGER = "right", "breaks", "asked", "refused", "no ledger"
 Files = Mapping[str, Content]
 Texts = Sequence[str]
@@ -49,9 +50,9 @@ SMALL = [("1.234", "BTC"), ("12.345", "ETH"), ("2.5", "SOL")]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One ledger that raises a question, and the result of each of its lines.
+    """A ledger that raises a question, and the result of each of its lines.
 
-    `files` makes it from the amounts of the book. `results` has one result if the lines are ready
+    `files` creates it from the amounts of the book. `results` has one result if the lines are ready
     to paste. If they are choices, it has one result for each of them.
     """
 
@@ -63,59 +64,59 @@ class Case:
 
 
 def keys() -> list[list[str]]:
-    """The names of the positions of the book."""
+    """Return the names of the positions of the book."""
     return [[one.portfolio, one.asset, one.venue, one.account] for one in BOOK]
 
 
 def table(titles: Sequence[object], *columns: Sequence[object]) -> CellRows:
-    """The book with other columns instead of the amount."""
+    """Return the book with other columns instead of the amount."""
     body = [[*key, *cells] for key, *cells in zip(keys(), *columns, strict=True)]
     return [[*FIELDS, *titles], *body]
 
 
 def ledger(titles: Sequence[object], *columns: Sequence[object], delimiter: str = ",") -> Files:
-    """The same as a CSV."""
+    """Return the book with other columns instead of the amount, as a CSV."""
     return {"ledger.csv": csv(table(titles, *columns), delimiter)}
 
 
 def plain(texts: Texts) -> CellRows:
-    """A ledger of all fields and the amount."""
+    """Return a ledger with all fields and the amount."""
     return table(["Amount"], texts)
 
 
 def each(texts: Texts, change: Callable[[Decimal], object]) -> list[str]:
-    """These amounts, each changed."""
+    """Return these amounts, each changed by a function."""
     return [str(change(Decimal(text))) for text in texts]
 
 
 def old(texts: Texts) -> list[str]:
-    """Amounts of another day."""
+    """Return different amounts, as if they were of an earlier day."""
     return [str(number) for number in range(1, len(texts) + 1)]
 
 
 def zeros(texts: Texts) -> list[str]:
-    """As many zeros."""
+    """Return as many zeros."""
     return ["0"] * len(texts)
 
 
 def sides(texts: Texts, negative: str, positive: str) -> list[str]:
-    """A word for the side of each amount."""
+    """Return a word for the side of each amount."""
     return [negative if text.startswith("-") else positive for text in texts]
 
 
 def unsigned(texts: Texts) -> list[str]:
-    """The amounts without their signs."""
+    """Return the amounts without their signs."""
     return [text.removeprefix("-") for text in texts]
 
 
 def halves(texts: Texts, title: str, other: str) -> Files:
-    """A workbook of two tabs, each with a part of the book."""
+    """Return a workbook with two tabs, each with a part of the book."""
     rows = plain(texts)
     return {"ledger.xlsx": {title: rows[:9], other: [rows[0], *rows[9:]]}}
 
 
 def split(texts: Texts, venue: str) -> CellRows:
-    """The rows of a venue without their column."""
+    """Return the rows of a venue, without the venue column."""
     rows = zip(keys(), texts, strict=True)
     return [
         ["Portfolio", "Asset", "Account", "Amount"],
@@ -124,7 +125,7 @@ def split(texts: Texts, venue: str) -> CellRows:
 
 
 def pivot(texts: Texts, titles: Sequence[str], *, total: bool = False) -> Files:
-    """Portfolio and asset in the rows, a column for each venue."""
+    """Return a pivot table with portfolios and assets in the rows, and a column for each venue."""
     sums: dict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
     for (portfolio, asset, venue, _), text in zip(keys(), texts, strict=True):
         sums[portfolio, asset, venue] += Decimal(text)
@@ -139,7 +140,7 @@ def pivot(texts: Texts, titles: Sequence[str], *, total: bool = False) -> Files:
 
 
 def by_venue(texts: Texts, names: Mapping[str, str]) -> CellRows:
-    """Rows below lines that name their venue; other words stand for some venues."""
+    """Return rows below lines that name their venue. `names` has other words for some venues."""
     rows = sorted(zip(keys(), texts, strict=True), key=lambda row: row[0][2])
     lines: list[list[str]] = [["Portfolio", "Asset", "Account", "Amount"]]
     for venue, of_venue in groupby(rows, key=lambda row: row[0][2]):
@@ -149,7 +150,7 @@ def by_venue(texts: Texts, names: Mapping[str, str]) -> CellRows:
 
 
 def once(texts: Texts) -> CellRows:
-    """A ledger whose portfolio is only in the first of its rows."""
+    """Return a ledger in which each portfolio is only in the first of its rows."""
     rows = [list(row) for row in plain(texts)]
     last = ""
     for row in rows[1:]:
@@ -158,26 +159,26 @@ def once(texts: Texts) -> CellRows:
 
 
 def spaced(texts: Texts) -> str:
-    """A table in columns made of spaces, with one row that keeps to no column."""
+    """Return a table with space-aligned columns, and one row that does not fit them."""
     lines = [[*FIELDS, "Amount"], *table([], *[texts])[1:]]
     printed = [f"{p:<11}{a:<7}{v:<10}{c:<9}{n:>12}\n" for p, a, v, c, n in lines]
     return "".join(printed) + "alpha      XRP    kraken    A long account name 4.5\n"
 
 
 def dated(texts: Texts, right: str, wrong: str) -> Files:
-    """Each position on two days."""
+    """Return a ledger with each position on two days."""
     rows = [[*key, right, text] for key, text in zip(keys(), texts, strict=True)]
     rows += [[*key, wrong, text] for key, text in zip(keys(), old(texts), strict=True)]
     return {"ledger.csv": csv([[*FIELDS, "Date", "Amount"], *rows])}
 
 
 def rescaled(texts: Texts) -> list[str]:
-    """Amounts in hundred-millionths."""
+    """Return the amounts in hundred-millionths."""
     return each(texts, lambda amount: f"{amount.scaleb(8):.0f}")
 
 
 def by_asset(texts: Texts) -> list[tuple[str, str]]:
-    """The sum of each asset."""
+    """Return the sum of each asset."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for key, text in zip(keys(), texts, strict=True):
         sums[key[1]] += Decimal(text)
@@ -185,44 +186,44 @@ def by_asset(texts: Texts) -> list[tuple[str, str]]:
 
 
 def small(amounts: Sequence[str]) -> tuple[Amount, ...]:
-    """A book of a few amounts."""
+    """Return a book of a few amounts."""
     return tuple(
         Amount(text, asset=asset) for text, (_, asset) in zip(amounts, SMALL, strict=False)
     )
 
 
 def few(cells: Texts) -> Files:
-    """A ledger of that book, its amounts written in a way of their own."""
+    """Return a ledger of the small book, with its amounts written like these cells."""
     assets = (asset for _, asset in SMALL)
     rows = [["p1", asset, "v1", "main", cell] for asset, cell in zip(assets, cells, strict=False)]
     return {"ledger.csv": csv([[*FIELDS, "Amount"], *rows], ";")}
 
 
 def currencies(texts: Texts) -> list[str]:
-    """The currency of a price for each row: one that is the asset of no row."""
+    """Return a price currency for each row. It is not the asset of any row."""
     return ["CHF" if number % 2 else "JPY" for number, _ in enumerate(texts)]
 
 
 def statuses(texts: Texts, words: Sequence[str]) -> CellRows:
-    """The ledger with a status, and one more row with the last of the words."""
+    """Return the ledger with a status column, and one more row with the last of the words."""
     column = [words[number % (len(words) - 1)] for number, _ in enumerate(texts)]
     rows = table(["Amount", "Status"], texts, column)
     return [*rows, [*rows[1][:4], "999", words[-1]]]
 
 
 def marked(texts: Texts, negative: str, positive: str) -> Files:
-    """Amounts with the word for their side beside them."""
+    """Return a ledger with a word for the side after each amount."""
     words = zip(unsigned(texts), sides(texts, negative, positive), strict=True)
     return ledger(["Amount"], [f"{text} {word}" for text, word in words])
 
 
 def less(texts: Texts, number: int) -> list[str]:
-    """These amounts without a part of each."""
+    """Return these amounts, each reduced by a number."""
     return each(texts, lambda amount: amount - number)
 
 
 def parts(free: Texts, available: Texts) -> Files:
-    """Two columns that may be the free part, and a locked part of 1."""
+    """Return a ledger with two columns that may be the free part, and a locked part of 1."""
     return ledger(["Free", "Available", "Locked"], free, available, ["1"] * len(free))
 
 
@@ -580,15 +581,15 @@ CASES: dict[str, list[Case]] = {
         )
     ],
 }
-# Kinds of which no line can be believed, so that none is ever right: one is `...`, or a person
-# must correct it, or amounts are written in two ways and some are rejected.
+# Numbers of the lines that are never right: the line is `...`, a person must correct it, or amounts
+# are written in two ways and some are rejected.
 NEVER_RIGHT = {
     f"{V}rules_of": {1, 2},
     f"{C}ask_for_scope": {1},
     f"{C}_ask_for_signs": {1},
     "ledger.body._ask_for_groups": {1},
 }
-# Kinds whose line leaves the ledger out, or shows breaks that are there.
+# Kinds whose line leaves the ledger out, or correctly gives breaks.
 AS_IT_IS = {
     "match.rounding.require_few#2",
     f"{A}_question_of_months",
@@ -599,7 +600,7 @@ AS_IT_IS = {
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Path]:
-    """The database of the book of a case, each made once."""
+    """Return a function that publishes the book of a case once, and returns its database."""
 
     @cache
     def publish(book: tuple[Amount, ...], snapshot: str) -> Path:
@@ -611,7 +612,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Path
 
 
 def folder_of(case: Case, database: Path, root: Path, settings: str) -> AnswerFolder:
-    """An inbox with the ledger of a case, and a recon.toml."""
+    """Return a folder with the ledger of a case in its inbox and these lines in recon.toml."""
     folder = AnswerFolder(database, root)
     put(case, folder, [one.text for one in case.book])
     folder.settle(settings)
@@ -619,13 +620,13 @@ def folder_of(case: Case, database: Path, root: Path, settings: str) -> AnswerFo
 
 
 def put(case: Case, folder: AnswerFolder, texts: Texts) -> None:
-    """Put the ledger of a case with these amounts into the inbox."""
+    """Write the ledger of a case with these amounts into the inbox."""
     for name, content in case.files(texts).items():
         folder.put(content, name)
 
 
 def question_of(case: Case, kind: str, database: Path, root: Path) -> tuple[str, str]:
-    """The lines of the question of a kind, and the settings that lead to it."""
+    """Return the lines of the question of this kind, and the settings that lead to it."""
     settings = case.settings
     for number in range(3):
         with questions_raised() as raised, pytest.raises(Ambiguous) as asked:
@@ -637,7 +638,7 @@ def question_of(case: Case, kind: str, database: Path, root: Path) -> tuple[str,
 
 
 def result_of(folder: AnswerFolder, line: str) -> str:
-    """The result of a run, after the lines of further questions are pasted as well."""
+    """Return the result of a run, after pasting the lines of further questions as well."""
     for _ in range(3):
         asked = ""
         try:
@@ -654,7 +655,7 @@ def result_of(folder: AnswerFolder, line: str) -> str:
 
 
 def changed(texts: Texts) -> list[str]:
-    """The amounts with an error in the first of them."""
+    """Return the amounts with an error in the first of them."""
     return [str(Decimal(texts[0]) + 100), *texts[1:]]
 
 
@@ -662,7 +663,7 @@ def changed(texts: Texts) -> list[str]:
 def test_each_line_of_each_question_gives_the_right_result(
     published: Callable[[Case], Path], tmp_path: Path, kind: str
 ) -> None:
-    """Lines that are ready to paste are right for every ledger here, a choice for one of them."""
+    """Lines that are ready to paste are right for every ledger, and a choice for one of them."""
     found: dict[int, set[str]] = defaultdict(set)
     for number, case in enumerate(CASES[kind]):
         database = published(case)
@@ -672,7 +673,7 @@ def test_each_line_of_each_question_gives_the_right_result(
             pasted = f"{settings}\n{answer(line, at)}\n"
             folder = folder_of(case, database, tmp_path / f"{number}-{at}", pasted)
             results.append(result_of(folder, line))
-            if results[-1] == RIGHT:  # and an error that is in the ledger shows
+            if results[-1] == RIGHT:  # an error in the ledger must also show as a break
                 put(case, folder, changed([one.text for one in case.book]))
                 assert result_of(folder, line) == BREAKS, pasted
         assert tuple(results) == case.results, line
@@ -686,5 +687,5 @@ def test_each_line_of_each_question_gives_the_right_result(
 
 
 def test_every_kind_of_question_has_a_case() -> None:
-    """Who adds a question to the code adds a ledger that raises it."""
+    """Every question in the code has a case with a ledger that raises it."""
     assert set(kinds_of_questions().values()) == set(CASES)
