@@ -1,5 +1,6 @@
 """Tests of three nights of a changing world through the real job, over real loopback HTTP."""
 
+import hashlib
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from assets.runs.night import run_night
@@ -59,14 +61,17 @@ def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
 
 
 def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
-    """Each response of each night has its file in the landing folder."""
+    """Each response of each night is in the landing folder, with its stated size and digest."""
     rows = nights.ask(
-        "select snapshot_date, snapshot_id, file, status from ops.requests where purpose = 'book'"
+        "select snapshot_date, snapshot_id, file, status, byte_count, sha256 from ops.requests "
+        "where purpose = 'book'"
     )
     assert len(rows) == 3 * 26
-    for day, snapshot_id, file, status in rows:
+    for day, snapshot_id, file, status, size, sha256 in rows:
         assert status == 200
-        assert (nights.layout.snapshot(day, snapshot_id) / file).is_file()
+        stored = (nights.layout.snapshot(day, snapshot_id) / file).read_bytes()
+        body = pa.Codec("zstd").decompress(stored, size, asbytes=True)
+        assert hashlib.sha256(body).hexdigest() == sha256
 
 
 @pytest.mark.torture
