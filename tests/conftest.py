@@ -1,4 +1,4 @@
-"""Options of the whole suite, and texts that are kept and compared whole."""
+"""Options and hooks of the whole test suite, and the comparison with golden files."""
 
 import atexit
 import gc
@@ -32,9 +32,9 @@ pytest_plugins = [
     "tests.support.two_nights",
 ]
 GOLDEN = Path(__file__).parent / "golden"
-# Four times what homes of the daily tests were seen to take: 1 GB.
+# Four times the space that homes of the daily tests were seen to use, which is 1 GB.
 DAILY_ROOM = 4 << 30
-# How long one example takes says nothing about the law, on a machine that does other things too.
+# No deadline, because the time of one example on a busy machine proves nothing.
 settings.register_profile("daily", deadline=None, max_examples=20)
 settings.register_profile("torture", deadline=None, max_examples=300)
 settings.load_profile("daily")
@@ -42,17 +42,20 @@ settings.load_profile("daily")
 
 @atexit.register
 def _end_quietly() -> None:
-    """Let nothing be written after the last line.
+    """Discard everything that is written to standard error after the last line of the result.
 
-    Hypothesis keeps the functions that it was given, and by their globals the module of DuckDB,
-    until the interpreter is gone. DuckDB's binding (nanobind) then lists what of it was left, forty
-    lines after the result. Nothing of ours runs any more at that time.
+    Hypothesis references the functions that it was given, and through their globals the DuckDB
+    module, until the interpreter ends. DuckDB's binding (nanobind) then lists its objects that were
+    not freed, forty lines after the result. Our own code has ended by then.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--torture` runs the long tests, whole; without it they run a share of themselves."""
+    """Add the options of the test suite.
+
+    With `--torture`, the long tests run completely. Without it, only a share of them runs.
+    """
     parser.addoption("--lakehouse", action="store_true", help="run the tests on real stores")
     parser.addoption("--torture", action="store_true", help="run the long tests whole")
     parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
@@ -60,14 +63,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests marked `torture` are left out without the option; with it, what they count is told."""
+    """Register the markers, and apply the options.
+
+    With `--torture`, Hypothesis tries more examples, and the counts of the tests are printed.
+    """
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
     config.addinivalue_line("markers", "lakehouse: needs servers; runs with --lakehouse only")
     if config.getoption("--torture"):
         settings.load_profile("torture")
     elif not config.getoption("--lakehouse") and (memory := memory_with(DAILY_ROOM)):
-        # Homes of daily tests lie in memory, where nobody waits for a disk: a third of the time of
-        # what writes much, and a fifth of its CPU (measured). With --torture they lie on the disk.
+        # Homes of daily tests are in memory, so that no test waits for a disk. For tests that write
+        # much, this saves a third of the time and a fifth of the CPU time (measured). With
+        # --torture, homes are on the disk.
         tempfile.tempdir = os.environ["TMPDIR"] = str(memory)
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal and config.getoption("--torture"):
@@ -75,10 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """End all tests at Ctrl-C or SIGTERM, also where a command takes it for its own end."""
+    """End all tests on Ctrl-C or SIGTERM, even if a command handles the signal itself."""
 
-    # Also where a shell began them with `&`, which ignores Ctrl-C: of SIGTERM Dagster makes what
-    # that is. Servers that a test has started end too.
+    # A shell that starts the tests with `&` makes them ignore Ctrl-C, and Dagster handles SIGTERM
+    # like Ctrl-C. With this handler, neither is ignored. Servers that a test started end too.
     def stop(number: int, _: FrameType | None) -> None:
         session.shouldstop = f"stopped by {signal.Signals(number).name}"
         raise KeyboardInterrupt
@@ -88,19 +95,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Look for no garbage while tests are imported: nearly all of it stays."""
-    if session.config.getoption("dist", "no") == "no":  # who hands tests out collects none
+    """Turn off garbage collection during imports, because nearly all objects remain in use."""
+    if session.config.getoption("dist", "no") == "no":  # xdist's controller does not collect tests
         gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Take what was imported for no garbage: to look through it took 2 % of the whole run."""
+    """Exclude imported objects from garbage collection. Scanning took 2 % of the whole run."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long ones out, or with the option the short ones; pytest says how many."""
+    """Deselect the tests that the options do not choose. pytest reports their number."""
     left = [item for item in items if not _is_chosen(item, config)]
     config.hook.pytest_deselected(items=left)
     gone = set(left)
@@ -108,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
-    """Whether it belongs to what is run: the daily tests, the long ones, or those on stores."""
+    """Return True if the options choose the test: a daily one, a long one or one on stores."""
     needs_stores = item.get_closest_marker("lakehouse") is not None
     if needs_stores or config.getoption("--lakehouse"):
         return needs_stores and bool(config.getoption("--lakehouse"))
@@ -122,14 +129,14 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Whether it does more with the option, because of a fixture, its folder or its file."""
+    """Return True if `--torture` makes the test longer, because of a fixture, folder or file."""
     fixtures = {"sized", "no_workbook"} & set(getattr(item, "fixturenames", ()))
     return bool(fixtures) or str(item.path.relative_to(GOLDEN.parent)).startswith(GROWING)
 
 
 @pytest.fixture(scope="session")
 def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
-    """Compare a text with the kept one of that name; `--golden-update` keeps the new one."""
+    """Return a function that compares a text with its golden file, or updates the file."""
 
     def compare(name: str, text: str) -> None:
         path = GOLDEN / name

@@ -1,4 +1,4 @@
-"""The demo's home for tests: `nightbook demo` on the same morning every time."""
+"""The demo's home for tests, which `nightbook demo` always creates on the same morning."""
 
 import contextlib
 import io
@@ -13,12 +13,12 @@ MORNING = datetime(2026, 11, 20, 6, tzinfo=UTC)
 
 
 def nightbook_of(home: Path, morning: datetime = MORNING) -> Nightbook:
-    """The settings of a home, on that morning."""
+    """Return the settings of a home, with a clock that shows the given morning."""
     return Nightbook(lambda: {"NIGHTBOOK_HOME": str(home)}, lambda: morning)
 
 
 def take_demo(home: Path, morning: datetime = MORNING) -> Layout:
-    """Three nights of the seeded world, the last of them that morning's."""
+    """Create three nights of the seeded world. The last one is from the given morning."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = main(("demo",), nightbook_of(home, morning))
     assert code == 0, said.getvalue()

@@ -1,4 +1,4 @@
-"""A firm of several organisations with real nights of small worlds, one of them down, one held."""
+"""A firm of several organisations with real nights of small worlds: one is down, one is held."""
 
 import json
 from collections import defaultdict
@@ -20,7 +20,7 @@ from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout
 
 FIRST, SECOND = (datetime(2026, 11, day, 2, 15, tzinfo=UTC) for day in (20, 21))
-# Names are untrusted: they break out of no path, no SQL, no sheet and no page.
+# Names are untrusted, so they must not break paths, SQL, sheets or pages.
 NAMES = (
     "alpha",
     "=HYPERLINK(1)",
@@ -45,17 +45,17 @@ class FirmHome:
 
     @property
     def layout(self) -> Layout:
-        """Where the firm's own things lie."""
+        """The paths of the firm's own home."""
         return Layout(self.root / "firm")
 
     @property
     def nightbook(self) -> Nightbook:
-        """The keeper of the firm, on the second morning."""
+        """The firm's settings and clock on the second morning."""
         variables = {"NIGHTBOOK_HOME": str(self.layout.home)}
         return Nightbook(lambda: variables, lambda: SECOND + timedelta(hours=5))
 
     def of(self, name: str) -> Layout:
-        """Where the things of an organisation lie."""
+        """Return the paths of an organisation's home."""
         return Layout(self.root / f"organisation {self.names.index(name)}" / "data")
 
     def describe(self, *names: str) -> None:
@@ -68,7 +68,7 @@ class FirmHome:
         (self.layout.home / FIRM).write_text("[sources]\n" + "\n".join(lines), "utf-8")
 
     def take(self, name: str, moment: datetime, book: nights.Book | None = None) -> None:
-        """Take a night of an organisation's own world, or of a book, and publish it there."""
+        """Create a night from the organisation's own world, or from a book, and publish it."""
         layout = self.of(name)
         world = LivingWorld(seed=f"world of {name}").at(moment.date())
         nights.take(layout, book or nights.of_world(world), moment)
@@ -82,7 +82,7 @@ class FirmHome:
         )
 
     def landed_totals(self, name: str, day: date) -> dict[tuple[str, bool], Decimal]:
-        """The total of each asset by the landed bytes of an organisation, and by nothing else."""
+        """Return the total of each asset, calculated only from an organisation's landed bytes."""
         totals: dict[tuple[str, bool], Decimal] = defaultdict(Decimal)
         [folder] = (self.of(name).landing / day.isoformat()).iterdir()
         [body] = folder.glob("0001-*")
@@ -96,7 +96,7 @@ class FirmHome:
 
 
 def _texts(balance: Any) -> Iterator[str]:
-    """Every amount of a balance, however deep it stands."""
+    """Yield every amount of a balance, at any depth."""
     if isinstance(balance, str):
         yield balance
     elif isinstance(balance, dict):
@@ -105,7 +105,7 @@ def _texts(balance: Any) -> Iterator[str]:
 
 
 def firm_of(root: Path, count: int) -> FirmHome:
-    """Two nights of so many organisations; on the second one of them is down, and one is held."""
+    """Create two nights of `count` organisations. In the second, one is down and one is held."""
     home = FirmHome(root, NAMES[:count])
     for name in home.names:
         home.take(name, FIRST)

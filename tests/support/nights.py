@@ -1,4 +1,4 @@
-"""Nights for tests: bodies landed without a network, flattened, and read back as rows."""
+"""Nights for tests: bodies that are landed without a network, flattened and read as rows."""
 
 import hashlib
 import json
@@ -28,17 +28,17 @@ Part = dict[str, Any]
 
 
 def body(records: Any) -> bytes:
-    """A list answer; bytes are taken as they are, as the inside of `data`."""
+    """Return the body of a list response. If `records` are bytes, they become `data` unchanged."""
     data = records if isinstance(records, bytes) else json.dumps(records).encode()
     return b'{"data":' + data + b',"meta":{}}'
 
 
 @dataclass(slots=True)
 class Book:
-    """What the API answers in one night; lists are JSON values, or bytes of a JSON list.
+    """The API's responses in one night. Each list is a JSON value, or the bytes of a JSON list.
 
-    `instruments` are by venue and type (`None` is the list without one); a venue in `failed` is
-    asked for and does not answer.
+    The keys of `instruments` are venue and type (`None` for the list without a type). The requests
+    for the instruments of a venue in `failed` fail.
     """
 
     portfolios: Any = field(default_factory=list)
@@ -48,7 +48,7 @@ class Book:
 
 
 def small(amount: str = "1") -> Book:
-    """A book with a bit of everything: a portfolio, a position, an account, an amount, a venue."""
+    """Return a book with one portfolio, position, account, amount and venue."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     account = {"venueId": "v1", "name": "main", "balance": {"margin": {"locked": amount}}}
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
@@ -60,7 +60,7 @@ def small(amount: str = "1") -> Book:
 
 
 def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "UTC") -> Manifest:
-    """Land a night as a pull would."""
+    """Land a night as a pull does."""
     pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
     answers = [
         land_answer(
@@ -93,7 +93,7 @@ def land_answer(
     query: str,
     venue_id: str | None = None,
 ) -> RequestRecord:
-    """Land the body of an answer and return its record; without a body it is one that failed."""
+    """Land a response and return its request record. If the body is empty, the request failed."""
     name = pulling.land(f"{number:04}-body", content) if content else None
     return RequestRecord(
         request_no=number,
@@ -113,7 +113,7 @@ def land_answer(
 
 
 def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
-    """Flatten a landed night: the rows of all eight tables, and what was noted."""
+    """Flatten a landed night. Return the rows of all eight tables, and the staged parts."""
     parts = {
         "portfolios": as_json(flatten.flatten_portfolios(layout, manifest)),
         "venues": as_json(flatten.flatten_venues(layout, manifest)),
@@ -122,40 +122,40 @@ def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
 
 
 def as_json(part: object) -> Part:
-    """A staged part as its file has it."""
+    """Return a staged part as the JSON content of its file."""
     content: Part = json.loads(msgspec.json.encode(part))
     return content
 
 
 def read(layout: Layout, manifest: Manifest) -> Rows:
-    """The staged rows of all eight tables."""
+    """Return the staged rows of all eight tables."""
     return {
         table.name: rows_of(layout.staged_file(table.name, manifest.snapshot_id)) for table in BOOK
     }
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a Parquet file, in order."""
+    """Return the rows of a Parquet file, in order."""
     with pq.ParquetFile(path) as file:
         rows: list[dict[str, Any]] = file.read().to_pylist()
     return rows
 
 
 def differing(parts: Mapping[str, Part]) -> list[dict[str, Any]]:
-    """The control totals that are not the same on both sides."""
+    """Return the control totals that differ between the JSON and the lake."""
     return [
         one for part in parts.values() for one in part["totals"] if one["in_json"] != one["in_lake"]
     ]
 
 
 def noted(parts: Mapping[str, Part], what: str) -> list[dict[str, Any]]:
-    """All rejects, inexact or drift of both parts. The reason of a reject is its message."""
+    """Return the rejects, inexact or drift of both parts. A reject's reason is its message."""
     found = [one for part in parts.values() for one in part[what]]
     return [one | {"reason": one["defect"]["message"]} if "defect" in one else one for one in found]
 
 
 def of_world(world: World) -> Book:
-    """A day of the sandbox's world as its answers."""
+    """Return the API's responses for a day of the sandbox's world."""
     listed = {
         (venue, kind): [one for one in several if one["type"] == kind]
         for venue, several in (world.instruments or {}).items()
@@ -173,7 +173,7 @@ def _embedded(instrument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take(layout: Layout, book: Book, started: datetime = STARTED) -> Snapshot:
-    """A whole night: landed, flattened, sealed, judged and settled."""
+    """Create a whole night: land, flatten, seal, judge and settle it."""
     manifest = land(layout, book, started)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return night.finish(LakeManifests(layout), folder, started)

@@ -1,4 +1,4 @@
-"""A receiver of alerts and heartbeats on loopback, and troubled nights to tell of."""
+"""A receiver of alerts and heartbeats on loopback, and nights with problems to report."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ DEAD = "json://127.0.0.1:9/canary-token"
 
 @dataclass(slots=True)
 class Receiver:
-    """What came: alerts as (title, message), and paths that were fetched; `status` is answered."""
+    """The received alerts as (title, message), and the fetched paths. It responds with `status`."""
 
     port: int = 0
     status: int = 200
@@ -39,12 +39,12 @@ class Receiver:
 
     @property
     def channel(self) -> str:
-        """The address of the alerts."""
+        """The channel for alerts."""
         return f"json://127.0.0.1:{self.port}/token-5b1d"
 
     @property
     def titles(self) -> list[str]:
-        """The titles that came since this was last asked."""
+        """The titles of the alerts that arrived since this property was last read."""
         found = [title.removeprefix("nightbook: ") for title, _ in self.alerts]
         self.alerts.clear()
         self.kinds.clear()
@@ -53,7 +53,7 @@ class Receiver:
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A receiver on a free port."""
+    """Start a receiver on a free port."""
     kept = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,8 +74,8 @@ def receiving() -> Iterator[Receiver]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-            """Say nothing."""
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - inherited name
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     kept.port = server.server_address[1]
@@ -91,21 +91,21 @@ def receiving() -> Iterator[Receiver]:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """A receiver that has heard nothing."""
+    """Start a receiver that has not received anything yet."""
     with receiving() as kept:
         yield kept
 
 
 @pytest.fixture(scope="session")
 def shown() -> Iterator[Sandbox]:
-    """One sandbox for the operator's tests."""
+    """Start one sandbox for all tests of the operator."""
     with sandbox() as one:
         yield one
 
 
 @pytest.fixture(scope="session")
 def two(shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two good nights; tests copy it."""
+    """Return a home with two good nights. Tests copy it."""
 
     def make(folder: Path) -> None:
         shown.show()
@@ -117,7 +117,7 @@ def two(shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A keeper whose home is looked at; what the log said is kept."""
+    """A keeper whose home is checked for problems, and the log messages of these checks."""
 
     keeper: Keeper
     log: list[str]
@@ -125,20 +125,21 @@ class Watched:
     copies: Path
 
     def look(self) -> None:
-        """Look as a sensor does."""
+        """Check the home and send alerts, as a sensor does."""
         look(self.keeper.nightbook, self.log.append)
 
     def night(self, day: date, *faults: str, skew_ms: int = 0) -> str:
-        """Take a night with faults, then look; the state it is in."""
+        """Create a night with faults, check the home, and return the night's state."""
         self.keeper.sandbox.show(*faults, skew_ms=skew_ms)
         state = take(self.keeper, day)
         self.look()
         return state
 
     def third(self, *faults: str) -> str:
-        """Take the third night with faults, as `night` does; a second time it is a copy.
+        """Create the third night with faults, as `night` does. Copy it if it was created before.
 
-        A home in which anything was done keeps that, and gives no copy to other tests.
+        If a test added or deleted files in its home before, the night is created in that home and
+        not copied.
         """
         sandbox, home = self.keeper.sandbox, self.keeper.home
         if _files(home) != _files(self.pristine):
@@ -160,7 +161,7 @@ def _files(home: Path) -> set[Path]:
 
 
 def take(keeper: Keeper, day: date, hour: int = 2) -> str:
-    """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
+    """Run a night over HTTP but without Dagster, which other tests cover. Return its state."""
     keeper.sandbox.clock.night(day, hour)
     book = keeper.nightbook
     manifest = pull.pull_snapshot(book.settings(api=True), book.now, "0", pause=book.pause)
@@ -173,7 +174,7 @@ def take(keeper: Keeper, day: date, hour: int = 2) -> str:
 
 @pytest.fixture(scope="session")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where homes with a third night are kept to be copied."""
+    """Return the folder of the homes with a third night that tests copy."""
     return tmp_path_factory.mktemp("third")
 
 
@@ -181,13 +182,13 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watched(
     two: Path, shown: Sandbox, receiver: Receiver, tmp_path: Path, copies: Path
 ) -> Callable[..., Watched]:
-    """A copy of the two good nights that tells the receiver, which stands behind a dead channel."""
+    """Return a function that copies the two nights, with a dead channel before the receiver."""
     settings = {"NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive"}
 
     def make(*channels: str) -> Watched:
         home = tmp_path / "home"
         shutil.copytree(two, home, symlinks=True)
-        shown.show()  # whatever the test before showed
+        shown.show()  # without the faults of the previous test
         more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
         return Watched(Keeper(home, shown, more), [], two, copies)
 
@@ -201,7 +202,7 @@ ENDED = {
 
 
 def ended(keeper: Keeper) -> None:
-    """Let the sensor that the newest run calls for see it, as the daemon does."""
+    """Run the sensor that matches the status of the newest run, as the daemon does."""
     with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
         run = instance.get_runs(limit=1)[0]
         which, kind = ENDED[run.status]

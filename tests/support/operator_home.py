@@ -1,6 +1,6 @@
-"""A keeper of the book for tests: the command line in this process, against a sandbox on a socket.
+"""A keeper for tests: the command line in this process, with a sandbox on a socket.
 
-What the world holds is worked out here a second time, from the sandbox's records alone.
+`amounts_of` calculates the amounts of a world a second time, only from the sandbox's records.
 """
 
 import io
@@ -32,17 +32,17 @@ STOPPED = "Stopped. Unfinished work was discarded. Run the command again.\n"
 
 
 class Clock:
-    """A clock that stands where it is set; the sandbox and the keeper share it."""
+    """A clock that only tests change. The sandbox and the keeper share it."""
 
     def __init__(self) -> None:
         self.moment = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        """The time it is."""
+        """Return the current time."""
         return self.moment
 
     def night(self, day: date, hour: int = 2, minute: int = 15) -> None:
-        """Let it be that time of that day."""
+        """Set the clock to a time of a day."""
         self.moment = datetime(day.year, day.month, day.day, hour, minute, tzinfo=UTC)
 
 
@@ -54,7 +54,7 @@ class Sandbox:
         self.show()
 
     def show(self, *faults: str, world: Calendar = WORLD, skew_ms: int = 0) -> None:
-        """From now on serve this world with these faults, and this much off the clock."""
+        """Serve this world with these faults from now on, with a clock that is `skew_ms` ahead."""
         chosen = tuple(parse(text) for text in faults)
         keys = {KEY: type(next(iter(CALLERS.values())))(SECRET)}
         self._app = application(
@@ -62,13 +62,13 @@ class Sandbox:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, to what is shown now."""
+        """Handle a request with the current world and faults."""
         await self._app(scope, receive, send)
 
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """A sandbox on a free port."""
+    """Start a sandbox on a free port."""
     shown = Sandbox(Clock())
     with serve(shown) as served:
         shown.origin = served.origin
@@ -77,7 +77,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """How a command ended and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -87,7 +87,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """The command line of one home; `more` are further settings."""
+    """The command line of one home. `more` contains further settings."""
 
     home: Path
     sandbox: Sandbox
@@ -95,12 +95,12 @@ class Keeper:
 
     @property
     def layout(self) -> Layout:
-        """Where things lie."""
+        """The paths of the home."""
         return Layout(self.home)
 
     @property
     def variables(self) -> dict[str, str]:
-        """The settings."""
+        """The settings of the home as environment variables."""
         return {
             "NIGHTBOOK_API_URL": self.sandbox.origin,
             "NIGHTBOOK_API_KEY": KEY,
@@ -111,7 +111,7 @@ class Keeper:
 
     @property
     def nightbook(self) -> Nightbook:
-        """The same for what is not a command."""
+        """The settings and the clock, for code that is not a command."""
         return Nightbook(
             lambda: self.variables,
             self.sandbox.clock,
@@ -120,7 +120,7 @@ class Keeper:
         )
 
     def __call__(self, *words: str) -> Said:
-        """One command."""
+        """Run one command, and return its exit code and output."""
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
         kept = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = streams
@@ -137,31 +137,31 @@ class Keeper:
             raw.append(stream.buffer.read())
         said = Said(code, raw[0].decode(), raw[1].decode(), raw[0])
         if said.err.endswith(STOPPED):
-            raise KeyboardInterrupt(said)  # whoever stops the tests stops them all
+            raise KeyboardInterrupt(said)  # Ctrl-C must end all tests, not only this command
         return said
 
     def run(self, day: date, *words: str, hour: int = 2) -> Said:
-        """The night of a day."""
+        """Run the night of a day."""
         self.sandbox.clock.night(day, hour)
         return self("run", *words)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of the published warehouse."""
+        """Run a query on the published warehouse, and return its rows."""
         with self._open() as connection:
             connection.execute("set TimeZone = 'UTC'")
             return connection.execute(sql).fetchall()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        """The published warehouse; while it is open, opening it again costs nothing."""
+        """Open the published warehouse. While it is open, a second connection costs nothing."""
         return duckdb.connect(str(self.layout.database), read_only=True)
 
     def history(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table of the book."""
+        """Return every row of every table of the book."""
         with self._open():
             return {t.name: self.ask(f"from history.{t.name} order by all") for t in BOOK}
 
     def everything(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Every row of every table, but for what tells when the file was built."""
+        """Return every row of every table, except `build`, which contains the build time."""
         with self._open():
             listed = self.ask(
                 "select schema_name || '.' || table_name from duckdb_tables() "
@@ -171,7 +171,7 @@ class Keeper:
 
 
 def amounts_of(day: date, world: Calendar = WORLD) -> list[tuple[str, ...]]:
-    """Every amount of a day's world: portfolio, asset, venue, account, bucket, state, text."""
+    """Return a day's amounts as portfolio, asset, venue, account, bucket, state and text."""
     return sorted(
         (
             str(portfolio["id"]),

@@ -1,7 +1,7 @@
-"""A month of a book and of the ledger that somebody kept beside it, with every error's cause known.
+"""A simulated month of a book and its ledger, in which the cause of every difference is known.
 
-Amounts and trades are as people have them, round ones among them, since those are alike by chance:
-what a cause suggests is then held against what was really done.
+Amounts and trades are realistic, and some are round, because round amounts are often equal by
+chance. Tests compare the suggested causes with the real ones.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ PORTFOLIOS, VENUES, ACCOUNTS = (
 ASSETS = ("BTC", "ETH", "SOL", "USDC", "EUR", "DOT", "ADA", "SHIB")
 NOT_BOOKED, TRANSFER, NOTHING = "not booked yet", "transfer", "no cause"
 Key = tuple[str, str, str, str]
-# The simulated cause for words in a suggestion.
+# Words in a suggestion, and the simulated cause that they mean.
 SAID = {
     "A day behind": NOT_BOOKED,
     "Wrong sign": "sign",
@@ -52,7 +52,7 @@ SAID = {
 
 @dataclass(slots=True)
 class Month:
-    """The book's amounts, the ledger's, and why they differ, key by key."""
+    """The amounts of the book and of the ledger, and the cause of each difference, by key."""
 
     rng: Random
     book: dict[Key, Decimal] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Month:
     accruing: set[Key] = field(default_factory=set)
 
     def begin(self) -> None:
-        """The first book, and a ledger that is true."""
+        """Create the first book, and a ledger without errors."""
         for portfolio in PORTFOLIOS:
             for asset in ASSETS:
                 for venue in VENUES:
@@ -85,7 +85,7 @@ class Month:
         return Decimal(whole) + Decimal(self.rng.randrange(10**places)).scaleb(-places)
 
     def night(self, number: int) -> None:
-        """People trade, earn and move; the ledger follows but for tonight's errors."""
+        """Simulate trades, rewards and transfers. The ledger follows, except for new errors."""
         rng = self.rng
         clean = [key for key in self.book if key not in self.why and key not in self.accruing]
         rng.shuffle(clean)
@@ -152,7 +152,7 @@ class Month:
         self.since[key] = number
 
     def _transfers(self, keys: list[Key], number: int) -> None:
-        """Money goes from one account to another, and nobody books it."""
+        """Move money between accounts of the book, but not in the ledger."""
         pairs: dict[tuple[str, str], list[Key]] = {}
         for key in keys:
             pairs.setdefault(key[:2], []).append(key)
@@ -165,7 +165,7 @@ class Month:
             self.since |= {one: number, other: number}
 
     def truth(self, key: Key, number: int) -> str:
-        """Why this key differs tonight; what was not booked is static or accruing later."""
+        """Return why a key differs tonight. Unbooked amounts become static or accruing later."""
         why = self.why.get(key, NOTHING)
         if number > self.since.get(key, number):
             if key in self.accruing:
@@ -194,12 +194,12 @@ _RENAMED = {"account renamed": (3, " 2"), "asset alias": (1, ".OLD"), "venue ren
 
 
 def text(amount: Decimal) -> str:
-    """Plain digits."""
+    """Return an amount in plain digits."""
     return format(amount, "f")
 
 
 def spoilt(kind: str, amount: Decimal, rng: Random) -> list[str] | None:
-    """The rows of the ledger with that error, or None where the amount cannot have it."""
+    """Return the ledger rows with this error, or None if the amount cannot have it."""
     made = {"sign": _flipped, "twice": _doubled, "unit": _scaled, "rounded": _rounded}
     made["transposed"] = _swapped
     with localcontext(prec=100):
@@ -239,7 +239,7 @@ def _swapped(amount: Decimal, rng: Random) -> list[str] | None:
 
 
 def nights(desk: Desk, count: int, seed: int = 3) -> Iterator[tuple[str, str]]:
-    """So many nights, run through the desk: for each break its cause, and the one suggested."""
+    """Reconcile `count` nights. Yield the real and the suggested cause of each break."""
     month = Month(Random(seed))
     month.begin()
     desk.folder.make()
@@ -272,7 +272,7 @@ def _same(key: Key, written: Key) -> bool:
 
 
 def table(found: Counter[tuple[str, str]]) -> dict[str, tuple[int, int, int]]:
-    """By cause: how often it was there, how often it was suggested, how often rightly."""
+    """Count for each cause how often it was real, suggested, and suggested correctly."""
     causes = {*SAID.values()}
     return {
         cause: (

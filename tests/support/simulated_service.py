@@ -1,7 +1,7 @@
 """A service and its caller in simulated time: hours pass in milliseconds, with the real client.
 
-Time stands while anybody works and jumps to the next moment at which somebody wakes: so limits,
-outages and deadlines act upon each other as they would, and no test waits.
+Time stops while a thread works, and then jumps to the next moment at which a thread wakes. So
+limits, outages and deadlines interact as in real time, but no test waits.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEYS, application
 from pipelines.sandbox.world.world import Calendar, LivingWorld
 
-STILL = 0.0004  # real seconds without any step, after which nobody is taken to be at work
+STILL = 0.0004  # real seconds without a step, after which all threads count as asleep
 START = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
 
 
 class Time:
-    """The time of one simulation: `sleep` blocks until everybody else sleeps too."""
+    """The clock of one simulation. Time passes only while all threads sleep."""
 
     def __init__(self, start: datetime = START) -> None:
         self.start, self.seconds = start, 0.0
@@ -43,15 +43,15 @@ class Time:
         return self.seconds
 
     def now(self) -> datetime:
-        """Return the time it is."""
+        """Return the current time."""
         return self.start + timedelta(seconds=self.seconds)
 
     def unix_ms(self) -> int:
-        """Return the time it is as Unix milliseconds."""
+        """Return the current time as Unix milliseconds."""
         return round(self.now().timestamp() * 1000)
 
     def set(self, moment: datetime) -> None:
-        """Let it be that moment; the seconds of the monotonic clock run on as they did."""
+        """Set the time to this moment, without changing the monotonic clock."""
         self.start = moment - timedelta(seconds=self.seconds)
 
     def sleep(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Time:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Let time stand."""
+        """Stop time until the end of the `with` block."""
         with self._changed:
             self.at_work += 1
         try:
@@ -78,7 +78,7 @@ class Time:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let time pass while the `with` lasts."""
+        """Run the clock until the end of the `with` block."""
         thread = threading.Thread(target=self._run, daemon=True)
         thread.start()
         try:
@@ -106,7 +106,7 @@ Reach = Callable[[httpx.Request], httpx.Response | None]
 
 @dataclass
 class Simulation:
-    """The sandbox behind a client in one time; `reach` may answer or raise instead of it."""
+    """A sandbox with simulated time. `reach` may respond or raise instead of the sandbox."""
 
     time: Time = field(default_factory=Time)
     world: Calendar = field(default_factory=LivingWorld)
@@ -128,7 +128,7 @@ class Simulation:
         self._lock = threading.Lock()
 
     def connect(self, *arguments: Any, **settings: Any) -> EdgeClient:
-        """Make a client in this time, for this service."""
+        """Create a client that uses this service and its simulated time."""
         draws = random.Random(7)
         make = partial(
             EdgeClient,
@@ -140,7 +140,7 @@ class Simulation:
         return make(*arguments, **settings)
 
     def statuses(self, status: int) -> int:
-        """Return how many answers had that status; 0 stands for no answer."""
+        """Return the number of responses with a status. Status 0 means no response."""
         return sum(one == status for _, _, one in self.asked)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -157,7 +157,7 @@ class Simulation:
 
 
 async def _driven(app: ASGIApp, request: httpx.Request) -> httpx.Response:
-    """One request through the application, in memory."""
+    """Send one request through the application in memory, and return the response."""
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
@@ -181,5 +181,5 @@ async def _driven(app: ASGIApp, request: httpx.Request) -> httpx.Response:
 
 
 def day_of(simulation: Simulation) -> date:
-    """Return the date of a simulation's time."""
+    """Return the current date of a simulation."""
     return simulation.time.now().date()

@@ -1,4 +1,4 @@
-"""Homes with nights in them, taken once and copied where a test changes one."""
+"""Fixtures of homes with nights, which are created once and copied if a test changes them."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,14 +20,14 @@ from tests.support.shared import once
 
 @pytest.fixture(scope="session")
 def one_sandbox() -> Iterator[Sandbox]:
-    """One sandbox for all tests."""
+    """Start one sandbox for all tests."""
     with sandbox() as shown:
         yield shown
 
 
 @pytest.fixture
 def api(one_sandbox: Sandbox) -> Sandbox:
-    """The sandbox without faults, in the night after the three."""
+    """Return the sandbox without faults, on the morning after the third night."""
     one_sandbox.show()
     one_sandbox.clock.night(THIRD, hour=9)
     return one_sandbox
@@ -37,9 +37,9 @@ def api(one_sandbox: Sandbox) -> Sandbox:
 def taken(
     two: Path, one_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Keeper, Said]:
-    """Three nights of a changing world, and what `nightbook run` said of the third.
+    """Return three nights of a changing world, and the output of `nightbook run` for the third.
 
-    The first two are taken without Dagster, at a third of the cost.
+    The first two nights run without Dagster, at a third of the cost.
     """
 
     def make(folder: Path) -> None:
@@ -49,7 +49,7 @@ def taken(
         (folder / "said.json").write_bytes(msgspec.json.encode(answer))
 
     folder = once(tmp_path_factory, "three-nights", make)
-    # Looking takes the lock of a home, so each worker looks at its own.
+    # Reading a home can lock it, so each worker reads its own copy.
     own = tmp_path_factory.mktemp("nights")
     shutil.copytree(folder / "home", own / "home", symlinks=True)
     answer = (folder / "said.json").read_text("utf-8").replace(str(folder), str(own))
@@ -58,20 +58,20 @@ def taken(
 
 @pytest.fixture
 def nights(taken: tuple[Keeper, Said], api: Sandbox) -> Keeper:
-    """The keeper of three nights: to look at, not to change."""
+    """Return the keeper of three nights. Tests may read its home, but must not change it."""
     return taken[0]
 
 
 @pytest.fixture
 def copied(nights: Keeper, tmp_path: Path) -> Keeper:
-    """A copy of the three nights, to change."""
+    """Return a copy of the three nights that the test may change."""
     shutil.copytree(nights.home, tmp_path / "home", symlinks=True)
     return Keeper(tmp_path / "home", nights.sandbox)
 
 
 @pytest.fixture(scope="module")
 def held(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """A copy of the three nights and a fourth, which is held: its list of portfolios is empty."""
+    """Return the three nights and a fourth, which is held because it has no portfolios."""
     sandbox = taken[0].sandbox
 
     def make(folder: Path) -> None:
@@ -88,5 +88,5 @@ def held(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def empty(api: Sandbox, tmp_path: Path) -> Callable[..., Keeper]:
-    """A keeper with nothing yet, and further settings."""
+    """Return a function that makes a keeper without nights, and with further settings."""
     return lambda **more: Keeper(tmp_path / "empty", api, more)

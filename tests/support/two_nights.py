@@ -1,4 +1,4 @@
-"""The torture tests: a small share of them always, all of them with `--torture`."""
+"""Fixtures of the torture tests, which run only a small share without `--torture`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +11,14 @@ from tests.support.shared import once
 
 @pytest.fixture
 def sized(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
-    """How much to do: the first number always, the second with `--torture`."""
+    """Return a function that chooses the second number with `--torture`, or else the first."""
     whole = bool(request.config.getoption("--torture"))
     return lambda small, large: large if whole else small
 
 
 @pytest.fixture(scope="session")
 def two_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two published nights; tests work on copies of it."""
+    """Return a home with two published nights. Tests work on copies of it."""
 
     def make(folder: Path) -> None:
         for number in range(2):
