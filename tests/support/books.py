@@ -1,6 +1,6 @@
 """Small books for tests: rows of every table of a night, its Parquet files, and its totals.
 
-Sums are taken here with Python's decimals, by code that shares nothing with the warehouse.
+Sums are calculated with Python's decimals, by code that shares nothing with the warehouse.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ DEFAULTS: dict[Kind, Any] = {
     Kind.MOMENT: datetime(2026, 1, 1, tzinfo=UTC),
 }
 Rows = Mapping[str, list[dict[str, Any]]]
-# Where `published_once` keeps what it copies; set for a whole run of tests.
+# The folder of the homes that `published_once` copies. It is set once for a whole test run.
 copies: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One amount of one account, as a test writes it down."""
+    """One amount of one account, as a test writes it."""
 
     text: str
     portfolio: str = "p1"
@@ -57,7 +57,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """One snapshot: when, what state it is in, and the rows of each table of the book."""
+    """A snapshot: its ID, its state, and the rows of each table of the book."""
 
     snapshot_id: str
     rows: Rows
@@ -67,12 +67,12 @@ class Night:
 
     @property
     def day(self) -> date:
-        """The business date: the id's first eight digits."""
+        """The business date, which is the first eight digits of the ID."""
         return date.fromisoformat(self.snapshot_id[:8])
 
 
 def exact(texts: Iterable[str]) -> str:
-    """The sum of amount texts by Python's decimals, in plain digits."""
+    """Return the sum of amounts in plain digits, calculated with Python's decimals."""
     with localcontext(prec=100_000, Emax=10**6, Emin=-(10**6)):
         total = format(sum(map(Decimal, texts), Decimal(0)), "f")
     if "." in total:
@@ -81,7 +81,7 @@ def exact(texts: Iterable[str]) -> str:
 
 
 def fits(text: str) -> Decimal | None:
-    """The amount where DECIMAL(38,18) holds it exactly."""
+    """Return the amount, or None if DECIMAL(38,18) cannot store it exactly."""
     with localcontext(prec=100_000, Emax=10**6, Emin=-(10**6)):
         value = Decimal(text)
         scaled = value.scaleb(18)
@@ -89,7 +89,7 @@ def fits(text: str) -> Decimal | None:
 
 
 def row(table: Table, day: date, /, **given: Any) -> dict[str, Any]:
-    """A row with these values, and plain ones for the rest."""
+    """Return a row with these values, and with default values in the other columns."""
     made = {
         column.name: None if column.nullable else DEFAULTS[column.kind] for column in table.columns
     }
@@ -102,7 +102,7 @@ def row(table: Table, day: date, /, **given: Any) -> dict[str, Any]:
 def night(
     snapshot_id: str, amounts: Iterable[Amount], more: Rows | None = None, **about: Any
 ) -> Night:
-    """A whole night around these amounts: their accounts, positions, portfolios and venues."""
+    """Build a night from these amounts, with their accounts, positions, portfolios and venues."""
     day = date.fromisoformat(snapshot_id[:8])
     given = list(amounts)
     rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in BOOK}
@@ -155,7 +155,7 @@ def night(
 
 
 def totals(night: Night) -> list[dict[str, Any]]:
-    """The control totals of a night, counted and summed by Python."""
+    """Return the control totals of a night, counted and summed by Python."""
     counted: list[dict[str, Any]] = [
         {"table_name": table.name, "measure": "rows", "in_json": str(len(night.rows[table.name]))}
         for table in BOOK
@@ -188,7 +188,7 @@ def totals(night: Night) -> list[dict[str, Any]]:
 
 
 def written(layout: Layout, nights: Iterable[Night]) -> Contents:
-    """Put the nights into the lake, and say what a warehouse of them holds."""
+    """Write the nights into the lake, and return the contents of a warehouse with them."""
     books: list[Book] = []
     nightly: dict[str, dict[str, Path]] = {table.name: {} for table in NIGHTLY}
     snapshots: list[dict[str, Any]] = []
@@ -246,9 +246,9 @@ def published(layout: Layout, nights: Iterable[Night], version: str, **more: Any
 
 
 def published_once(layout: Layout, nights: Iterable[Night], version: str) -> None:
-    """Publish into a home; what went into an empty one before is copied from there.
+    """Publish nights into a home. If the home is empty, copy the result of an equal earlier call.
 
-    For tests of what is done with a book, not of how it is published.
+    Use it for tests that work with a book, not for tests of publishing.
     """
     nights = list(nights)
     if copies is None or layout.lake.exists() or layout.warehouse.exists():
@@ -261,7 +261,7 @@ def published_once(layout: Layout, nights: Iterable[Night], version: str) -> Non
 
 
 def make_macros(connection: DuckDBPyConnection) -> None:
-    """Make the macros that need no tables, as a warehouse has them."""
+    """Create the macros that do not need tables, as in a warehouse."""
     connection.execute("create schema internal")
     for macro in macros():
         if not macro.is_table:

@@ -1,7 +1,7 @@
-"""A headless Chromium for tests: pages opened at a width, in light or dark, and measured.
+"""A headless Chromium for tests, which opens pages in light or dark mode and measures them.
 
-It is spoken to over two pipes in the DevTools protocol, so that nothing but the browser is needed.
-What is measured is said by the page's layout, not by its source: what is cut, what overlaps.
+Commands use the DevTools protocol over two pipes, so tests need only the browser. The measures come
+from the page's layout and not from its source: for example, texts that are cut or that overlap.
 """
 
 import base64
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-# Every piece of text on the page as the boxes of its lines; what is not drawn has none.
+# `_MEASURE` finds the boxes of the lines of each text on the page. Hidden texts have no boxes.
 _OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 _MEASURE = """
 (() => {
@@ -96,7 +96,7 @@ _MEASURE = """
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a page is looked at."""
+    """The settings for a page: its size, colour scheme and medium."""
 
     width: int
     is_dark: bool = False
@@ -106,7 +106,10 @@ class Look:
 
 @dataclass(slots=True)
 class Seen:
-    """What a page was: its measures, also with all details open, its requests and its words."""
+    """The observations of a page: its measures, requests, messages and title.
+
+    `opened` contains the measures with all details open.
+    """
 
     measures: dict[str, Any]
     opened: dict[str, Any] = field(default_factory=dict)
@@ -116,7 +119,7 @@ class Seen:
 
 
 class Browser:
-    """One browser and its two pipes."""
+    """A browser and its two pipes."""
 
     def __init__(self, commands: BinaryIO, answers: BinaryIO) -> None:
         self._commands, self._answers = commands, answers
@@ -133,7 +136,7 @@ class Browser:
         return message
 
     def call(self, method: str, session: str | None = None, /, **params: Any) -> dict[str, Any]:
-        """One command and its answer; events on the way are kept."""
+        """Send a command and return its result. Store the events that arrive before it."""
         self._last += 1
         words: dict[str, Any] = {"id": self._last, "method": method, "params": params}
         self._commands.write(
@@ -154,7 +157,7 @@ class Browser:
             self._events.append(self._message())
 
     def open(self, page: Path | str, look: Look) -> str:
-        """Open a page this way; gives its session."""
+        """Open a page with these settings, and return its session."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._events.clear()
@@ -183,7 +186,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", session, type="keyUp", **pressed)
 
     def look(self, page: Path | str, look: Look, picture: Path | None = None) -> Seen:
-        """Open a page this way, measure it, and keep a picture of the whole of it."""
+        """Open and measure a page. If a path is given, save a picture of the whole page there."""
         session = self.open(page, look)
         seen = Seen(self.evaluate(session, _MEASURE))
         if picture is not None:
@@ -204,7 +207,7 @@ class Browser:
         return seen
 
     def evaluate(self, session: str, script: str) -> Any:
-        """The value of a script in the page."""
+        """Run a script in the page, and return its value."""
         done = self.call("Runtime.evaluate", session, expression=script, returnByValue=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
@@ -215,7 +218,7 @@ PRINTED = Look(700, medium="print")
 
 
 def require_sound(seen: Seen, page: Path) -> None:
-    """Assert that nothing overlaps, is cut or wider than the page, asked for or run."""
+    """Assert that all texts are readable, and that the page loads nothing else and logs nothing."""
     for measures in (seen.measures, seen.opened):
         assert measures["texts"] > 40
         assert measures["wide"] <= 0, "the page scrolls sideways"
@@ -228,7 +231,7 @@ def require_sound(seen: Seen, page: Path) -> None:
 
 @contextlib.contextmanager
 def chromium(profile: Path) -> Iterator[Browser]:
-    """A browser of our own; skips the test where there is none."""
+    """Start a browser, or skip the test if Chromium is not installed."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("there is no Chromium here to look at pages with")

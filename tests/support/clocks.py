@@ -1,4 +1,4 @@
-"""Time for tests that wait: it passes at once, and all that is bounded by it ends as it would."""
+"""A clock for tests that wait: waits take no time, but deadlines end as in real time."""
 
 import threading
 import time
@@ -9,24 +9,24 @@ from pipelines.edge.client import EdgeClient
 
 
 class Skipping:
-    """A clock that runs on, and jumps over every wait instead of waiting."""
+    """A running clock that skips every wait."""
 
     def __init__(self) -> None:
         self._skipped = 0.0
         self._lock = threading.Lock()
 
     def monotonic(self) -> float:
-        """Return the seconds that have passed, the skipped ones too."""
+        """Return the seconds that have passed, including the skipped ones."""
         return time.monotonic() + self._skipped
 
     def sleep(self, seconds: float) -> None:
-        """Let these seconds be over."""
+        """Skip these seconds."""
         with self._lock:
             self._skipped += seconds
 
 
 def connect(*arguments: Any, **settings: Any) -> EdgeClient:
-    """Make a client that waits between attempts in no time, up to its deadline."""
+    """Create a client that skips its waits between attempts, but ends at its deadline."""
     clock = Skipping()
     make = partial(EdgeClient, monotonic=clock.monotonic, sleep=clock.sleep, rng=lambda: 0.5)
     return make(*arguments, **settings)

@@ -1,7 +1,7 @@
-"""An empty warehouse is half a second of work and the same each time: tests copy the first.
+"""Empty warehouses for tests. Building one takes half a second, so tests copy the first one.
 
-That a warehouse that begins with a copy is the same as any is held by
-`tests/warehouse/database/test_publish.py`. So are books copied: see `published_once`.
+`tests/warehouse/database/test_publish.py` checks that a warehouse that starts as a copy is equal to
+any other. Books are copied in the same way (see `published_once`).
 """
 
 import contextlib
@@ -24,12 +24,12 @@ make_empty: Make = load.create_empty
 
 @pytest.fixture(scope="session", autouse=True)
 def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every publish that does not build upon a version begins with a copy of an empty warehouse."""
+    """Make each publish without a previous version start from a copy of an empty warehouse."""
     folder = tmp_path_factory.mktemp("empty")
 
     def copying(make: Make, version: Callable[[], str]) -> Make:
         def copy(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-            template = folder / version()  # a test may change the schema
+            template = folder / version()  # because a test may change the schema
             if not template.exists():
                 with contextlib.closing(make(layout, template, memory)) as connection:
                     load.complete(connection)

@@ -1,8 +1,8 @@
-"""Side environments: what tests hold against the product and the product itself never needs.
+"""Side environments: packages that tests compare with the product, which does not need them.
 
-Each is one file of pins with hashes, `tests/environments/NAME.txt`, and one virtual environment,
-made by `make .side/NAME/ready`. They are kept apart so that an old DuckDB, a peer or a fuzzer
-cannot change what nightbook is tested with.
+Each side environment has a file of pinned versions with hashes, `tests/environments/NAME.txt`, and
+a virtual environment that `make .side/NAME/ready` creates. They are separate, so an old DuckDB, a
+different tool or a fuzzer cannot change the packages with which nightbook is tested.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(name: str) -> Path:
-    """The interpreter of a side environment; skips the test, saying what to type, without it."""
+    """Return a side environment's interpreter, or skip the test and name the command to type."""
     home = ROOT / ".side" / name
     if not (home / "ready").is_file():
         pytest.skip(f"the side environment {name} is not there: make .side/{name}/ready")
@@ -21,6 +21,6 @@ def python(name: str) -> Path:
 
 
 def packages(name: str) -> Path:
-    """Where a side environment keeps its packages, to be used beside nightbook's own."""
+    """Return a side environment's package folder, for use together with nightbook's packages."""
     [found] = (python(name).parents[1] / "lib").glob("python*/site-packages")
     return found

@@ -1,4 +1,4 @@
-"""Other programs that read our Iceberg tables: what each runs, and how it is started here."""
+"""Other engines that read our Iceberg tables: their scripts, and functions that run them."""
 
 import json
 import os
@@ -15,10 +15,10 @@ import pytest
 from tests.support import environments
 from tests.support.postgres import Postgres
 
-# Debian's: the renamer of Java packages, and the driver of PostgreSQL.
+# From Debian: a tool that renames Java packages, and the JDBC driver of PostgreSQL.
 JARJAR = Path("/usr/share/java/jarjar.jar")
 DRIVER = Path("/usr/share/java/postgresql.jar")
-# The packaged Iceberg runtime wants a Jackson under this name; Spark's own is the same code.
+# The packaged Iceberg runtime needs Jackson under this name. Spark's Jackson is the same code.
 RULE = "rule com.fasterxml.jackson.** org.apache.iceberg.shaded.com.fasterxml.jackson.@1\n"
 
 DUCKDB = """
@@ -67,14 +67,14 @@ Answers = dict[str, list[list[str]]]
 
 
 def duckdb(tables: Mapping[str, str], queries: Mapping[str, str]) -> Answers:
-    """Ask DuckDB, which reads tables by the paths of their metadata, without the catalog."""
+    """Run queries in DuckDB, which reads tables by their metadata paths, without the catalog."""
     place = str(environments.packages("duckdb-iceberg"))
     command = [str(environments.python("duckdb-iceberg")), "-c", DUCKDB, place]
     return dict(json.loads(_output([*command, json.dumps(tables), json.dumps(queries)])))
 
 
 def polars(location: str, nights: Mapping[str, int]) -> dict[str, str]:
-    """Ask polars for the sum of each night at its snapshot."""
+    """Return the sum of each night's amounts, which polars reads at the night's snapshot."""
     places = [str(environments.packages(name)) for name in ("engines", "iceberg")]
     more = {"PYTHONPATH": os.pathsep.join(places), "POLARS_ICEBERG_PLANNER": "pyiceberg"}
     return dict(
@@ -83,7 +83,7 @@ def polars(location: str, nights: Mapping[str, int]) -> dict[str, str]:
 
 
 def spark(server: Postgres, warehouse: str, place: Path, queries: Mapping[str, str]) -> Answers:
-    """Ask Spark, which reads the catalog in PostgreSQL as its JDBC catalog `nightbook`."""
+    """Run queries in Spark, which reads PostgreSQL's catalog as the JDBC catalog `nightbook`."""
     python = environments.python("spark-iceberg")
     if shutil.which("java") is None or not (JARJAR.is_file() and DRIVER.is_file()):
         pytest.skip("Spark needs Java, libjarjar-java and libpostgresql-jdbc-java")
@@ -114,12 +114,12 @@ def spark(server: Postgres, warehouse: str, place: Path, queries: Mapping[str, s
 
 
 def path_of(uri: str) -> Path:
-    """Return the path of an address of this machine."""
+    """Return the path of a `file://` address."""
     return Path(uri.removeprefix("file://"))
 
 
 def _renamed_jackson(jars: Path, place: Path) -> list[Path]:
-    """Return Spark's Jackson under the name by which the Iceberg runtime looks for it."""
+    """Return Spark's Jackson JARs, renamed to the packages that the Iceberg runtime needs."""
     (place / "rules").write_text(RULE, encoding="utf-8")
     renamed = []
     for part in ("annotations", "core", "databind"):
@@ -127,7 +127,7 @@ def _renamed_jackson(jars: Path, place: Path) -> list[Path]:
         plain, out = place / f"plain-{source.name}", place / f"renamed-{source.name}"
         with zipfile.ZipFile(source) as old, zipfile.ZipFile(plain, "w") as new:
             for entry in old.infolist():
-                if not entry.filename.startswith("META-INF/versions"):  # Java 9's, of other names
+                if not entry.filename.startswith("META-INF/versions"):  # classes for Java 9 only
                     new.writestr(entry, old.read(entry))
         command = [
             "java",

@@ -1,7 +1,7 @@
-"""Ledgers that other programs wrote, all of one book and with the same six errors planted in them.
+"""Ledgers that other programs wrote, all for the same book and with the same six planted errors.
 
-A folder `samples` of any test room may hold more: its `samples.toml` has a table for each file that
-says which program wrote it, and the lines of recon.toml that settle what has to be asked.
+Any folder of tests may have a subfolder `samples` with such ledgers. Its `samples.toml` has a table
+for each file, with the program that wrote it and the lines of recon.toml that answer the questions.
 """
 
 import tomllib
@@ -36,7 +36,7 @@ BOOK = (
 
 @dataclass(frozen=True, slots=True)
 class PlantedError:
-    """One error: what is wrong, and for each key that it breaks the amounts of its ledger rows."""
+    """A planted error: its name, and the amounts of the ledger rows of each key that it breaks."""
 
     words: str
     rows: Mapping[Key, tuple[str, ...]]
@@ -60,7 +60,7 @@ ERRORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSample:
-    """One file, the program that wrote it, and the lines of recon.toml to paste for it."""
+    """A sample file, the program that wrote it, and the lines to paste into recon.toml for it."""
 
     path: Path
     program: str
@@ -68,7 +68,7 @@ class LedgerSample:
 
 
 def ledger_rows() -> dict[Key, tuple[str, ...]]:
-    """The amounts of the rows of every sample by key: the book, but for the errors."""
+    """Return the amounts of every sample's rows by key: the book with the planted errors."""
     rows: dict[Key, tuple[str, ...]] = {
         (a.portfolio, a.asset, a.venue, a.account): (a.text,) for a in BOOK
     }
@@ -78,7 +78,7 @@ def ledger_rows() -> dict[Key, tuple[str, ...]]:
 
 
 def ledger_samples() -> list[LedgerSample]:
-    """Every sample that a `samples.toml` names, and none that it does not: that fails."""
+    """Return all samples. Fail if a folder's files differ from the list in its `samples.toml`."""
     samples = []
     for listing in sorted(TESTS.rglob("samples/samples.toml")):
         about = tomllib.loads(listing.read_text(encoding="utf-8"))

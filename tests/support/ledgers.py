@@ -1,4 +1,4 @@
-"""Ledgers of the book of a home, right but for what a test wants wrong."""
+"""Ledgers for the book of a home, which are correct except for the keys that a test chooses."""
 
 import csv
 from pathlib import Path
@@ -10,7 +10,7 @@ Key = tuple[str, ...]
 
 
 def rows(keeper: Keeper) -> dict[Key, str]:
-    """The book as a ledger would have it: what is held, exactly."""
+    """Return the rows of a correct ledger: the book's exact balances, except for zeros."""
     found = keeper.ask(
         "select portfolio_id, asset_id || if(is_custom_asset, ' (custom)', ''), venue_id, "
         "account_name, total_text from account_balances where total_text <> '0' order by all"
@@ -19,7 +19,7 @@ def rows(keeper: Keeper) -> dict[Key, str]:
 
 
 def reconciled(keeper: Keeper, *wrong: Key) -> int:
-    """Hold the book against a ledger that is right but for some keys; the exit code."""
+    """Reconcile the book with a ledger that is wrong only for some keys. Return the exit code."""
     with inbox(keeper).open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, delimiter=";")
         lines.writerow(HEAD)
@@ -29,7 +29,7 @@ def reconciled(keeper: Keeper, *wrong: Key) -> int:
 
 
 def inbox(keeper: Keeper) -> Path:
-    """Where the ledger lies."""
+    """Return the path of the ledger, and create its folder."""
     path = keeper.home / "reconcile" / "inbox" / "ledger.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path

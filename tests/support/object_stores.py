@@ -1,7 +1,7 @@
-"""Object stores of this machine for tests: real servers, on loopback, with nothing left of them.
+"""Object stores for tests: real servers on loopback, whose data is deleted at the end.
 
-`SeaweedFS` (S3) and `Azurite` (Azure) keep their word on conditional writes. `rclone serve s3`
-takes conditions and ignores them: the store that nightbook must refuse.
+`SeaweedFS` (S3) and `Azurite` (Azure) support conditional writes. `rclone serve s3` accepts
+conditions but ignores them, so nightbook must refuse it.
 """
 
 import base64
@@ -30,7 +30,7 @@ from tests.support.shipped_units import free_port, until
 
 BUCKET = "night"
 KEYS = {"AWS_ACCESS_KEY_ID": "nightkey", "AWS_SECRET_ACCESS_KEY": "nightsecret"}
-# Azurite's own account, the same everywhere: it is no secret.
+# Azurite's built-in account. It is the same everywhere, so it is not a secret.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -40,9 +40,9 @@ GRPC = 10000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStore:
-    """A running store: the scheme and bucket of its addresses, and the variables that reach it.
+    """A running store: its scheme and bucket, its address, and the variables that connect to it.
 
-    `iceberg` is the address of its Iceberg REST catalog, where it has one.
+    `iceberg` is the address of its Iceberg REST catalog, or empty if it does not have one.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ObjectStore:
 
     @property
     def rest_options(self) -> dict[str, str]:
-        """What pyiceberg is told of the REST catalog, besides its address."""
+        """The options of pyiceberg for the REST catalog, except its address."""
         key, secret = KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"]
         return {
             "warehouse": "s3://tables",
@@ -63,14 +63,14 @@ class ObjectStore:
 
     @property
     def rest_variables(self) -> dict[str, str]:
-        """The same, as pyiceberg's own variables."""
+        """The same options as environment variables of pyiceberg."""
         return {
             f"PYICEBERG_CATALOG__NIGHTBOOK__{name.upper().replace('-', '_')}": value
             for name, value in self.rest_options.items()
         }
 
     def reached_by(self, endpoint: str) -> dict[str, str]:
-        """The variables that reach it by another address: a proxy before it."""
+        """Return the variables that connect to the store through a proxy at a different address."""
         return {
             name: value.replace(self.endpoint, endpoint) for name, value in self.variables.items()
         }
@@ -78,7 +78,7 @@ class ObjectStore:
 
 @contextmanager
 def _serving(name: str, command: Sequence[str], port: int, place: Path) -> Iterator[None]:
-    """Run a server until the end of the `with`; what it wrote is shown where it does not start."""
+    """Run a server until the end of the `with` block. If it does not start, show its log."""
     log = place / "log"
     variables = {**os.environ, **KEYS, "HOME": str(place)}
     with (
@@ -94,7 +94,7 @@ def _serving(name: str, command: Sequence[str], port: int, place: Path) -> Itera
 
 
 def _answers(port: int) -> bool:
-    """Whether something on a port of loopback speaks HTTP."""
+    """Return True if a server on a loopback port responds to HTTP requests."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2):
             return True
@@ -105,7 +105,7 @@ def _answers(port: int) -> bool:
 
 
 def _takes_writes(store: ObjectStore) -> bool:
-    """Whether its bucket is there and takes an object: SeaweedFS answers before it can."""
+    """Return True if the bucket accepts objects. SeaweedFS responds to requests before that."""
     options = {"access_key_id": KEYS["AWS_ACCESS_KEY_ID"], "region": "us-east-1"}
     options |= {"secret_access_key": KEYS["AWS_SECRET_ACCESS_KEY"], "endpoint": store.endpoint}
     bucket = from_url(store.root, client_options={"allow_http": True}, **options)
@@ -116,7 +116,7 @@ def _takes_writes(store: ObjectStore) -> bool:
 
 
 def _make_container(endpoint: str) -> None:
-    """Make Azurite's container: obstore makes none, so the request is signed here."""
+    """Create Azurite's container. obstore cannot create it, so this signs the request itself."""
     now = formatdate(usegmt=True)
     headers = {"x-ms-date": now, "x-ms-version": "2021-08-06"}
     named = "".join(f"{name}:{value}\n" for name, value in headers.items())
@@ -130,7 +130,7 @@ def _make_container(endpoint: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return free ports whose neighbours, 10,000 higher, are free too: SeaweedFS uses both."""
+    """Return free ports. The port 10,000 higher is free too, because SeaweedFS uses both."""
     ports: set[int] = set()
     while len(ports) < count:
         port = free_port()
@@ -143,7 +143,7 @@ def _free_ports(count: int) -> list[int]:
 
 @contextmanager
 def seaweedfs() -> Iterator[ObjectStore]:
-    """SeaweedFS with one bucket; it calls nobody."""
+    """Run SeaweedFS with one bucket and without telemetry."""
     program = environments.python("lakehouse").with_name("weed")
     with tempfile.TemporaryDirectory() as name:
         s3, master, volume, filer, iceberg, lance = _free_ports(6)
@@ -177,7 +177,7 @@ def seaweedfs() -> Iterator[ObjectStore]:
 
 @contextmanager
 def azurite() -> Iterator[ObjectStore]:
-    """Azurite with one container."""
+    """Run Azurite with one container."""
     home = environments.ROOT / ".side" / "azurite"
     if shutil.which("node") is None:
         pytest.skip("Azurite needs Node, which is not there: install Node 20 or newer")
@@ -207,7 +207,7 @@ def azurite() -> Iterator[ObjectStore]:
 
 @contextmanager
 def rclone() -> Iterator[ObjectStore]:
-    """A store of a bucket that takes conditional writes and ignores the conditions."""
+    """Run a store with one bucket that accepts conditional writes but ignores the conditions."""
     program = environments.python("lakehouse").with_name("rclone")
     with tempfile.TemporaryDirectory() as name:
         port = free_port()

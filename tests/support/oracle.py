@@ -1,7 +1,8 @@
-"""What the tables must hold, worked out a second time with plain Python.
+"""The expected rows of all tables, calculated a second time with plain Python.
 
-It shares no code with the pipelines: `json`, `Decimal`, `re`, `datetime`. It is for documents that
-the specification allows; `duplicate_no` is left to the comparison, which looks at contents.
+This module shares no code with the pipelines: it uses `json`, `Decimal`, `re` and `datetime`. It
+supports the documents that the specification allows. It does not calculate `duplicate_no`, which
+`require_equal` checks.
 """
 
 import json
@@ -37,13 +38,13 @@ _MOMENT = re.compile(
 
 
 def is_amount(text: Any) -> bool:
-    """Whether a value is an amount text: decimal, an exponent within 200."""
+    """Return True if a value is the text of a decimal amount with an exponent within 200."""
     found = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
     return found is not None and (found[3] is None or abs(int(found[3])) <= 200)
 
 
 def value(text: str) -> Decimal | None:
-    """The amount where 38 digits with 18 decimals hold it exactly."""
+    """Return the amount, or None if it does not fit exactly into 38 digits with 18 decimals."""
     with localcontext(prec=5000):
         exact = Decimal(text)
         units = exact.scaleb(18)
@@ -52,7 +53,7 @@ def value(text: str) -> Decimal | None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A time in UTC, cut to microseconds."""
+    """Parse a time. Return it in UTC, truncated to microseconds."""
     if text is None:
         return None
     found = _MOMENT.fullmatch(text)
@@ -72,7 +73,7 @@ def book(
     venues: Iterable[Row] = (),
     instruments: Mapping[str, Iterable[Row]] | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of all eight tables; accounts carry their balances instead of a number."""
+    """Return the rows of all eight tables. Accounts have their balances but no `duplicate_no`."""
     tables: dict[str, list[Row]] = defaultdict(list)
     for portfolio in portfolios:
         _portfolio(portfolio, tables)
@@ -92,7 +93,7 @@ def book(
 
 
 def _said_first(embedded: Row) -> list[tuple[bool, str]]:
-    """Of two under one id in a venue: what is said before what is not, then by its text."""
+    """Return a sort key for instruments with the same ID: missing values last, then by text."""
     texts = (embedded.get("type"), embedded.get("displayName"))
     return [(text is None, text or "") for text in texts]
 
@@ -140,7 +141,7 @@ def _account(held: Row, account: Row) -> Row:
 
 
 def balances(balance: Row) -> list[tuple[str, str, str]]:
-    """Bucket, state and text of every amount that a balance states, wherever it stands."""
+    """Return bucket, state and text of every amount in a balance, at any depth."""
     found = []
     for bucket, part in balance.items():
         if is_amount(part):
@@ -151,7 +152,10 @@ def balances(balance: Row) -> list[tuple[str, str, str]]:
 
 
 def _inside(part: Row) -> list[tuple[list[str], str]]:
-    """The names that lead to each amount of an object, and its text; a dotted name is quoted."""
+    """Return the names that lead to each amount in an object, and the text of the amount.
+
+    Empty names and names with dots or quotation marks are quoted.
+    """
     found: list[tuple[list[str], str]] = []
     for name, inner in part.items():
         shown = json.dumps(name, ensure_ascii=False) if set(name) & set('."') or not name else name
@@ -197,7 +201,7 @@ def _instrument(venue_id: str, one: Row) -> Row:
 
 
 def _embedded(venue_id: str, one: Row) -> Row:
-    """An instrument that no list of its venue has: what the venue says of it."""
+    """Return the row of an instrument that is embedded in its venue but not in its lists."""
     whole = dict.fromkeys([*CONSTRAINTS, "feed_id", "venue_symbol", "base_asset", "term_asset"])
     times = dict.fromkeys(["expiration", "created_at", "updated_at", "stale_since"])
     said = {"instrument_id": one["id"], "type": one["type"], "display_name": one["displayName"]}
@@ -205,7 +209,7 @@ def _embedded(venue_id: str, one: Row) -> Row:
 
 
 def require_equal(actual: Mapping[str, list[Row]], expected: Mapping[str, list[Row]]) -> None:
-    """Assert that all eight tables hold exactly the rows expected, in any order."""
+    """Assert that all eight tables contain exactly the expected rows, in any order."""
     found = {
         name: [{key: value for key, value in row.items() if key != "snapshot_id"} for row in rows]
         for name, rows in actual.items()
@@ -217,7 +221,7 @@ def require_equal(actual: Mapping[str, list[Row]], expected: Mapping[str, list[R
 
 
 def _with_balances(accounts: list[Row], amounts: list[Row]) -> list[Row]:
-    """Accounts with their balances; numbers of repeated accounts are checked and taken out."""
+    """Return accounts with their balances. Check and remove the numbers of repeated accounts."""
     stated: dict[tuple[Any, ...], list[tuple[str, str, str]]] = defaultdict(list)
     for row in amounts:
         assert row["amount"] == value(row["amount_text"]), row

@@ -1,4 +1,4 @@
-"""A folder of the reconciliation over one book, and runs that paste the lines of each question."""
+"""A reconciliation folder for one book, and runs that paste the lines of each question."""
 
 import ast
 import sys
@@ -32,31 +32,31 @@ OLDER = [str(number) for number in range(1, len(BOOK) + 1)]
 
 
 def rows(titles: Sequence[object], *columns: Sequence[object]) -> CellRows:
-    """The book of the samples as a table: its keys, then these columns."""
+    """Return the samples' book as a table: its keys, followed by these columns."""
     body = [[*key, *cells] for key, *cells in zip(KEYS, *columns, strict=True)]
     return [[*FIELDS, *titles], *body]
 
 
 def csv(table: CellRows, delimiter: str = ",") -> str:
-    """A table as text."""
+    """Return a table as CSV text."""
     return "".join(f"{delimiter.join(map(str, row))}\n" for row in table)
 
 
 def answer(line: str, number: int = 1) -> str:
-    """The lines of a question as a person pastes them: of several choices, one without its #."""
+    """Return a question's lines as a person pastes them, without the `#` of choice `number`."""
     return take_choice(line, number) if choices_of(line) else line
 
 
 @dataclass(slots=True)
 class PastedRun:
-    """A run after each question was answered with its own lines; `asked` are the questions."""
+    """A run whose questions were answered with their own lines. `asked` lists the questions."""
 
     summary: DeskRun | None
     asked: list[Ambiguous] = field(default_factory=list)
 
 
 def assert_right(ran: PastedRun, level: str = FINEST) -> None:
-    """Every amount of the book of the samples was found at this level, and nothing is left over."""
+    """Assert that all keys of the samples' book match at this level, and no key is left over."""
     assert ran.summary is not None, [question.message for question in ran.asked]
     counts = {result: number for result, number in ran.summary.counts.items() if number}
     keys = {tuple(getattr(row, name) for name in level.split()) for row in BOOK}
@@ -65,13 +65,13 @@ def assert_right(ran: PastedRun, level: str = FINEST) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFolder:
-    """An inbox and a recon.toml over the database of a published book."""
+    """An inbox and a recon.toml for the database of a published book."""
 
     database: Path
     root: Path
 
     def put(self, content: Content, name: str) -> None:
-        """Put a ledger into the inbox: a text, the rows of a tab, or the rows of several tabs."""
+        """Write a ledger into the inbox: a text, or the rows of one or several sheets."""
         inbox = self.root / "inbox"
         inbox.mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):
@@ -87,7 +87,7 @@ class AnswerFolder:
         book.save(inbox / name)
 
     def settle(self, lines: str) -> None:
-        """Paste lines at the end of recon.toml."""
+        """Append lines to recon.toml."""
         config = self.root / "recon.toml"
         before = config.read_text(encoding="utf-8") if config.exists() else TEMPLATE
         config.write_text(f"{before}\n{lines}\n", encoding="utf-8")
@@ -105,9 +105,10 @@ class AnswerFolder:
         return DeskRun.of(ran)
 
     def paste(self, *choices: int, most: int = 2) -> PastedRun:
-        """Run, and paste the lines of each question as they are, or the line of the next choice.
+        """Run the reconciliation, and paste the lines of each question, until it succeeds.
 
-        A question that comes back unchanged settles nothing: the run has no summary then.
+        If a question has choices, the next number in `choices` selects one of them. The result has
+        no summary if a question is repeated unchanged, or after more than `most` questions.
         """
         asked: list[Ambiguous] = []
         wanted = list(choices)
@@ -125,14 +126,14 @@ class AnswerFolder:
         return PastedRun(None, asked)
 
     def breaks(self) -> list[dict[str, Any]]:
-        """The breaks of the newest result."""
+        """Return the breaks of the newest result."""
         return list(map(to_json, service.status(self.root).run.breaks))
 
 
 def kinds_of_questions() -> dict[tuple[str, int], str]:
-    """Every place of the code that makes a question, by module and line, with a name for it.
+    """Return a name for each line of code that creates a question, by module and line number.
 
-    The name is that of its function, and for a second question of the function has `#2` behind it.
+    The name is that of the function. The name of a function's second question ends with `#2`.
     """
     kinds: dict[tuple[str, int], str] = {}
     for path in sorted((ROOT / "warehouse" / "reconcile").rglob("*.py")):
@@ -148,14 +149,14 @@ def kinds_of_questions() -> dict[tuple[str, int], str]:
 
 
 def _makes_question(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether a call makes a question: an exception of this class or of one made from it."""
+    """Return True if a node creates a question: an `Ambiguous` or one of its subclasses."""
     names = {"Ambiguous", *(kind.__name__ for kind in Ambiguous.__subclasses__())}
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 @contextmanager
 def questions_raised() -> Iterator[list[str]]:
-    """Collect the kinds of the questions that are made, in their order."""
+    """Collect the kinds of the questions that are created, in order."""
     raised: list[str] = []
     made = Ambiguous.__init__
     kinds = kinds_of_questions()

@@ -1,6 +1,7 @@
-"""PostgreSQL for tests: a wheel in the side environment `image`, in a folder of its own.
+"""PostgreSQL for tests, from a wheel in the side environment `image`, in a temporary folder.
 
-It listens on a port of loopback, and runs as nobody where the tests run as root, whom it refuses.
+The server listens on a loopback port. It refuses to run as root, so if the tests run as root, it
+runs as the user `nobody`.
 """
 
 import os
@@ -33,7 +34,7 @@ class Postgres:
 
 
 def unprivileged(place: Path) -> dict[str, Any]:
-    """How a program of the server is started: in its folder, and never as root."""
+    """Return options for `subprocess` that run a program in the folder, and never as root."""
     how: dict[str, Any] = {"cwd": place, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
@@ -45,7 +46,7 @@ def unprivileged(place: Path) -> dict[str, Any]:
 
 @contextmanager
 def serving() -> Iterator[Postgres]:
-    """A server of one's own, with nothing of it left afterwards."""
+    """Run a new server, and delete all its files at the end."""
     wheel = environments.packages("image")
     with tempfile.TemporaryDirectory() as name:
         place, port, password = Path(name), free_port(), secrets.token_hex(8)

@@ -1,4 +1,4 @@
-"""A home with a published book of a few nights, and the desk over it."""
+"""A home with a published book of a few nights, and the desk that reconciles it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -58,7 +58,7 @@ class DeskRun(RunFiles):
 
 @dataclass(slots=True)
 class Desk:
-    """One home: its warehouse, its folder of the reconciliation, and how many versions it had."""
+    """A home with its nights and its reconciliation. `versions` counts the published versions."""
 
     home: Path
     versions: int = 0
@@ -66,12 +66,12 @@ class Desk:
 
     @property
     def layout(self) -> Layout:
-        """Its paths."""
+        """The paths of the home."""
         return Layout(self.home)
 
     @property
     def folder(self) -> Record:
-        """The folder of the reconciliation."""
+        """The reconciliation folder."""
         return Record(self.home / "reconcile")
 
     def publish(
@@ -80,7 +80,7 @@ class Desk:
         snapshot_id: str = SNAPSHOT,
         change: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
-        """Publish one more night of these amounts; `change` sets columns of whole tables."""
+        """Publish one more night with these amounts. `change` sets columns of whole tables."""
         others = [one for one in self.nights if one.snapshot_id != snapshot_id]
         made = [*others, night(snapshot_id, amounts)]
         for table, values in (change or {}).items():
@@ -90,7 +90,7 @@ class Desk:
         self._publish()
 
     def again(self, one: Night) -> None:
-        """Publish a night of another home."""
+        """Publish a night of a different home."""
         self.nights.append(one)
         self._publish()
 
@@ -104,7 +104,7 @@ class Desk:
         return service.init(self.layout.database, self.folder.root)
 
     def put(self, text: str, name: str = "ledger.csv") -> Path:
-        """Put a ledger of texts into the inbox."""
+        """Write a text ledger into the inbox."""
         self.folder.make()
         path = self.folder.inbox / name
         path.write_text(text, encoding="utf-8")
@@ -128,11 +128,11 @@ class Desk:
         return DeskRun.of(ran)
 
     def breaks(self, day: date | None = None) -> tuple[dict[str, Any], ...]:
-        """The breaks of the newest result, or of a day."""
+        """Return the breaks of the newest result, or of a day."""
         return tuple(map(to_json, service.status(self.folder.root, day=day).run.breaks))
 
     def edit(self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path) -> Path:
-        """Write into the yellow cells of breaks as a person would, and save a copy."""
+        """Fill in the yellow cells of breaks as a person would, and save a copy."""
         made = openpyxl.load_workbook(book)
         sheet = made["Breaks"]
         titles = {sheet.cell(2, n).value: n for n in range(1, sheet.max_column + 1)}
@@ -146,7 +146,7 @@ class Desk:
 
 
 def ledger(amounts: Iterable[Amount]) -> str:
-    """A ledger of the same amounts, as CSV."""
+    """Return a CSV ledger with these amounts."""
     return HEAD + "".join(
         f"{a.portfolio};{a.asset};{a.venue};{a.account};{a.text}\n" for a in amounts
     )

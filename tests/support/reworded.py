@@ -47,7 +47,7 @@ _OTHER = re.compile(r"[\\|<>^$]|\(\?")
 
 
 class _Rewording(ast.NodeTransformer):
-    """Gives every message other words. Leaves docstrings and codes alone."""
+    """A transformer that rewords every message, but not docstrings and codes."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -79,7 +79,7 @@ class _Rewording(ast.NodeTransformer):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles a module after its messages were reworded."""
+    """A loader that rewords the messages of a module before it compiles the module."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code, never from the bytecode cache."""
@@ -91,7 +91,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of our packages for the loader above."""
+    """A finder that selects the loader above for the modules of our packages."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -129,7 +129,7 @@ def begin(home: Path) -> None:
 
 
 def go_on(home: Path) -> dict[str, Any]:
-    """Run a night with the same faults and a night with others. Return what was decided."""
+    """Run a night with the same faults and a night with other faults. Return the decisions."""
     # Imported here, because `main` must first install the finder that rewords messages.
     from assets.monitoring.conditions import find_alerts  # noqa: PLC0415
     from tests.support.operator_home import FIRST, FOURTH, THIRD, Keeper, sandbox  # noqa: PLC0415
@@ -176,7 +176,7 @@ QUERIES = {
 
 
 def main(mode: str, home: str) -> None:
-    """Print the decisions of the last nights, and how many messages were reworded."""
+    """Print the decisions of the last nights, and the number of reworded messages."""
     if mode == "reworded":
         sys.meta_path.insert(0, _Finder())
     decided = go_on(Path(home))

@@ -1,4 +1,4 @@
-"""What takes long is made once for all workers, in memory, or daily for some of many cases."""
+"""Helpers that save time: folders in memory, shared folders, and samples of test cases."""
 
 import os
 import shutil
@@ -9,19 +9,19 @@ import pytest
 from _pytest.mark import ParameterSet
 from filelock import FileLock
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory: an fsync there costs nothing
+MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where an fsync costs nothing
 
 
 def memory_with(room: int) -> Path | None:
-    """Return a folder in memory, where there is one with so many bytes of room."""
+    """Return a folder in memory, or None if it does not have more than `room` bytes free."""
     return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > room else None
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return the folder of that name, which the first worker to ask has made.
+    """Return the shared folder of this name. The first worker that needs it runs `make`.
 
-    Workers of pytest-xdist are processes with a base folder each, side by side; alone there is one.
-    Where making it fails, the next to ask fails too: it finds a folder that is not ready.
+    Each worker of pytest-xdist is a process with its own base folder, next to those of the others.
+    If `make` fails, the next caller fails too, because the folder exists but is not ready.
     """
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -35,9 +35,9 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 
 def some_daily(cases: Iterable[object], every: int) -> list[ParameterSet]:
-    """Return cases of which each so-many-th runs daily, from the first, and the others in torture.
+    """Return test cases. The first and each `every`-th after it run daily, the rest in torture.
 
-    For a table of cases that all take the same way through the program. A tuple is several values.
+    Use it for a table of cases that all run the same code. A tuple is one case of several values.
     """
     return [
         pytest.param(

@@ -1,4 +1,4 @@
-"""Shelves for tests: nights put on a store by a home, and taken from it by another."""
+"""Shelves for tests: one home shelves its nights in a store, and a second home fetches them."""
 
 import itertools
 import secrets
@@ -24,17 +24,17 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class Killed(BaseException):
-    """What a test ends a run with, in the middle of it: nothing of ours catches it."""
+    """An exception that ends a run in the middle, because our code does not catch it."""
 
 
 @dataclass(slots=True)
 class Calls:
-    """A client of obstore that counts what it is asked, and can break off or lie.
+    """A client of obstore that counts its calls, and can fail in several ways.
 
-    At call `at` it ends the run, `before` the store hears of it or after; or something else happens
-    `meanwhile`, before the store hears of it. Of calls that `forget`
-    names the answer is lost once, so that the library asks again. `ignores` conditions as some
-    stores do. While it `is_down` nothing is reached.
+    At call number `at`, it ends the run `before` or after the store gets the call. Or it runs
+    `meanwhile` before the store gets the call. The first `put` of a key that contains `forget` is
+    sent twice, as if the response was lost and the library retried. With `ignores`, it drops the
+    conditions of writes, as some stores do. While it `is_down`, every call fails.
     """
 
     at: int = 0
@@ -52,7 +52,7 @@ class Calls:
             return verb
 
         def ask(client: Any, *words: Any, **more: Any) -> Any:
-            number = next(self._numbers)  # files go up several at a time
+            number = next(self._numbers)  # several files are uploaded at once
             self.count = max(self.count, number)
             if self.is_down:
                 raise OSError("connection refused")
@@ -65,7 +65,7 @@ class Calls:
                 raise Killed
             try:
                 answer = verb(client, *words, **more)
-            finally:  # also where the answer is a refusal
+            finally:  # even if the store refuses the call
                 self._kill(number)
             if name == "put" and self.forget and self.forget in words[0]:
                 self.forget = ""
@@ -75,12 +75,12 @@ class Calls:
         return ask
 
     def _kill(self, number: int) -> None:
-        """End the run at its call."""
+        """End the run if this is call number `at`."""
         if number == self.at:
             raise Killed
 
     def _before(self, number: int) -> None:
-        """Do what is to be done before the store hears of a call."""
+        """Run `meanwhile`, end the run or fail, before the store gets a call."""
         self.count = max(self.count, number)
         if number == self.at and self.meanwhile is not None:
             self.at = 0
@@ -93,12 +93,12 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class MemoryShelf:
-    """A store in memory, to be reached in several ways."""
+    """A store in memory that can be reached through different clients."""
 
     client: Any = field(default_factory=MemoryStore)
 
     def reached(self, library: Any = obstore) -> ObjectStore:
-        """The same store, by obstore itself or by what stands before it."""
+        """Return the store, which is reached through obstore or a client that wraps obstore."""
         return ObjectStore(StoreAddress("memory:///"), self.client, library)
 
 
@@ -114,7 +114,7 @@ def shelve(
 
 
 def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[str, ...]:
-    """Bring the nights of a shelf into a home, as `nightbook publish` does before it publishes."""
+    """Fetch the nights of a shelf into a home, as `nightbook publish` does at its start."""
     layout = Layout(home)
     result = fetch(layout, store, with_landing=with_landing)
     assert result.problems == ()
@@ -123,7 +123,7 @@ def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[
 
 
 def files(home: Path, snapshot_id: str = "") -> Mapping[str, bytes]:
-    """Everything that is kept of all nights of a home, or of one, by its path."""
+    """Return the landing and lake files of all nights of a home, or of one night, by path."""
     return {
         path.relative_to(home).as_posix(): path.read_bytes()
         for room in ("landing", "lake")
@@ -133,7 +133,7 @@ def files(home: Path, snapshot_id: str = "") -> Mapping[str, bytes]:
 
 
 def require_whole_nights(home: Path, store: ObjectStore, scratch: Path) -> tuple[str, ...]:
-    """See that what readers of a shelf see now are whole nights of a home; returns which."""
+    """Assert that a shelf contains only whole nights of a home. Return their snapshot IDs."""
     assert list(verify_shelf(store)) == []
     shutil.rmtree(scratch, ignore_errors=True)
     taken = take(scratch, store)

@@ -1,4 +1,4 @@
-"""Programs started as the shipped units start them, and stopped as a power cut would."""
+"""Programs that tests start as the shipped systemd units do, and kill like a power cut."""
 
 import os
 import shlex
@@ -21,15 +21,15 @@ UI_PORT = "3000"
 
 
 class Now(Clock):
-    """The clock of this machine, where a sandbox expects one that stands."""
+    """The clock of this machine, for a sandbox that expects a clock that tests set."""
 
     def __call__(self) -> datetime:
-        """The time it is."""
+        """Return the current time."""
         return datetime.now(UTC)
 
 
 def until(what: str, is_so: Callable[[], Any], log: Path | None = None) -> Any:
-    """Wait for something; what it came to. Says what a program wrote where it does not come."""
+    """Wait until `is_so` returns a true value, and return it. After a timeout, show the log."""
     end = time.monotonic() + PATIENCE
     while not (found := is_so()):
         said = log.read_text()[-4000:] if log else ""
@@ -39,7 +39,7 @@ def until(what: str, is_so: Callable[[], Any], log: Path | None = None) -> Any:
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens."""
+    """Return a loopback port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 def environment(home: Path, origin: str, more: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a program for one home: ours alone, and what a process needs."""
+    """Return this process's environment variables, but with the nightbook settings of a home."""
     kept = {name: value for name, value in os.environ.items() if "NIGHTBOOK" not in name}
     access = {"API_URL": origin, "API_KEY": KEY, "API_SECRET": SECRET, "HOME": str(home)}
     return kept | {f"NIGHTBOOK_{name}": value for name, value in access.items()} | dict(more)
@@ -57,7 +57,7 @@ def environment(home: Path, origin: str, more: Mapping[str, str]) -> dict[str, s
 def started(
     name: str, home: Path, variables: Mapping[str, str], log: Path, port: str = UI_PORT
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The unit's command in its folder and environment; killed with all it started at the end."""
+    """Run a unit's command in its folder and environment. At the end, kill all its processes."""
     unit = render_unit(name, Layout(home), home.parent, is_system=True)
     lines = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
     given = dict(word.split("=", 1) for word in shlex.split(lines["Environment"]))
@@ -77,7 +77,7 @@ def started(
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """What a power cut leaves of a program and all that it started: nothing."""
+    """Kill a program and all processes of its session, as a power cut would."""
     inside = f"{process.pid}"
     found = subprocess.run(["ps", "-eo", "pid=,sid="], capture_output=True, text=True, check=True)
     for line in found.stdout.splitlines():

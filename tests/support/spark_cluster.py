@@ -1,4 +1,4 @@
-"""Spark of the side environment: its settings for one job, and a standalone cluster to kill."""
+"""Spark of the side environment: settings for one job, and a standalone cluster to kill."""
 
 import os
 import shutil
@@ -16,8 +16,8 @@ from tests.support import environments
 from tests.support.shipped_units import free_port, until
 
 HERE = "127.0.0.1"
-PATIENCE = 20  # seconds in which a server ends that is asked to
-# A handful of small nights: a small heap, and no compiler that pays off after minutes.
+PATIENCE = 20  # seconds to wait for a server to end
+# The jobs are a few small nights. They need a small heap, and a compiler that starts fast.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -30,16 +30,16 @@ class Worker:
 
     @property
     def is_registered(self) -> bool:
-        """Whether its master knows it."""
+        """True if the worker is registered with its master."""
         return "registered with master" in (self.folder / "log").read_text("utf-8")
 
     @property
     def has_executor(self) -> bool:
-        """Whether it runs one for a job."""
+        """True if the worker has started an executor for a job."""
         return any(self.folder.glob("app-*/*/stderr"))
 
     def kill(self) -> None:
-        """End it at once, with its executors and their interpreters, as a machine that dies."""
+        """Kill the worker, its executors and their interpreters, like a machine that crashes."""
         for pid in (self.process.pid, *_descendants(self.process.pid)):
             os.kill(pid, signal.SIGKILL)
 
@@ -49,7 +49,7 @@ def _descendants(pid: int) -> list[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             words = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         children.setdefault(int(words[1]), []).append(int(stat.parent.name))
     found = list(children.get(pid, ()))
@@ -59,14 +59,14 @@ def _descendants(pid: int) -> list[int]:
 
 
 def packages() -> Path:
-    """Where pyspark is; skips the test in words where it cannot run."""
+    """Return the folder of pyspark, or skip the test with a reason if Spark cannot run."""
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, and there is none here")
     return environments.packages("spark")
 
 
 def settings(folder: Path, master: str) -> Mapping[str, str]:
-    """The variables of a command that runs on a master: Spark's own, in a folder of settings."""
+    """Write Spark's settings for a master, and return the variables of a command that uses it."""
     folder.mkdir(exist_ok=True)
     lines = {
         "spark.master": master,
@@ -88,7 +88,7 @@ def settings(folder: Path, master: str) -> Mapping[str, str]:
 
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[Worker]]]:
-    """Serve a standalone cluster of workers with one core each; yields its master."""
+    """Run a standalone cluster. Yield its master and its workers, which have one core each."""
     port = free_port()
     master = f"spark://{HERE}:{port}"
     with ExitStack() as stack:
@@ -121,7 +121,7 @@ def _start(stack: ExitStack, place: Path, role: str, *options: str) -> subproces
         process.terminate()
         try:
             process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:  # a worker that lost its executors was seen never to end
+        except subprocess.TimeoutExpired:  # a worker without its executors may never end
             process.kill()
             process.wait()
 

@@ -1,7 +1,7 @@
-"""What stands between a program and its object store in a test, and does the worst to it.
+"""A proxy between a program and its object store, which causes a failure at a chosen request.
 
-Each request is counted. At the one that is told, the program is killed before the store hears of
-it, after the store took half of it, or after all of it; or the answer is dropped on the way back.
+The proxy counts the requests. At the chosen request, it kills the program before the store gets the
+request, after the store gets half of it or after the store handles it. Or it drops the response.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ OWN = ("transfer-encoding", "content-length", "connection", "date", "server")
 
 @dataclass(slots=True)
 class Worst:
-    """What to do, to which process, and at which request; requests that were seen are listed."""
+    """The failure, the request that fails, the process to kill, and the requests so far."""
 
     what: str = ""
     at: int = 0
@@ -34,12 +34,12 @@ class Worst:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def forget(self, what: str = "", at: int = 0, verb: str = "") -> None:
-        """Begin to count anew."""
+        """Choose a new failure, and restart the count."""
         self.what, self.at, self.verb = what, at, verb
         self.seen.clear()
 
     def due(self, verb: str, path: str) -> str:
-        """What is to be done to a request; only those of a verb count, where one is told."""
+        """Return the failure of a request, or "". If a verb is set, count only its requests."""
         with self._lock:
             if self.verb in ("", verb):
                 self.seen.append(f"{verb} {path}")
@@ -47,12 +47,12 @@ class Worst:
             return ""
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process at once."""
         os.kill(self.process, signal.SIGKILL)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Passes a request on to the store, or does the worst to it."""
+    """A handler that passes a request on to the store, or causes the failure."""
 
     protocol_version = "HTTP/1.1"
     worst: ClassVar[Worst]
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._answer(answer, content)
 
-    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815 - their names
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815 - inherited names
 
     def _send_half(self, body: bytes) -> None:
         lines = [f"{self.command} {self.path} HTTP/1.1"]
@@ -98,13 +98,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-        """Say nothing."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - inherited name
+        """Write no log."""
 
 
 @contextmanager
 def proxied(endpoint: str) -> Iterator[tuple[str, Worst]]:
-    """The address of a proxy before a store, and what it is to do."""
+    """Start a proxy for a store. Yield its address, and the failure that it causes."""
     worst, target = Worst(), urlsplit(endpoint)
     handler = type("Handler", (_Handler,), {"worst": worst, "target": target})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -1,4 +1,4 @@
-"""Documents for property tests: everything the specification allows, and anything at all."""
+"""Strategies for property tests: documents that the specification allows, and any JSON."""
 
 import json
 from typing import Any
@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 Json = Any
-# Short ids and names from a small set meet each other often; others are any text that UTF-8 has.
+# Short IDs and names from a small set are often equal. The others are any text in UTF-8.
 WORDS = st.sampled_from(["a", "A", "BTC", "main", "=1+1", "é", "e\u0301", "🦊", "", " ", "\x00"])
 TEXTS = WORDS | st.text(max_size=8)
 _DIGITS = "0123456789"
 
 
 def digits(least: int, most: int) -> SearchStrategy[str]:
-    """Runs of digits."""
+    """Generate strings of digits."""
     return st.text(_DIGITS, min_size=least, max_size=most)
 
 
 @st.composite
 def amounts(draw: st.DrawFn) -> str:
-    """Any text that is an amount."""
+    """Generate any text that is a valid amount."""
     whole = draw(digits(0, 3) | digits(17, 24) | digits(0, 40))
     fraction = draw(digits(0, 2) | digits(17, 20) | digits(0, 40))
     point = "." if fraction or draw(st.booleans()) else ""
@@ -35,7 +35,7 @@ def amounts(draw: st.DrawFn) -> str:
 
 @st.composite
 def moments(draw: st.DrawFn) -> str:
-    """ISO 8601 date-times with a zone, in every form."""
+    """Generate ISO 8601 date-times with a zone, in every form."""
     local = draw(st.datetimes())
     compact = draw(st.booleans())
     colon = "" if compact else ":"
@@ -43,7 +43,7 @@ def moments(draw: st.DrawFn) -> str:
     time = f"{local.hour:02}{colon}{local.minute:02}{colon}{local.second:02}"
     fraction = draw(st.just("") | digits(1, 9).map(lambda text: "." + text))
     zone = draw(st.sampled_from(["Z", "z", "+00:00", "-00:00", "+0530", "-08", "+14:00", "-23:59"]))
-    edge = local.year in (1, 9999)  # a zone would lead out of the calendar
+    edge = local.year in (1, 9999)  # an offset could move the year out of range
     return f"{day}{draw(st.sampled_from('Tt '))}{time}{fraction}{'Z' if edge else zone}"
 
 
@@ -58,7 +58,7 @@ KNOWN = {
     "custody": _kind("free", "locked"),
 }
 INVENTED = st.dictionaries(WORDS, amounts(), min_size=1, max_size=3)
-# What an unknown field holds: any JSON, but no amounts in an object of a balance.
+# The values of unknown fields: any JSON. Balances have no such fields, so they get no amounts.
 NEWS = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
@@ -67,7 +67,7 @@ NEWS = st.recursive(
 
 
 def record(fields: dict[str, SearchStrategy[Json]], **optional: SearchStrategy[Json]) -> Any:
-    """An object of the document, in any order of its members."""
+    """Generate an object of the document, with its members in any order."""
     made = st.fixed_dictionaries(fields, optional=optional)
     return made.flatmap(lambda one: st.permutations(list(one.items())).map(dict))
 
@@ -87,7 +87,7 @@ def _balances(*, strange: bool) -> SearchStrategy[Json]:
 
 
 def portfolios(*, strange: bool) -> SearchStrategy[Json]:
-    """A list of portfolios; with `strange`, also what the document leaves open or does not know."""
+    """Generate a list of portfolios. With `strange`, some content is not in the specification."""
     account = record(
         {"venueId": TEXTS, "name": TEXTS, "balance": _balances(strange=strange)},
     )
@@ -134,7 +134,7 @@ _CONSTRAINTS = (
 
 
 def instruments(*, strange: bool) -> SearchStrategy[Json]:
-    """A list of instruments of one type."""
+    """Generate a list of instruments. All have the type `spot`, unless `strange` is set."""
     words = dict.fromkeys(["displayName", "feedId", "venueSymbol", "baseAsset", "termAsset"], TEXTS)
     one = record(
         {
@@ -153,7 +153,7 @@ def instruments(*, strange: bool) -> SearchStrategy[Json]:
 
 
 def venues(*, strange: bool) -> SearchStrategy[Json]:
-    """A list of venues with embedded instruments."""
+    """Generate a list of venues with embedded instruments."""
     kinds = st.sampled_from(["exchange", "otc", "custodian"])
     status = st.sampled_from(["trading", "suspended", "unsupported"])
     embedded = record({"id": TEXTS, "type": st.just("spot"), "displayName": TEXTS})
@@ -173,7 +173,7 @@ def venues(*, strange: bool) -> SearchStrategy[Json]:
     return st.lists(listed, max_size=3, unique_by=lambda each: str(each["id"]))
 
 
-# Anything at all, as JSON text: numbers of any size, repeated keys, halves of surrogate pairs.
+# Any JSON text, including numbers of any size, repeated keys and halves of surrogate pairs.
 _KEYS = st.sampled_from(
     [
         *("id", "resource", "name", "positions", "integrations", "createdAt", "updatedAt"),
@@ -215,7 +215,7 @@ ANYTHING = st.recursive(
 
 @st.composite
 def broken(draw: st.DrawFn, whole: SearchStrategy[Json]) -> str:
-    """JSON text of a document with one to three of its parts replaced by anything."""
+    """Generate the JSON of a document with one to three parts replaced, deleted or repeated."""
     tree = draw(whole)
     for _ in range(draw(st.integers(1, 3))):
         places = list(_places(tree))
@@ -233,7 +233,7 @@ def broken(draw: st.DrawFn, whole: SearchStrategy[Json]) -> str:
 
 
 class _Text(str):
-    """JSON text that stands for itself."""
+    """JSON text that is printed unchanged."""
 
     __slots__ = ()
 
