@@ -1,4 +1,4 @@
-"""Breaches of the discipline, one by one, that the harness must catch: what proves the prover."""
+"""Breaches of the write discipline that the harness must catch, which proves that it works."""
 
 import contextlib
 import os
@@ -59,7 +59,7 @@ def _set(module: Any, name: str, value: object) -> None:
 
 
 def _manifest_first() -> None:
-    """The lake's manifest stands before the nights' own tables do."""
+    """Write the lake's manifest before the night's own tables."""
     seal = lake_manifest.seal
 
     def early(known: Any, manifest: Any, parts: Any) -> None:
@@ -76,7 +76,7 @@ def _manifest_first() -> None:
 
 
 def _link_first() -> None:
-    """The link points at the new version before that is in its place."""
+    """Point the link to the new version before the version has its final name."""
     seal = versions.seal
 
     def early(file: Path, *about: Any) -> None:
@@ -89,7 +89,7 @@ def _link_first() -> None:
 
 
 def _link_removed() -> None:
-    """The link is removed and made again instead of being replaced."""
+    """Delete the link and create a new one, instead of replacing it."""
 
     def swap(home: Layout, version: str) -> None:
         link = home.warehouse / "current"
@@ -101,7 +101,7 @@ def _link_removed() -> None:
 
 
 def _written_in_place() -> None:
-    """The new database is copied over the one that people see."""
+    """Copy the new database over the one that people see."""
 
     def swap(home: Layout, version: str) -> None:
         if not home.database.exists():
@@ -116,7 +116,7 @@ def _written_in_place() -> None:
 
 
 def _wal_left() -> None:
-    """What was written last stays in a file beside the database."""
+    """Leave the last changes in a `.wal` file next to the database."""
     seal = versions.seal
 
     def careless(file: Path, *about: Any) -> None:
@@ -148,8 +148,8 @@ def _is(kind: str, part: str) -> Callable[[Call], bool]:
     return lambda call: call.kind == kind and part in call.path
 
 
-# Where each breach is struck: the mode, and the call that is interrupted or after which the power
-# goes; the second number is how many calls later.
+# The interruption that reveals each breach: the mode, a call, and the number of calls from that one
+# to the call that is interrupted or after which the power is cut.
 STRIKES: dict[str, tuple[str, Callable[[Call], bool], int]] = {
     "no file fsync": ("lost", _is("rename", "decision.json"), 1),
     "no folder fsync": ("first entry lost", _is("rename", ".current"), 1),
@@ -163,6 +163,6 @@ STRIKES: dict[str, tuple[str, Callable[[Call], bool], int]] = {
 
 
 def commit(name: str | None) -> None:
-    """Break the discipline in this process, in the way of that name."""
+    """Commit the breach with this name in this process, or do nothing if there is no name."""
     if name is not None:
         BREACHES[name]()

@@ -1,4 +1,4 @@
-"""Children of the server: forked for one piece of work each, with the shim armed in them or not."""
+"""Child processes of the server: each does one piece of work, with or without the armed shim."""
 
 import contextlib
 import ctypes
@@ -15,7 +15,7 @@ PATIENCE = 120
 
 
 def forked(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Do something in a child of ours; its wait status, and what it returned if it could."""
+    """Do work in a child process. Return its wait status, and its value or error if it has one."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -26,7 +26,7 @@ def forked(work: Callable[[], Any]) -> tuple[int, Any]:
             try:
                 told = {"value": work()}
                 code = 0
-            except BaseException:  # noqa: BLE001 - the parent is told of it
+            except BaseException:  # noqa: BLE001 - the parent gets the error
                 told = {"error": traceback.format_exc()[-2000:]}
             with os.fdopen(write, "w") as out:
                 json.dump(told, out)
@@ -40,7 +40,7 @@ def forked(work: Callable[[], Any]) -> tuple[int, Any]:
 
 @contextlib.contextmanager
 def armed(home: Path, mode: str, point: int, log: int) -> Iterator[ctypes.CDLL]:
-    """The shim at work below a home."""
+    """Arm the shim for a home until the end of the `with` block."""
     shim = ctypes.CDLL(None)
     shim.shim_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
     shim.shim_calls.restype = ctypes.c_long

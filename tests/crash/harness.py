@@ -1,4 +1,4 @@
-"""The harness: a server that forks and kills, what it is asked, and what is counted."""
+"""The kill harness: a server that forks and kills runs, the requests to it, and the counts."""
 
 import json
 import os
@@ -26,14 +26,14 @@ Case = dict[str, Any]
 
 @dataclass(slots=True)
 class Harness:
-    """The server that forks and kills, and the scenarios that were prepared for it."""
+    """The server that forks and kills runs, and the logs of its prepared scenarios."""
 
     process: subprocess.Popen[str]
     folder: Path
     logs: dict[Path, Case] = field(default_factory=dict)
 
     def ask(self, **request: Any) -> Any:
-        """One request to the server."""
+        """Send a request to the server, and return its response."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -43,7 +43,7 @@ class Harness:
         return told["value"]
 
     def log(self, scenario: str, breach: str | None = None) -> Path:
-        """The log of an undisturbed run of a scenario, which is then ready to be disturbed."""
+        """Return the log of an undisturbed run of a scenario. Prepare the scenario if necessary."""
         log = self.folder / f"{scenario}-{breach}.log".replace(" ", "-")
         if log not in self.logs:
             about = self._about(scenario) | {"breach": breach, "log": str(log)}
@@ -57,17 +57,17 @@ class Harness:
         return {"scenario": scenario, "start": str(start), "folder": str(folder)}
 
     def calls(self, scenario: str, breach: str | None = None) -> list[Call]:
-        """What an undisturbed run of it does to the disk."""
+        """Return the calls of an undisturbed run that change the disk."""
         return power.calls(self.log(scenario, breach))
 
     def cuts(self, scenario: str, breach: str | None = None) -> list[Case]:
-        """Every state that a power cut can leave by our models and that no kill leaves."""
+        """Return every state that a power cut can leave by our models, but that no kill leaves."""
         calls = self.calls(scenario, breach)
         found = model.distinct(model.cuts(self.folder / scenario / "home", calls))
         return [{"mode": "power", "variant": list(variant)} for variant in found]
 
     def case(self, scenario: str, breach: str | None = None, **how: Any) -> Case:
-        """One interruption and what came of it."""
+        """Interrupt a run, and return the result."""
         if how["mode"] == "power":
             how["log"] = str(self.log(scenario, breach))
         else:
@@ -76,18 +76,18 @@ class Harness:
         return told
 
     def is_logged_whole(self, scenario: str) -> bool:
-        """Whether the log of a run, done again, makes the very disk that the run made."""
+        """Return True if a replay of the log of a run makes exactly the disk that the run made."""
         log = self.log(scenario)
         about = self._about(scenario) | {"log": str(log), "length": len(self.calls(scenario))}
         return bool(self.ask(do="replayed", **about) == self.logs[log]["disk"])
 
     def peeks(self) -> list[str]:
-        """What somebody who reads a half-made file is caught with."""
+        """Return the files that are reported if a program reads a half-made file."""
         found: list[str] = self.ask(do="watched", folder=str(self.folder / "peek"))
         return found
 
     def read(self, scenario: str) -> Case:
-        """An undisturbed run of it with readers."""
+        """Run a scenario undisturbed, but with readers."""
         self.log(scenario)
         told: Case = self.ask(do="read", **self._about(scenario))
         return told
@@ -95,7 +95,7 @@ class Harness:
 
 @contextmanager
 def started() -> Iterator[Harness]:
-    """A server with the shim preloaded, in memory where there is room; it needs `cc`."""
+    """Start a server with the shim preloaded, in memory if there is room. It needs `cc`."""
     with tempfile.TemporaryDirectory(dir=memory_with(ROOM)) as place:
         folder = Path(place)
         shim = folder / "shim.so"
@@ -116,10 +116,11 @@ def started() -> Iterator[Harness]:
 
 
 def kills(calls: list[Call]) -> list[Case]:
-    """Every way to be killed: before each call, in the middle of each write, after the last.
+    """Return all kills: before each call, in the middle of each write, and after the last call.
 
-    To be killed after a call is to be killed before the next: nothing changes between them. An
-    fsync changes nothing that a kill could show, so before and after it are the same disk.
+    A kill after a call is equal to a kill before the next call, because nothing changes between
+    them. An fsync changes nothing that a kill could show, so the disks before and after it are the
+    same.
     """
     found: list[Case] = []
     synced = False
@@ -133,7 +134,7 @@ def kills(calls: list[Call]) -> list[Case]:
 
 
 def failures(calls: list[Call]) -> list[Case]:
-    """No space from each call on that needs some, and an input/output error at each call."""
+    """Return all failures: a full disk from a call that needs space, or an I/O error at a call."""
     needless = ("sync", "mode", "unlink", "rmdir")
     return [
         {"mode": mode, "point": point}
@@ -152,19 +153,19 @@ WAYS: dict[str, Callable[[Harness, str], list[Case]]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """What was done to one scenario in one way."""
+    """The problems and counts of one scenario that was interrupted in one way."""
 
     found: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
 
 def _too_late(one: Case, result: Case) -> bool:
-    """Whether the run was over first: DuckDB's threads make a few calls more or less."""
+    """Return True if the run ended first. DuckDB's threads vary the number of calls a little."""
     return bool(result["told"].get("value", one["point"]) < one["point"])
 
 
 def done(harness: Harness, scenario: str, cases: Collection[Case]) -> Tally:
-    """Run the cases, and tell what went wrong and how many there were."""
+    """Run the cases, and return their problems and counts."""
     tally = Tally()
     for one in cases:
         result = harness.case(scenario, **one)
@@ -190,7 +191,7 @@ def done(harness: Harness, scenario: str, cases: Collection[Case]) -> Tally:
 
 
 def _unproved(counts: Counter[str], modes: set[str]) -> list[str]:
-    """What would be green for nothing: kills that all came too late, a disk that never failed."""
+    """Return a problem if the cases prove nothing: late kills, or a disk that never failed."""
     if counts["late"] > max(1, counts["states"] // 10):
         return [f"{counts['late']} of {counts['states']} runs were over before they were killed"]
     if modes & {"full", "broken"} and not counts["raised"]:

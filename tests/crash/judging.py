@@ -1,4 +1,4 @@
-"""What is wrong with a home right after an interruption and after the next run: one disk, once."""
+"""Checks of a home right after an interruption and after the next run, once for each disk."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from warehouse.storage.layout import Layout, digest_of
 
 
 def judged(scenario: Scenario, home: Path, expected: Any, *, mode: str, quick: bool) -> Any:
-    """What is wrong with a home before and after the next run; the same disk is judged once."""
+    """Return the problems of a home before and after the next run. Check each disk only once."""
     is_unmade = scenario.is_unmade(mode)
     disk = (scenario.name, digest(home), is_unmade, quick)
     is_new = disk not in _JUDGED
@@ -34,7 +34,7 @@ _KNOWN: dict[str, Any] = {}
 
 
 def digest(home: Path) -> str:
-    """All that is on a disk: names, modes, links, bytes; not the bytes of half-made files."""
+    """Return a digest of all names, modes, links and bytes, except the bytes of half-made files."""
     told = hashlib.sha256()
     for path in sorted(home.rglob("*")):
         name = str(path.relative_to(home))
@@ -51,9 +51,9 @@ def digest(home: Path) -> str:
 
 
 def wrong(scenario: Scenario, home: Path, expected: Any, *, is_unmade: bool, quick: bool) -> Any:
-    """What is wrong before anything was mended, or after the next run; and what was seen.
+    """Return the problems before the next run, or else those after it, and all known results.
 
-    All of it is watched: a disk is known by what is not half-made, so nothing else may be read.
+    The shim watches all of it: equal disks may differ in half-made files, so no step may read them.
     """
     log, left = home.with_name("watched.log"), model.half_made(home)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -67,7 +67,7 @@ def wrong(scenario: Scenario, home: Path, expected: Any, *, is_unmade: bool, qui
 
 
 def known(question: Callable[[Path], Any], home: Path) -> Any:
-    """What is seen in the published file; of the same bytes it is asked once."""
+    """Return the result of a question about the published file. Ask only once for equal bytes."""
     file = Layout(home).database
     if not file.exists():
         return question(home)
@@ -78,10 +78,10 @@ def known(question: Callable[[Path], Any], home: Path) -> Any:
 
 
 def seen(home: Path, expected: Any, *, is_unmade: bool) -> list[str]:
-    """What is wrong before anything was mended: readers see a whole old or a whole new book."""
+    """Return the problems before the next run. Readers must see a whole old or a whole new book."""
     try:
         shown = known(view, home)
-    except Exception as error:  # noqa: BLE001 - whatever a reader meets
+    except Exception as error:  # noqa: BLE001 - a reader may meet any error
         return [f"readers are refused: {type(error).__name__}: {error}"]
     problems = [] if shown in expected["views"] else ["readers see neither the old nor the new"]
     found = damage(home, is_unmade=is_unmade)
@@ -89,10 +89,10 @@ def seen(home: Path, expected: Any, *, is_unmade: bool) -> list[str]:
 
 
 def recovered(scenario: Scenario, home: Path, expected: Any) -> list[str]:
-    """What is wrong after the next run, which nobody helped."""
+    """Start the next run without help, and return the problems after it."""
     try:
         scenario.again(home, scenario.moment + timedelta(hours=1))
-    except Exception:  # noqa: BLE001 - whatever it meets
+    except Exception:  # noqa: BLE001 - the run may meet any error
         return [f"the next run failed: {traceback.format_exc()[-1500:]}"]
     problems = [f"after the next run: {one}" for one in damage(home)]
     found = known(books, home) | lake(home)

@@ -1,9 +1,10 @@
-"""What a replay would leave, in names only: two power cuts that leave the same disk are one state.
+"""A model of disks after a replay, in which power cuts that leave the same disk are one state.
 
-It does to names what `power.replay` does to files. A file's content is the digest of how it came
-about, so different contents never have the same name; the same content may have two.
+The model changes names as `power.replay` changes files. The name of a file's content is a digest of
+all its changes, so different contents never have the same name. Equal contents may have two names.
 
-What is in a half-made file makes no difference: nobody reads one, and `peeks` holds them to it.
+The content of half-made files makes no difference, because no program reads them. `peeks` checks
+this.
 """
 
 import hashlib
@@ -30,11 +31,11 @@ class File:
     mode: int
 
     def changed(self, *how: object) -> None:
-        """Give the content a new name, made of the old one and of what was done to it."""
+        """Give the content a new name, which is a digest of the old name and the change."""
         self.content = hashlib.blake2b(self.content + repr(how).encode(), digest_size=16).digest()
 
     def cut(self, size: int) -> None:
-        """Keep the first bytes only."""
+        """Keep only the first `size` bytes."""
         if size == 0:
             self.content = EMPTY
         elif size != self.size:
@@ -46,7 +47,7 @@ Entries = dict[str, File | str]
 
 
 def listed(home: Path) -> Entries:
-    """What lies below a folder; a folder and a link are texts."""
+    """Return all entries below a folder. Folders and links are strings."""
     found: Entries = {"": FOLDER}
     for path in home.rglob("*"):
         name = str(path.relative_to(home))
@@ -61,7 +62,7 @@ def listed(home: Path) -> Entries:
 
 
 def copied(entries: Entries) -> Entries:
-    """The same, to be changed on its own."""
+    """Return a copy of the entries that can be changed separately."""
     return {
         path: File(one.content, one.size, one.mode) if isinstance(one, File) else one
         for path, one in entries.items()
@@ -69,7 +70,7 @@ def copied(entries: Entries) -> Entries:
 
 
 def name_of(entries: Entries) -> int:
-    """One number for the whole disk."""
+    """Return one number that identifies the whole disk."""
     return hash(
         frozenset(
             (path, one if isinstance(one, str) else _seen(path, one))
@@ -83,13 +84,13 @@ def _seen(path: str, file: File) -> object:
 
 
 def half_made(home: Path) -> set[str]:
-    """The half-made files of a home."""
+    """Return the half-made files of a home."""
     names = (str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
     return {name for name in names if HALF_MADE.search(name)}
 
 
 def peeks(log: Path, left: set[str]) -> list[str]:
-    """Half-made files that were left, and that a run which was watched read or gave a name."""
+    """Return the half-made files in `left` that a watched run read or renamed to a final name."""
     left, found = set(left), []
     for call in power.calls(log):
         if call.kind in ("create", "unlink"):
@@ -105,7 +106,7 @@ def peeks(log: Path, left: set[str]) -> list[str]:
 
 
 def apply(entries: Entries, call: Call) -> None:
-    """Do one call; what a real disk would refuse changes nothing."""
+    """Apply one call. A call that a real disk would refuse changes nothing."""
     found = entries.get(call.path)
     if call.kind in _TO_A_FILE:
         if isinstance(found, File):
@@ -158,7 +159,7 @@ _TO_A_FILE: dict[str, Callable[[File, Call], None]] = {
 
 
 def lost(entries: Entries, dirty: dict[str, int], how: str) -> None:
-    """What becomes of files whose bytes were not on disk."""
+    """Change the files whose bytes were not on disk, as a power cut does."""
     for path, size in dirty.items():
         file = entries.get(path)
         if isinstance(file, File):
@@ -170,7 +171,10 @@ def lost(entries: Entries, dirty: dict[str, int], how: str) -> None:
 
 
 def cuts(start: Path, made: list[Call]) -> Iterator[tuple[tuple[int, str], int]]:
-    """Every state that a power cut can leave, and its name; first as if nothing was lost."""
+    """Yield every state that a power cut can leave, and its name.
+
+    The first state after each call is the one in which nothing is lost.
+    """
     begun, standing = listed(start), listed(start)
     yield (0, power.NOTHING), name_of(standing)
     for length, call in enumerate(made, 1):
@@ -190,7 +194,7 @@ def cuts(start: Path, made: list[Call]) -> Iterator[tuple[tuple[int, str], int]]
 
 
 def distinct(states: Iterable[tuple[tuple[int, str], int]]) -> list[tuple[int, str]]:
-    """The cuts that leave what neither a kill nor an earlier cut leaves."""
+    """Return the cuts that leave a disk that neither a kill nor an earlier cut leaves."""
     listed = list(states)
     known = {name for (_, how), name in listed if how == power.NOTHING}
     found = []

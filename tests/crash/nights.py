@@ -1,6 +1,6 @@
 """Small whole nights for the torture tests: real pulling, landing, flattening and publishing.
 
-Only the network is left out: answers come from a table in memory, made of the sandbox's world.
+Only the network is replaced: responses come from a table in memory, built from the sandbox's world.
 """
 
 import functools
@@ -42,29 +42,29 @@ Answers = Mapping[str, bytes]
 
 @dataclass(slots=True)
 class Clock:
-    """A clock that goes one tick whenever it is looked at, so that every run sees the same."""
+    """A clock that advances one tick whenever it is read, so that every run sees the same times."""
 
     moment: datetime
 
     def __call__(self) -> datetime:
-        """The time it is."""
+        """Advance one tick, and return the time."""
         self.moment += TICK
         return self.moment
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What answers instead of the API: bodies by request target."""
+    """A client that responds instead of the API, with prepared bodies by request target."""
 
     answers: Answers
 
     def seconds_until_deadline(self) -> None:
-        """No deadline."""
+        """Return None, because there is no deadline."""
 
     def fetch_all(
         self, calls: Iterable[Call], _mode: RetryMode = RetryMode.OPTIONAL
     ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
-        """Every call with its answer, in order; what was not prepared fails."""
+        """Yield every call with its response, in order. Calls without a prepared body fail."""
         for call in calls:
             raw = self.answers.get(call.target)
             if raw is None:
@@ -93,7 +93,7 @@ class Prepared:
 
 @functools.cache
 def answers(day: date, portfolios: int = PORTFOLIOS) -> Answers:
-    """The API's bodies on one day of a small world."""
+    """Return the API's bodies on one day of a small world."""
     world = LivingWorld().at(day)
     listed = dict(world.instruments or {})
     venues = world.venues[:VENUES]
@@ -123,17 +123,17 @@ def _embedded(instrument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at(number: int) -> datetime:
-    """When a night is taken, by its number from 0."""
+    """Return the time of a night by its number, which starts at 0."""
     return FIRST + timedelta(days=number)
 
 
 def nightbook(home: Path, now: Callable[[], datetime]) -> Nightbook:
-    """The keeper of a home, without an API."""
+    """Return the settings and the clock of a home without an API."""
     return Nightbook(lambda: {"NIGHTBOOK_HOME": str(home)}, now)
 
 
 def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
-    """Take one snapshot from prepared answers."""
+    """Land one snapshot from prepared responses."""
     lock.sweep(layout)
     pulling = PendingSnapshot(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
@@ -143,7 +143,7 @@ def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
 
 
 def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
-    """One night landed and judged, not yet published."""
+    """Land and judge one night, but do not publish it."""
     clock, layout = Clock(moment), Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
@@ -151,11 +151,11 @@ def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapsh
 
 
 def _unheard(*_: object, **__: object) -> None:
-    """What is told to nobody."""
+    """Ignore an event."""
 
 
 def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
-    """One night, as the nightly job takes it: land, mend what a dead run left, judge, publish."""
+    """Run a night like the nightly job: land, recover from dead runs, judge and publish."""
     clock = Clock(moment)
     keeper = nightbook(home, clock)
     layout = Layout(home)

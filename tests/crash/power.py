@@ -1,7 +1,7 @@
-"""What a power cut leaves: states of the disk made from the log of an undisturbed run.
+"""Disks as a power cut leaves them, which are made from the log of an undisturbed run.
 
-Until a file is fsynced its bytes may be lost, zeroed or cut; until a folder is fsynced what was
-done to its entries may be lost, also an earlier change while a later one is kept.
+Until a file is fsynced, its bytes may be lost, zeroed or cut. Until a folder is fsynced, changes of
+its entries may be lost, even an earlier change if a later one is kept.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ class Call:
 
     @property
     def folder(self) -> str:
-        """The folder whose entries it changes."""
+        """The folder whose entries the call changes."""
         return os.path.dirname(self.other if self.kind in ("rename", "link") else self.path)  # noqa: PTH120 - "" is the home itself
 
 
 def calls(log: Path) -> list[Call]:
-    """The calls of a log, in order."""
+    """Return the calls of a log, in order."""
     return list(_calls(log.read_bytes()))
 
 
@@ -50,9 +50,9 @@ def _calls(raw: bytes) -> Iterator[Call]:
 
 
 def unsynced(made: list[Call]) -> tuple[set[int], dict[str, int]]:
-    """Which changes of entries are not on disk for sure, and each dirty file's size on disk.
+    """Return the changes of entries that may not be on disk, and dirty files' sizes on disk.
 
-    Files are named as they are called at the end.
+    Files have the names that they have after the last call.
     """
     pending: dict[int, str] = {}
     dirty: dict[str, int] = {}
@@ -79,7 +79,7 @@ def unsynced(made: list[Call]) -> tuple[set[int], dict[str, int]]:
 
 
 def variants(pending: set[int], dirty: dict[str, int]) -> list[str]:
-    """The ways in which something may be lost."""
+    """Return the ways in which data may be lost."""
     found = []
     for variant in VARIANTS:
         about_entries = "entr" in variant
@@ -89,21 +89,21 @@ def variants(pending: set[int], dirty: dict[str, int]) -> list[str]:
 
 
 def states(made: list[Call]) -> Iterator[tuple[int, str]]:
-    """Every prefix of the calls with each way in which what is unsynced may be lost."""
+    """Yield the length of each prefix of the calls, with each way to lose unsynced data."""
     for length in range(1, len(made) + 1):
         for variant in variants(*unsynced(made[:length])):
             yield length, variant
 
 
 def skipped(pending: set[int], how: str) -> set[int]:
-    """The changes of entries that are lost."""
+    """Return the changes of entries that are lost."""
     if how in ("entries lost", "all lost"):
         return pending
     return {min(pending)} if how == "first entry lost" else set()
 
 
 def replay(start: Path, home: Path, log: Path, variant: tuple[int, str]) -> None:
-    """Make the home as it is found after the power came back."""
+    """Make the home as it is after a power cut."""
     length, how = variant
     made = calls(log)[:length]
     pending, dirty = unsynced(made)
@@ -111,7 +111,7 @@ def replay(start: Path, home: Path, log: Path, variant: tuple[int, str]) -> None
     shutil.copytree(start, home, symlinks=True)
     for number, call in enumerate(made):
         if number not in gone:
-            with contextlib.suppress(OSError):  # its folder or file went with an entry
+            with contextlib.suppress(OSError):  # its folder or file was lost with an entry
                 _DO[call.kind](home, call)
     if how in TO_FILES:
         for path, size in dirty.items():
@@ -119,7 +119,7 @@ def replay(start: Path, home: Path, log: Path, variant: tuple[int, str]) -> None
 
 
 def kept(size: int, whole: int, how: str) -> int:
-    """How many bytes of a file are left, of those that were on disk and those that were not."""
+    """Return the number of bytes that remain of a file, if `size` of `whole` bytes are on disk."""
     return size if how != "cut" else (size + whole) // 2
 
 
@@ -148,7 +148,7 @@ def _write(home: Path, call: Call) -> None:
 
 
 def _nothing(_home: Path, _call: Call) -> None:
-    """An fsync changes nothing that can be seen."""
+    """Do nothing, because an fsync has no visible effect."""
 
 
 _DO: dict[str, Callable[[Path, Call], Any]] = {

@@ -1,4 +1,4 @@
-"""People who read while a night is being taken: they stay connected, or come anew all the time."""
+"""Readers of a book during a run, which stay connected or reconnect all the time."""
 
 import contextlib
 import hashlib
@@ -12,12 +12,12 @@ import duckdb
 from tests.crash.scenarios import view
 from warehouse.storage.layout import Layout
 
-# Small enough to be asked at every call, and it reads the whole of the largest table.
+# The query is fast enough to run at every call, and reads the whole largest table.
 QUESTION = "select count(*), sum(amount), sum(hash(b)) from history.balances b"
 
 
 class Reader:
-    """A process of its own: it opens a book, keeps it open, and says what it is told by it."""
+    """A separate process that opens a book, keeps it open, and reports the book's content."""
 
     def __init__(self) -> None:
         asked, ask = os.pipe()
@@ -34,7 +34,7 @@ class Reader:
         self._ask, self._answered = os.fdopen(ask, "w"), os.fdopen(answered)
 
     def opens(self, home: Path) -> bool:
-        """Open the book of a home, if there is one, and remember what it says."""
+        """Open the book of a home and store its content. Return False if there is no book."""
         file = Layout(home).database
         if not file.exists():
             return False
@@ -46,12 +46,12 @@ class Reader:
         return self._answered.readline() or "the reader died"
 
     def problems(self, when: str) -> list[str]:
-        """What is wrong where it is told something else than at first."""
+        """Return a problem if the book's content differs from the first reading."""
         now = self._says("again")
         return [] if now == self._first else [f"{when} an open reader is told {now}"]
 
     def closes(self) -> None:
-        """Let go of the book."""
+        """Close the book."""
         self._says("close")
 
 
@@ -65,7 +65,7 @@ def _read_on(file: Path, lines: Iterator[str], answer: int) -> None:
                 held.seek(0)
                 digest = hashlib.file_digest(held, "sha256").hexdigest()
                 told = f"{connection.execute(QUESTION).fetchall()} in {digest}"
-            except Exception as error:  # noqa: BLE001 - whatever a reader meets
+            except Exception as error:  # noqa: BLE001 - a reader may meet any error
                 told = f"refused: {error}"
             os.write(answer, json.dumps(told).encode() + b"\n")
             if next(lines) == "close\n":
@@ -74,9 +74,9 @@ def _read_on(file: Path, lines: Iterator[str], answer: int) -> None:
 
 
 def reading_until(home: Path, done: int, began: int) -> list[str | None]:
-    """Open the book anew, again and again, until `done` can be read; what was seen each time.
+    """Open the book repeatedly until `done` can be read. Return the view of each time.
 
-    Once it has been opened, a byte is written to `began`.
+    After the first time, a byte is written to `began`.
     """
     os.set_blocking(done, False)
     try:

@@ -1,10 +1,10 @@
-"""A reconciliation that is killed, or meets a full disk, at a call that changes a file.
+"""A reconciliation that is killed or finds a full disk at a call that changes a file.
 
     LD_PRELOAD=shim.so python -m tests.crash.reconciling FOLDER COUNT
 
-Prints JSON: how many calls a run makes, how many cases ran, and what was wrong. Every case begins
-with the same home: a reconciled night, a workbook in which somebody wrote a comment and signed, and
-a second night with its ledger.
+Prints JSON with the number of calls of a run, the numbers of cases, killed runs and failed runs,
+and the problems. Every case starts with the same home: a reconciled night, a workbook with a
+comment and a signature, and a second night with its ledger.
 """
 
 import json
@@ -33,7 +33,7 @@ MODES = ("before", "torn", "full")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The state that a case left: digests by day, comments, signatures and stored imprints."""
+    """The state that a case left: digests of the runs by day, comments and signatures."""
 
     digests: dict[str, list[str]]
     comments: list[str]
@@ -41,7 +41,7 @@ class Seen:
 
     @classmethod
     def of(cls, root: Path) -> "Seen":
-        """Read it as a command would."""
+        """Read the state as a command would."""
         record = Record(root)
         entries = (entry for note in record.annotations for entry in note.entries)
         return cls(
@@ -54,7 +54,7 @@ class Seen:
 
 
 def prepare(home: Path) -> Desk:
-    """Make the home that every case begins with."""
+    """Make the home that every case starts with."""
     desk = Desk(home)
     desk.publish([Amount("1"), Amount("3", asset="ETH")])
     desk.put(HEAD + "p1;BTC;v1;main;2\np1;ETH;v1;main;3\n", f"ledger_{FIRST}.csv")
@@ -77,9 +77,9 @@ def run(desk: Desk) -> list[str]:
 
 
 def problems(desk: Desk, before: Seen, after: Seen, status: int) -> Iterator[str]:
-    """Yield what a case left that is neither the state before nor the state after."""
+    """Yield the problems of a case. Its state must be the one before or after the run."""
     root = desk.folder.root
-    # A colleague reads while nothing runs any more, before the next run.
+    # Read the state before the next run, as a colleague might do while no program runs.
     if Record(root).problem():
         yield f"damaged: {Record(root).problem()}"
     seen = Seen.of(root)
@@ -102,7 +102,7 @@ def problems(desk: Desk, before: Seen, after: Seen, status: int) -> Iterator[str
 
 
 def main(folder: Path, count: int) -> dict[str, Any]:
-    """Run `count` cases, spread over all calls and modes."""
+    """Run `count` cases, spread over all calls and modes, and return the results."""
     start, home = folder / "start", folder / "home"
     prepare(start)
 

@@ -1,4 +1,4 @@
-"""What is interrupted: each scenario is a home to start from, an action, and the run after it."""
+"""Scenarios to interrupt: each has a home to start from, an action, and the next run."""
 
 import contextlib
 import hashlib
@@ -34,11 +34,12 @@ Act = Callable[[Path, datetime], None]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A home is made by `prepare`; `act` is interrupted; `again` is what runs next.
+    """An action to interrupt: `prepare` makes the home, `act` is interrupted, `again` runs next.
 
-    `otherwise` are other ways in which it may end whole, where a disk failed. Where `unmakes` is
-    set, files of the lake may be missing right after an interruption, or nobody's. Who `makes_room`
-    lets the lake's tables of a night go before it has room to say so, on a disk that is full.
+    `otherwise` has other actions. If a disk failed, the views that they leave are valid too. If
+    `unmakes` is set, files of the lake may be missing or surplus right after an interruption. If
+    `makes_room` is set, the action may delete a night's lake tables on a full disk, before it has
+    room to record that.
     """
 
     name: str
@@ -51,12 +52,12 @@ class Scenario:
     makes_room: bool = False
 
     def is_unmade(self, mode: str) -> bool:
-        """Whether files of the lake may be missing, or nobody's, after such an interruption."""
+        """Return True if lake files may be missing or surplus after such an interruption."""
         return self.unmakes or (self.makes_room and mode == "full")
 
 
 def view(home: Path) -> str | None:
-    """A digest of all that readers see, or None where nothing was ever published."""
+    """Return a digest of everything that readers see, or None if nothing was ever published."""
     if not (home / "warehouse" / "current").is_symlink():
         return None
     told = hashlib.sha256()
@@ -70,7 +71,7 @@ def view(home: Path) -> str | None:
 
 
 def books(home: Path) -> dict[str, str]:
-    """What must be equal however the run was interrupted: every book in the warehouse."""
+    """Return digests of all books in the warehouse, which an interruption must not change."""
     found = {}
     with duckdb.connect(str(Layout(home).database), read_only=True) as connection:
         for table in BOOK:
@@ -80,7 +81,7 @@ def books(home: Path) -> dict[str, str]:
 
 
 def lake(home: Path) -> dict[str, str]:
-    """And every book in the lake, byte for byte."""
+    """Return digests of all books in the lake, which must be equal byte for byte."""
     found = {}
     layout = Layout(home)
     for table in BOOK:
@@ -91,7 +92,7 @@ def lake(home: Path) -> dict[str, str]:
 
 
 def decided(home: Path) -> dict[str, str]:
-    """Every decision that was made of a night, when it was made left out."""
+    """Return all decisions on each night, without their times."""
     return {
         one.snapshot_id: repr([(each.state, each.by, each.reasons) for each in one.decisions])
         for one in snapshots.landed_snapshots(Layout(home))
@@ -100,7 +101,10 @@ def decided(home: Path) -> dict[str, str]:
 
 
 def damage(home: Path, *, is_unmade: bool = False) -> list[str]:
-    """What `verify` finds right after an interruption, but for what was not made yet."""
+    """Return the damage that `verify` finds, except for a warehouse that does not exist yet.
+
+    With `is_unmade`, it omits missing and surplus files of the lake too.
+    """
     layout = Layout(home)
     unmade = {layout.database}
     return [
@@ -112,7 +116,7 @@ def damage(home: Path, *, is_unmade: bool = False) -> list[str]:
 
 
 def left_over(home: Path) -> list[str]:
-    """Half-made files that nobody cleared."""
+    """Return the half-made files that no run has deleted."""
     return [str(path.relative_to(home)) for path in home.rglob(".*") if _LEFT.fullmatch(path.name)]
 
 
@@ -139,14 +143,14 @@ def _held(home: Path) -> None:
 
 
 def _accept(home: Path, moment: datetime) -> None:
-    """`nightbook accept ID`; where that was decided already, it says so."""
+    """Run `nightbook accept ID`. Ignore the refusal if the night was already decided on."""
     held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(DecisionNotAllowed):
         nights.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
 
 
 def _prune(home: Path, moment: datetime) -> None:
-    """`nightbook prune --keep 1 --no-month-ends`."""
+    """Run `nightbook prune --keep 1 --no-month-ends`."""
     with contextlib.redirect_stdout(io.StringIO()):
         keeper = nightbook(home, Clock(moment))
         prune.run(
@@ -155,7 +159,7 @@ def _prune(home: Path, moment: datetime) -> None:
 
 
 def _remake(home: Path, moment: datetime) -> None:
-    """`nightbook run --date` of a night that is published already."""
+    """Run `nightbook run --date` for a night that is already published."""
     layout, clock = Layout(home), Clock(moment)
     lock.sweep(layout)
     manifest = load_manifest(snapshots.landed_snapshots(layout)[-1].folder)
@@ -168,13 +172,13 @@ def _remake(home: Path, moment: datetime) -> None:
 
 
 def _decided(home: Path) -> None:
-    """Two books, one of them by a person's decision."""
+    """Make a home with two books, one of which a person accepted."""
     _held(home)
     _accept(home, at(1) + LATER)
 
 
 def _rebuild(*, from_landing: bool) -> Act:
-    """`nightbook rebuild`, or with `--from-landing`."""
+    """Return an action that runs `nightbook rebuild`, with or without `--from-landing`."""
 
     def act(home: Path, moment: datetime) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -184,7 +188,11 @@ def _rebuild(*, from_landing: bool) -> Act:
 
 
 def _half_landed(home: Path) -> None:
-    """A night landed, half of the next version built, and a pull that was cut: three deaths."""
+    """Make a home that three killed runs left behind.
+
+    The first one had landed a night, the second had built half of a version, and the third was
+    pulling a night.
+    """
     _nights(1)(home)
     layout = Layout(home)
     manifest = land(layout, Clock(at(1)), answers(at(1).date()))
@@ -198,19 +206,19 @@ def _half_landed(home: Path) -> None:
 
 
 def _unmade(home: Path, moment: datetime) -> None:
-    """Tonight goes on where a left-over night cannot be flattened; that one stays a gap."""
+    """Run tonight's night although a left-over night cannot be flattened and remains a gap."""
     _failing(night, "stage_portfolios", lambda _layout, manifest: manifest.snapshot_id)
     run(home, moment, answers(at(2).date()))
 
 
 def _undecided(home: Path, moment: datetime) -> None:
-    """The same where its decision cannot be written."""
+    """Run tonight's night although the decision on a left-over night cannot be written."""
     _failing(snapshots, "decide", lambda snapshot, *_: snapshot.snapshot_id)
     run(home, moment, answers(at(2).date()))
 
 
 def _failing(module: Any, step: str, snapshot_id: Callable[..., str]) -> None:
-    """Let a step fail for every snapshot before tonight's."""
+    """Make a step fail for every snapshot before tonight's."""
     done: Callable[..., Any] = getattr(module, step)
 
     def failing(*given: Any, **named: Any) -> Any:

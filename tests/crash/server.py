@@ -1,7 +1,7 @@
-"""A Python that has imported everything once, and forks a child for each interruption.
+"""A Python process that imports everything once, and forks a child for each interruption.
 
 It runs with the shim preloaded: `python -m tests.crash.server`. A request is one line of JSON on
-standard input, the answer one line on standard output.
+standard input, and its response is one line on standard output.
 """
 
 import gc
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # noqa: F401 - pyarrow loads it when first used: once is enough
+import pandas as pd  # noqa: F401 - pyarrow loads it at the first use, and once is enough
 import pyarrow.dataset
 import pyarrow.pandas_compat  # noqa: F401 - the same
 
@@ -36,7 +36,7 @@ _READERS: list[Reader] = []
 
 
 def interrupted(request: Request, home: Path) -> Any:
-    """Do the action as the shim says; how many calls it made, if it lived to tell."""
+    """Run the action with the interruption. Return the number of its calls if it survives."""
     scenario = SCENARIOS[request["scenario"]]
     breaches.commit(request.get("breach"))
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if "log" in request else -1
@@ -46,7 +46,7 @@ def interrupted(request: Request, home: Path) -> Any:
 
 
 def case(request: Request) -> Any:
-    """One interruption: what readers see after it, and what the run after it makes of it."""
+    """Interrupt a run. Return the problems that readers see, and those after the next run."""
     scenario = SCENARIOS[request["scenario"]]
     start, home = Path(request["start"]), Path(request["folder"])
     expected = json.loads((start / "expected.json").read_text())
@@ -70,7 +70,7 @@ def case(request: Request) -> Any:
 
 
 def prepare(request: Request) -> Any:
-    """Make a scenario's home, and run it undisturbed once with the log of its calls."""
+    """Make a scenario's home, run the scenario once undisturbed, and log its calls."""
     scenario, start = SCENARIOS[request["scenario"]], Path(request["start"])
     if not start.exists():
         status, told = forked(lambda: scenario.prepare(start / "home"))
@@ -89,7 +89,7 @@ def prepare(request: Request) -> Any:
 
 
 def _end(scenario: Scenario, start: Path) -> Any:
-    """The books that the next run leaves where nothing was interrupted, and what was decided."""
+    """Return the books after an undisturbed next run, and the decisions on earlier nights."""
     home, copy = start / "home", start / "undisturbed"
     if scenario.again is not scenario.act:
         copy = start / "twice"
@@ -105,7 +105,7 @@ def _end(scenario: Scenario, start: Path) -> Any:
 
 
 def replayed(request: Request) -> Any:
-    """The disk that the log of a run leaves when all of it is done again."""
+    """Return the digest of the disk that a replay of the whole log leaves."""
     home = Path(request["folder"])
     shutil.rmtree(home, ignore_errors=True)
     log, length = Path(request["log"]), request["length"]
@@ -116,7 +116,7 @@ def replayed(request: Request) -> Any:
 
 
 def read(request: Request) -> Any:
-    """A run that nothing disturbs, with one reader who stays and one who comes again and again."""
+    """Run a scenario undisturbed, with a reader that stays and one that reconnects repeatedly."""
     scenario, start = SCENARIOS[request["scenario"]], Path(request["start"])
     home, reader = Path(request["folder"]), _READERS[0]
     expected = json.loads((start / "expected.json").read_text())
@@ -127,7 +127,7 @@ def read(request: Request) -> Any:
     is_open = reader.opens(home)
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(forked, lambda: reading_until(home, over, began))
-        os.read(begun, 1)  # two must not fork at once: each would hold the other's pipe open
+        os.read(begun, 1)  # two forks at once would each keep the other's pipe open
         status, told = forked(lambda: scenario.act(home, scenario.moment))
         os.write(end, b".")
         _, seen_by = coming.result()
@@ -143,7 +143,7 @@ def read(request: Request) -> Any:
 
 
 def watched(request: Request) -> Any:
-    """What a reader of a half-made file is caught with."""
+    """Read a half-made file under watch, and return the files that are reported."""
     home = Path(request["folder"])
     home.mkdir()
     half_made, log = home / ".x.aside", home.with_name("watched.log")
@@ -175,11 +175,11 @@ def _told(question: Callable[[Path], Any], home: Path) -> Any:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Respond to requests until there are no more."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in range(4):
-        answers(at(number).date())  # made once, here, for all children
-    gc.freeze()  # what stands is not looked at again, so children share its pages
+        answers(at(number).date())  # built once here for all children
+    gc.freeze()  # old objects are not scanned any more, so children share their pages
     _READERS.append(Reader())
     doing = {
         "prepare": prepare,
@@ -192,10 +192,10 @@ def main() -> None:
         request = json.loads(line)
         try:
             told = {"value": doing[request["do"]](request)}
-        except Exception:  # noqa: BLE001 - the harness is told of it
+        except Exception:  # noqa: BLE001 - the harness gets the error
             told = {"error": traceback.format_exc()}
         print(json.dumps(told), flush=True)
-    os._exit(0)  # frozen objects are not taken apart at the end
+    os._exit(0)  # exit without freeing the frozen objects
 
 
 if __name__ == "__main__":

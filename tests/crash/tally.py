@@ -1,4 +1,4 @@
-"""What the torture tests counted, told by the test that counted it, added up at the end."""
+"""Counts of the torture tests, which are printed after each test and added up at the end."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,17 +8,17 @@ import pytest
 
 
 def told(report: pytest.TestReport) -> list[tuple[str, dict[str, int]]]:
-    """What a test recorded under the name `torture`."""
-    return [(value[0], value[1]) for name, value in report.user_properties if name == "torture"]  # type: ignore[index]  # recorded as a pair, and sent so by workers
+    """Return the counts that a test recorded under the name `torture`."""
+    return [(value[0], value[1]) for name, value in report.user_properties if name == "torture"]  # type: ignore[index]  # recorded as a pair, and workers send it as a pair
 
 
 def line(what: str, counts: dict[str, int]) -> str:
-    """One line for a person."""
+    """Format counts as one line for a person."""
     return f"{what}: " + ", ".join(f"{number:,} {name}" for name, number in counts.items())
 
 
 def lines(reports: Iterable[pytest.TestReport]) -> list[str]:
-    """All counts by what was counted, and the sum of all states."""
+    """Return a line for each kind of count, and one with the sums of all that have states."""
     sums: dict[str, Counter[str]] = {}
     for report in reports:
         for what, counts in told(report):
@@ -32,21 +32,21 @@ def lines(reports: Iterable[pytest.TestReport]) -> list[str]:
 
 
 class Progress:
-    """The plugin that tells each count as it comes, and all of them at the end."""
+    """A plugin that prints the counts of each test, and all counts at the end."""
 
     def __init__(self, terminal: Any) -> None:
         self._terminal = terminal
         self._reports: list[pytest.TestReport] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """One line for each test that counted something."""
+        """Print a line for each count of a test."""
         if report.when == "call" and told(report):
             self._reports.append(report)
             for what, counts in told(report):
                 self._terminal.write_line(f"  {line(what, counts)} ({report.duration:.0f} s)")
 
     def pytest_terminal_summary(self) -> None:
-        """All counts."""
+        """Print all counts."""
         if self._reports:
             self._terminal.section("torture")
             for one in lines(self._reports):

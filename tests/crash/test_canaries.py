@@ -1,6 +1,6 @@
-"""Key, secret and signatures after every fault there is: in no file of a home, in no word said.
+"""Tests that key, secret and signatures are in no file and no output, after every fault.
 
-Every file is looked into as whoever finds it would: unpacked, decompressed, as tables.
+The tests read each file as a person who finds it could: unpacked, decompressed and as tables.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
 from pipelines.sandbox.server import serve
 from tests.support.operator_home import FIRST, KEY, SECRET, WORLD, Clock, Keeper, Sandbox
 
-# What would otherwise take its time; the rest is over at once, or at the deadline.
+# Options that shorten the slow faults. The others end at once, or at the deadline.
 SHORT = {
     "slow": "seconds=0.01",
     "hang": "seconds=0.3",
@@ -48,20 +48,20 @@ Record = Callable[[str, object], None]
 
 @dataclass(slots=True)
 class Watched:
-    """The sandbox, and every signature that came to it."""
+    """A sandbox, and all signatures that it received."""
 
     shown: Sandbox
     signatures: set[bytes] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Store the signature of one request, and handle the request."""
         if scope["type"] == "http":
             self.signatures.add(dict(scope["headers"])[b"svc-api-signature"])
         await self.shown(scope, receive, send)
 
 
 def contents(path: Path) -> Iterator[bytes]:
-    """All that can be read in a file."""
+    """Yield everything that can be read in a file."""
     yield path.read_bytes()
     if path.suffix == ".zst":
         with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
@@ -83,7 +83,7 @@ def contents(path: Path) -> Iterator[bytes]:
 
 
 def holding(home: Path, needles: set[bytes]) -> list[str]:
-    """The files in which one of these is found."""
+    """Return the files that contain one of the needles."""
     files = [path for path in sorted(home.rglob("*")) if path.is_file() and not path.is_symlink()]
     return [
         str(path.relative_to(home))
@@ -93,7 +93,7 @@ def holding(home: Path, needles: set[bytes]) -> list[str]:
 
 
 def shard(number: int) -> list[str]:
-    """Some of the faults, as one asks for them."""
+    """Return a share of the faults, with their options."""
     return [
         ",".join([name, *([SHORT[name]] if name in SHORT else [])])
         for name in sorted(DESCRIPTIONS)[number::SHARDS]
@@ -101,10 +101,10 @@ def shard(number: int) -> list[str]:
 
 
 def told(keeper: Keeper, *words: str) -> str:
-    """All that one command says, a traceback with every variable of every frame included."""
+    """Return the result of a command, or its traceback with the variables of every frame."""
     try:
         return f"{keeper(*words)}"
-    except Exception as error:  # noqa: BLE001 - with --debug they come out as they are
+    except Exception as error:  # noqa: BLE001 - with --debug, errors are not caught
         raised = traceback.TracebackException.from_exception(error, capture_locals=True)
         return "".join(line for line in raised.format() if "/tests/" not in line)
 
@@ -114,7 +114,7 @@ def told(keeper: Keeper, *words: str) -> str:
 def test_no_canary_is_found_after_any_fault(
     number: int, tmp_path: Path, record_property: Record
 ) -> None:
-    """Nights with faults, then every command: logs, errors, events, books, exports, reports."""
+    """After faulty nights and many commands, no key, secret or signature is in a file or output."""
     faults = shard(number)
     shown = Sandbox(Clock())
     watched, home, said = Watched(shown), tmp_path / "home", list[str]()
@@ -134,7 +134,7 @@ def test_no_canary_is_found_after_any_fault(
     assert not [one for one in said for needle in needles if needle in one.encode()]
     name = str(WORLD.at(FIRST).portfolios[0]["name"])
     kinds = {Path(path).suffix for path in holding(home, {name.encode()})}
-    assert kinds >= {".zst", ".parquet", ".duckdb", ".xlsx", ".csv", ".html"}  # it does look
+    assert kinds >= {".zst", ".parquet", ".duckdb", ".xlsx", ".csv", ".html"}  # search works
     counts = {"faults": len(faults), "signatures": len(watched.signatures), "found": 0}
     counts["files"] = sum(path.is_file() for path in home.rglob("*"))
     record_property("torture", ["canaries", counts])

@@ -1,4 +1,4 @@
-"""A disk that takes no more: the error is the one that happened, and nothing half-made stays."""
+"""Tests of a full disk: the error is the real one, and no half-made files remain."""
 
 import concurrent.futures.thread
 import errno
@@ -27,7 +27,7 @@ DAY = date(2026, 11, 20)
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
-    """Files of this process may not grow beyond so many bytes."""
+    """Limit the size of the files of this process to `size` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -38,7 +38,7 @@ def room_for(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("size", [0, 3, 200, 2000])
 def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> None:
-    """The write fails with the system's own error, whenever it comes, and the folder is empty."""
+    """Writing Parquet to a full disk fails with the system's error, and leaves an empty folder."""
     rows = [row(PORTFOLIOS, DAY, portfolio_id=f"{n * 7919:032x}") for n in range(500)]
     batch = rows_batch(PORTFOLIOS, rows)
     with room_for(size), pytest.raises(OSError, match="File too large") as caught:
@@ -50,19 +50,22 @@ def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> Non
 
 @pytest.mark.parametrize("size", [0, 200, 2000])
 def test_a_night_on_a_full_disk_leaves_no_table_half_written(tmp_path: Path, size: int) -> None:
-    """Every table that was begun is dropped, not only the first, and nobody is told of it twice."""
+    """Flattening on a full disk deletes every table that it started, and raises only one error."""
     layout = Layout(tmp_path / "home")
     manifest = land(layout, Clock(at(0)), answers(at(0).date()))
     with room_for(size), pytest.raises(OSError, match="File too large"):
         night.stage_portfolios(layout, manifest)
-    gc.collect()  # a writer that was not closed complains when it is taken away
+    gc.collect()  # a writer that was not closed complains when it is deleted
     assert [path for path in layout.lake.rglob("*") if path.is_file()] == []
 
 
 def test_a_workbook_that_cannot_be_packed_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The thread that packs fails, and the command says what the disk said and what to do."""
+    """If the thread that packs a workbook fails, the previous workbook does not change.
+
+    The message of `export` contains the disk's error and the remedy.
+    """
     layout = Layout(tmp_path)
     amounts = [Amount(f"{n}.{n:07}", account=f"a {n * 7919:x}") for n in range(3000)]
     published_once(layout, [night_of("20260301T020000Z", amounts)], "a")
@@ -87,7 +90,7 @@ def test_a_workbook_that_cannot_be_packed_leaves_the_one_before(
 
 
 def _in_thread(error: BaseException | None) -> bool:
-    """Whether an error, or one before it, was raised in a thread that did the work."""
+    """Return True if an error, or an earlier one in its context, was raised in a worker thread."""
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         if any(

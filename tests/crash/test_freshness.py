@@ -1,4 +1,4 @@
-"""The real 30 seconds: no signature ages in a queue, and a clock that is off costs one request."""
+"""Tests of the 30-second window of signatures: long queues, long waits and wrong clocks."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ Record = Callable[[str, object], None]
 
 @dataclass(slots=True)
 class Slow:
-    """The sandbox behind a count of its requests."""
+    """A sandbox whose requests are counted."""
 
     app: ASGIApp
     origin: str = ""
@@ -41,7 +41,7 @@ class Slow:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Count and handle one request."""
         if scope["type"] == "http":
             self.count = next(self.requests)
         await self.app(scope, receive, send)
@@ -49,7 +49,7 @@ class Slow:
 
 @contextmanager
 def slow(*faults: str, window_ms: int = WINDOW, ahead_ms: int = 0) -> Iterator[Slow]:
-    """The API over a socket, with its own clock and the window of the document."""
+    """Serve the API over a socket, with its own clock and a window for signatures."""
     chosen = tuple(parse(text) for text in faults)
     app = application(
         LivingWorld(),
@@ -66,7 +66,7 @@ def slow(*faults: str, window_ms: int = WINDOW, ahead_ms: int = 0) -> Iterator[S
 
 @contextmanager
 def client(served: Slow, events: list[Event] | None = None) -> Iterator[EdgeClient]:
-    """A client by this machine's clock, with all its waiting real."""
+    """Create a client with this machine's clock, whose waits are real."""
     heard: list[Event] = [] if events is None else events
     credentials = Credentials(KEY, SECRET)
     with EdgeClient(
@@ -76,7 +76,7 @@ def client(served: Slow, events: list[Event] | None = None) -> Iterator[EdgeClie
 
 
 def venues(edge: EdgeClient) -> list[str]:
-    """Ids of the world's venues."""
+    """Return the IDs of the world's venues."""
     return [str(one["id"]) for one in json.loads(bytes(edge.fetch(list_venues()).envelope.data))]
 
 
@@ -89,7 +89,10 @@ def venues(edge: EdgeClient) -> list[str]:
 def test_a_queue_longer_than_the_window_is_never_too_old(
     window_ms: int, seconds: float, record_property: Record
 ) -> None:
-    """Ten times more calls than slots wait far longer than a signature lives: none is refused."""
+    """Calls that queue for longer than a signature is valid all succeed at the first attempt.
+
+    There are ten times as many calls as slots.
+    """
     assert TIMES * seconds * 1000 > 1.5 * window_ms
     with slow(f"slow,seconds={seconds}", window_ms=window_ms) as served, client(served) as edge:
         known = itertools.cycle(venues(edge))
@@ -109,7 +112,7 @@ def test_a_queue_longer_than_the_window_is_never_too_old(
     ids=["a short window", "the real window"],
 )
 def test_a_wait_longer_than_the_window_is_signed_anew(window_ms: int, seconds: int) -> None:
-    """`Retry-After: 31` is waited for, and the attempt after it is fresh."""
+    """The attempt after a `Retry-After` that is longer than the window has a fresh signature."""
     fault = f"503-retry-after,seconds={seconds},count=1"
     with slow(fault, window_ms=window_ms) as served, client(served) as edge:
         reply = edge.fetch(list_venues())
@@ -120,7 +123,7 @@ def test_a_wait_longer_than_the_window_is_signed_anew(window_ms: int, seconds: i
 def test_a_clock_that_is_off_costs_one_request_and_is_told(
     ahead_ms: int, record_property: Record
 ) -> None:
-    """From 45 s to 23 h, either way, over a socket: measured, corrected once, and reported."""
+    """A clock that is 45 s to 23 h fast or slow costs one extra request, and is reported once."""
     events: list[Event] = []
     with slow(ahead_ms=ahead_ms) as served, client(served, events) as edge:
         calls = [list_instruments(venue) for venue in venues(edge)]

@@ -1,8 +1,9 @@
-"""A night is whole or it is not there: killed, cut off, out of disk, at every call it makes.
+"""Tests of nights that are interrupted at any call by a kill, a power cut or a failing disk.
 
-Right after each interruption readers see a whole old or a whole new book, one who was connected
-all along is told what he was told before, and `verify` finds nothing; after the next run, which
-nobody helps, every book is as if nothing had happened.
+An interrupted night is whole or does not exist. Right after each interruption, readers see a whole
+old or a whole new book, a reader that stayed connected sees the same content as before, and
+`verify` finds nothing. After the next run, without help from a person, every book is as if nothing
+had happened.
 """
 
 import itertools
@@ -22,7 +23,7 @@ from tests.crash.scenarios import SCENARIOS
 from tests.support.shared import some_daily
 
 SHARDS = 4
-# How far the number of a call may differ from run to run.
+# Possible differences of a call's number from run to run.
 DRIFT = sorted(range(-8, 9), key=abs)
 Record = Callable[[str, object], None]
 Sized = Callable[[int, int], int]
@@ -30,7 +31,7 @@ Sized = Callable[[int, int], int]
 
 @pytest.fixture(scope="session")
 def harness() -> Iterator[Harness]:
-    """The server, with the shim compiled and preloaded."""
+    """Start the server, with the shim compiled and preloaded."""
     if shutil.which("cc") is None or sys.platform != "linux":
         pytest.skip("the kill harness needs Linux and a C compiler (cc): nothing was killed")
     with started() as harness:
@@ -38,7 +39,7 @@ def harness() -> Iterator[Harness]:
 
 
 def spread(cases: list[Case], count: int) -> list[Case]:
-    """So many of the cases, each from the middle of its share: there the most is half done."""
+    """Return `count` cases, each from the middle of its share, because most is half done there."""
     if len(cases) <= count:
         return cases
     return [cases[(2 * number + 1) * len(cases) // (2 * count)] for number in range(count)]
@@ -47,21 +48,21 @@ def spread(cases: list[Case], count: int) -> list[Case]:
 def violations(
     harness: Harness, record: Record, scenario: str, way: str, cases: list[Case]
 ) -> list[str]:
-    """Run the cases; what went wrong, in words. How many there were is told at the end."""
+    """Run the cases, and return their problems. The counts are printed at the end."""
     assert cases, "nothing was tried"
     tally = done(harness, scenario, cases)
     record("torture", [f"{scenario}, {way}", dict(tally.counts)])
     return tally.found
 
 
-# Where all is fsynced that a kill could show, a power cut leaves nothing else: no case is of them.
+# These scenarios fsync everything that a kill could show, so a power cut leaves no other disks.
 AS_KILLED = ("next", "first", "again", "accept", "rebuild")
 ALWAYS = [
     ("next", "killed", 1),
     ("next", "failing disk", 2),
     ("recovery", "power cut", 1),
 ]
-# What a failing disk leaves of that rebuild is seen in `from landing`.
+# `from landing` already covers the disk failures of `half rebuilt`, because the action is the same.
 EVERY = [
     (scenario, way)
     for scenario in SCENARIOS
@@ -75,7 +76,7 @@ EVERY = [
 def test_an_interrupted_night_is_whole_or_not_there(
     harness: Harness, record_property: Record, scenario: str, way: str, count: int
 ) -> None:
-    """A few interruptions of a night and of a recovery, in the midst of it."""
+    """A night or recovery that is interrupted in the middle is whole or does not exist."""
     cases = spread(WAYS[way](harness, scenario), count)
     assert violations(harness, record_property, scenario, way, cases) == []
 
@@ -86,9 +87,9 @@ def test_an_interrupted_night_is_whole_or_not_there(
 def test_interrupted_at_every_call(
     harness: Harness, record_property: Record, scenario: str, way: str, shard: int
 ) -> None:
-    """Every state of a scenario: killed, the power cut by every model, ENOSPC and EIO.
+    """A scenario is whole or does not exist after every kill, power cut, ENOSPC and EIO.
 
-    Of the cuts, those that leave the disk of a kill or of another cut are not tried again.
+    Power cuts that leave the same disk as a kill or a different cut are not repeated.
     """
     cases = WAYS[way](harness, scenario)[shard::SHARDS]
     if way == "power cut" and shard == 0:
@@ -100,7 +101,10 @@ def test_interrupted_at_every_call(
 @pytest.mark.torture
 @pytest.mark.parametrize("scenario", AS_KILLED)
 def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) -> None:
-    """Because all is fsynced in its order: without that it leaves other disks."""
+    """A power cut leaves only disks that a kill leaves too, because everything is fsynced in order.
+
+    Without the fsyncs of files or of folders, it leaves other disks.
+    """
     assert harness.cuts(scenario) == []
     assert all(harness.cuts("next", breach) for breach in ("no file fsync", "no folder fsync"))
 
@@ -109,7 +113,7 @@ def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) 
 def test_a_breach_of_the_discipline_is_caught(
     harness: Harness, record_property: Record, breach: str
 ) -> None:
-    """The harness sees what would happen without each of our precautions: it can fail."""
+    """The harness reports a problem if one of our precautions is missing, so it can fail."""
     mode, is_place, later = STRIKES[breach]
     harness.log("next")
     calls = harness.calls("next", breach)
@@ -127,7 +131,7 @@ def test_a_breach_of_the_discipline_is_caught(
 def test_readers_are_served_all_along(
     harness: Harness, record_property: Record, sized: Sized
 ) -> None:
-    """While a night is taken, one who stays and one who comes anew see the old or the new book."""
+    """During a run, a connected reader sees no change, and new readers see the old or new book."""
     for scenario in itertools.islice((one for one in SCENARIOS if one != "first"), sized(2, 6)):
         for _ in range(sized(1, 5)):
             told = harness.read(scenario)
@@ -140,13 +144,16 @@ def test_readers_are_served_all_along(
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_log_of_a_run_leaves_nothing_out(harness: Harness, scenario: str, sized: Sized) -> None:
-    """Done again, the calls of a run make the very disk that it made: power cuts start there."""
+    """A replay of a run's calls makes exactly the disk of the run. Power cuts are based on this."""
     if scenario == "next" or sized(0, 1):
         assert harness.is_logged_whole(scenario)
 
 
 def test_who_reads_a_half_made_file_is_caught(harness: Harness, tmp_path: Path) -> None:
-    """Disks that differ only in half-made files are one disk because this never happens."""
+    """A program that reads or publishes a half-made file is reported.
+
+    So disks that differ only in half-made files can count as one disk.
+    """
     assert harness.peeks() == [".x.aside"]
     log = tmp_path / "log"
     log.write_text("create\t.a.aside\t\t0\t0\nread\t.a.aside\t\t0\t0\nread\t.b.aside\t\t0\t0\n")
@@ -156,7 +163,10 @@ def test_who_reads_a_half_made_file_is_caught(harness: Harness, tmp_path: Path) 
 
 
 def test_the_models_of_a_power_cut_leave_nothing_out() -> None:
-    """A file is dirty under its newest name, an entry pending, until file or folder is fsynced."""
+    """A file is dirty until its fsync, and an entry is pending until the fsync of its folder.
+
+    A renamed file is dirty under its newest name.
+    """
     made = [
         Call("mkdir", "a", "", 0, b""),
         Call("create", "a/.x.aside", "", 0, b""),

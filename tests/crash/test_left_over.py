@@ -1,4 +1,4 @@
-"""A landed night that one run could not make is made by the next, without a person."""
+"""A test of a landed night that one run could not flatten, and that the next run completes."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,10 @@ from warehouse.storage.layout import Layout
 def test_a_left_over_that_was_told_and_not_made_is_made_later(
     two_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it can be read it becomes its date's book, with its own tables, and is not held."""
+    """As soon as a left-over night can be read, it becomes the book of its date and is not held.
+
+    The books are the same as in a home without the failure.
+    """
     home, other = tmp_path / "home", tmp_path / "other"
     shutil.copytree(two_nights, home, symlinks=True)
     shutil.copytree(two_nights, other, symlinks=True)

@@ -1,4 +1,4 @@
-"""A reconciliation that is killed at any call is stored whole or not at all."""
+"""Tests of interrupted reconciliations, which are stored completely or not at all."""
 
 import json
 import os
@@ -13,7 +13,10 @@ from tests.crash.harness import HERE, ROOT
 
 @pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.torture)])
 def test_a_killed_or_failing_run_stores_all_or_nothing(tmp_path: Path, count: int) -> None:
-    """The state is the one before or after, nothing acknowledged is lost, the next run goes on."""
+    """A killed or failed run leaves the state before or after it, and the next run succeeds.
+
+    No acknowledged result is lost.
+    """
     shim = tmp_path / "shim.so"
     command = ["cc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(HERE / "shim.c")]
     subprocess.run([*command, "-ldl", "-lpthread"], check=True)
