@@ -79,17 +79,6 @@ class Calls:
         if number == self.at:
             raise Killed
 
-    def _before(self, number: int) -> None:
-        """Run `meanwhile`, end the run or fail, before the store gets a call."""
-        self.count = max(self.count, number)
-        if number == self.at and self.meanwhile is not None:
-            self.at = 0
-            self.meanwhile()
-        if self.before:
-            self._kill(number)
-        if self.is_down:
-            raise OSError("connection refused")
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryShelf:
