@@ -1,4 +1,4 @@
-"""Code of strangers runs in a child process that cannot outlive its bounds."""
+"""Tests of child processes that run untrusted code within strict limits."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ LIMITS = ChildLimits(seconds=20, memory_bytes=1024**3)
 
 
 def test_a_result_comes_back() -> None:
-    """What the function returns for its request is what the caller gets."""
+    """The caller gets the bytes that the function returns for its request."""
     assert run_in_child("binascii:hexlify", b"abc", LIMITS) == b"616263"
 
 
@@ -25,14 +25,14 @@ def test_a_result_comes_back() -> None:
     ids=["memory", "panic", "abort"],
 )
 def test_a_child_that_breaks_is_one_error(code: str) -> None:
-    """No panic, no abort and no want of memory reaches the caller, and what is sound does."""
+    """A panic, an abort or a lack of memory in the child only raises `ChildStopped`."""
     assert run_in_child("builtins:eval", b"b'sound'", LIMITS) == b"sound"
     with pytest.raises(ChildStopped):
         run_in_child("builtins:eval", code.encode(), LIMITS)
 
 
 def test_a_child_writes_no_file(tmp_path: Path) -> None:
-    """Not one byte of what it writes is on the disk."""
+    """A child process cannot write a single byte to disk."""
     path = tmp_path / "written"
     code = f"__import__('pathlib').Path({str(path)!r}).write_text('x') and b'written'"
     with pytest.raises(ChildStopped):
@@ -41,7 +41,7 @@ def test_a_child_writes_no_file(tmp_path: Path) -> None:
 
 
 def test_a_child_that_hangs_is_stopped() -> None:
-    """Time over is time over, also where it only waits."""
+    """A child that exceeds its time limit is stopped, even if it only waits."""
     began = time.monotonic()
     limits = ChildLimits(seconds=1, memory_bytes=1024**3)
     with pytest.raises(ChildTimedOut):

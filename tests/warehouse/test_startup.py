@@ -1,4 +1,4 @@
-"""What a command costs that needs no data frame, and asks no API: nothing of pandas or httpx."""
+"""Tests of startup costs. Commands import pandas, httpx and Dagster only if they need them."""
 
 import subprocess
 import sys
@@ -57,17 +57,20 @@ def _said(program: str) -> str:
 
 
 def test_a_process_makes_arrays_without_pandas_and_data_frames_when_asked() -> None:
-    """Arrays are made without importing pandas, and `to_pandas` works for whoever asks."""
+    """Arrays are created without importing pandas, and `to_pandas` still works afterwards."""
     assert _said(ARRAYS).splitlines() == ["(2, 2) [1, 2]", "[1.0, None]"]
 
 
 def test_a_night_imports_no_pandas() -> None:
-    """What Dagster loads to run a night makes its tables without pandas."""
+    """The modules that Dagster loads to run a night create tables without importing pandas."""
     assert _said(NIGHT) == "False\n"
 
 
 def test_only_what_asks_the_api_loads_its_client() -> None:
-    """To decide, rebuild and reconcile is to read files; and no client needs a command line."""
+    """Commands that only read files do not import httpx, such as deciding and reconciling.
+
+    The API client imports httpx, but not rich, because it does not need a command line.
+    """
     assert _said(OFFLINE).splitlines() == ["False", "True False"]
 
 

@@ -1,4 +1,4 @@
-"""A firm's book over the published warehouses of several homes: whole, exact, and told."""
+"""Tests of a firm's book, which combines the published warehouses of several homes."""
 
 import signal
 import subprocess
@@ -30,7 +30,7 @@ DAY = date(2026, 11, 21)
 
 @dataclass(slots=True)
 class Homes:
-    """A firm's home, the homes below it, and how often each was published."""
+    """A firm's home, the homes next to it, their nights, and the number of published versions."""
 
     root: Path
     nights: dict[str, list[Night]] = field(default_factory=dict)
@@ -38,13 +38,13 @@ class Homes:
 
     @property
     def layout(self) -> Layout:
-        """The firm's own."""
+        """The layout of the firm's home."""
         return Layout(self.root / "firm")
 
     def take(self, name: str, amounts: Iterable[Amount], snapshot_id: str = SECOND) -> Layout:
-        """Publish one more night of an organisation, or another one of the same date.
+        """Publish one more night of an organisation, or a second night of the same date.
 
-        Amounts of the usual portfolio are of one that only this organisation has.
+        Amounts of the portfolio `p1` are moved to a portfolio that only this organisation has.
         """
         layout = Layout(self.root / name / "data")
         own = [
@@ -65,7 +65,7 @@ class Homes:
     def publish(
         self, *names: str, fresh: bool = False, day: date = DAY, versions_gb: int = VERSIONS_GB
     ) -> FirmBook:
-        """Publish the book of a firm of these organisations."""
+        """Publish the book of a firm with these organisations."""
         self.describe("".join(f'"{name}" = "../{name}"\n' for name in names))
         self.versions += 1
         build = FirmBuild(
@@ -83,20 +83,20 @@ class Homes:
         (self.layout.home / FIRM).write_text(f"{more}[sources]\n{sources}", "utf-8")
 
     def ask(self, query: str) -> list[tuple[object, ...]]:
-        """Ask the firm's book."""
+        """Return the rows of a query on the firm's book."""
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             return connection.execute(query).fetchall()
 
     def rows(self) -> Mapping[str, list[tuple[object, ...]]]:
-        """Every row of every table that is of a source."""
+        """Return all rows of each table with a source column."""
         tables = [stored_as(table) for table in OF_SOURCES]
-        with duckdb.connect(str(self.layout.database), read_only=True):  # opened once for all
+        with duckdb.connect(str(self.layout.database), read_only=True):  # Keep the file open.
             return {name: self.ask(f"select * from {name} order by all") for name in tables}
 
 
 @pytest.fixture
 def homes(tmp_path: Path) -> Homes:
-    """Two organisations with a night each, of one portfolio, venue and asset."""
+    """Publish two organisations with one night each, and with equal venue and asset IDs."""
     made = Homes(tmp_path)
     made.take("alpha", [Amount("1.5"), Amount("7", asset="OWN", custom=True)])
     made.take("beta", [Amount("2.25"), Amount("11", asset="OWN", custom=True)])
@@ -104,7 +104,7 @@ def homes(tmp_path: Path) -> Homes:
 
 
 def test_sums_over_organisations_neither_wrap_nor_round(homes: Homes) -> None:
-    """Past the largest decimal, and in the eighteenth digit behind the point, of either sign."""
+    """Sums over organisations are exact to the 18th decimal, even beyond the largest decimal."""
     homes.take("large", [Amount("90000000000000000000.000000000000000001")])
     homes.take("larger", [Amount("90000000000000000000.000000000000000002")])
     homes.take("largest", [Amount("1e30")])
@@ -117,7 +117,10 @@ def test_sums_over_organisations_neither_wrap_nor_round(homes: Homes) -> None:
 
 
 def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
-    """Each is the asset of whom defined it; what is listed is one asset everywhere."""
+    """Custom assets with the same ID stay separate, because each belongs to one organisation.
+
+    A listed asset is the same asset in all organisations.
+    """
     homes.publish("alpha", "beta")
     rows = homes.ask(
         "select asset_id, custom_of, total_text from firm_holdings_by_asset order by all"
@@ -129,7 +132,10 @@ def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
 def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_anew(
     homes: Homes,
 ) -> None:
-    """A night that was taken again, one more, and the past of another: as if built from nothing."""
+    """A book that was updated has the same rows as a book that was built from scratch.
+
+    The update adds an earlier night, and a second read of a night.
+    """
     homes.take("alpha", [Amount("4")], FIRST)
     homes.publish("alpha", "beta")
     homes.take("beta", [Amount("3")], "20261121T041500Z")
@@ -142,7 +148,10 @@ def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_an
 
 
 def test_an_organisation_whose_warehouse_is_away_stays_as_it_was_and_is_told(homes: Homes) -> None:
-    """What was read of it is kept; of the next night it has none, and no total holds it."""
+    """If the warehouse of an organisation is missing, its known rows are kept.
+
+    The next night reports it as unreadable, and no total of that night includes it.
+    """
     homes.publish("alpha", "beta")
     before = homes.ask("select * from history.balances where source = 'beta' order by all")
     current = Layout(homes.root / "beta" / "data").warehouse / "current"
@@ -158,7 +167,10 @@ def test_an_organisation_whose_warehouse_is_away_stays_as_it_was_and_is_told(hom
 
 
 def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Homes) -> None:
-    """A digit that was changed in a warehouse after it was published does not reach the firm."""
+    """An amount that was changed in a warehouse after its publication is not loaded.
+
+    The rows no longer add up to their control totals, so the firm keeps the older rows.
+    """
     homes.publish("alpha", "beta")
     file = homes.take("beta", [Amount("5")], "20261122T021500Z").database.resolve()
     file.chmod(0o640)
@@ -175,7 +187,10 @@ def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Hom
 
 @pytest.mark.torture
 def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
-    """A byte that changed since it was published is in no later version: the sources have all."""
+    """If bytes of the firm's file change after its publication, the next version is a new build.
+
+    All its data is loaded from the sources.
+    """
     homes.publish("alpha", "beta")
     rows, file = homes.rows(), homes.layout.database.resolve()
     content = bytearray(file.read_bytes())
@@ -189,13 +204,16 @@ def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
 
 @pytest.mark.torture
 def test_older_versions_of_a_firm_keep_to_their_budget(homes: Homes) -> None:
-    """As those of a home do: the shown one and the one before it stay always."""
+    """Older versions of a firm's book are deleted if they exceed the budget, as in any home.
+
+    The published version and the one before it are always kept.
+    """
     for _ in range(3):
         homes.publish("alpha", versions_gb=0)
     assert len(list((homes.layout.warehouse / "versions").iterdir())) == 2
 
 
-# Kills itself before the N-th call that changes the firm's home; prints how many there were.
+# Kills itself before the N-th call that changes the firm's home, or prints the number of calls.
 PUBLISH_AND_DIE = """
 import os, signal, sys
 from datetime import date
@@ -224,7 +242,10 @@ MIDDLE_FIRST = sorted(POINTS, key=lambda point: abs(point - 6))
 
 
 def published_in_child(homes: Homes, point: int) -> tuple[int, str]:
-    """Publish in a process that is killed before so many changes; its status and what it said."""
+    """Publish in a process that kills itself before the given number of changes.
+
+    Return its exit status and its output.
+    """
     command = [sys.executable, "-c", PUBLISH_AND_DIE, str(homes.root), str(homes.versions)]
     done = subprocess.run([*command, str(point)], stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode, done.stdout
@@ -232,7 +253,10 @@ def published_in_child(homes: Homes, point: int) -> tuple[int, str]:
 
 @pytest.mark.parametrize("point", some_daily(MIDDLE_FIRST, len(POINTS)))
 def test_a_firm_killed_at_any_instant_shows_a_whole_book(homes: Homes, point: int) -> None:
-    """The old one or the new one, as it was published; the next publish needs no hand."""
+    """If a publish is killed at any time, readers see the complete old or new book.
+
+    The next publish succeeds without manual repair.
+    """
     homes.publish("alpha", "beta")
     before = homes.rows()
     homes.take("alpha", [Amount("6")], "20261122T021500Z")
@@ -250,7 +274,10 @@ def test_a_firm_killed_at_any_instant_shows_a_whole_book(homes: Homes, point: in
 
 
 def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
-    """In words once, in ops.sources for good; no figure holds one that is gone."""
+    """A new or removed organisation is reported once, and stays in `ops.sources`.
+
+    No table of the book includes a removed organisation.
+    """
     assert homes.publish("alpha").changes == ()
     [came] = homes.publish("alpha", "beta").changes
     assert "beta is new" in came
@@ -268,7 +295,10 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
 def test_a_file_that_is_built_anew_keeps_a_source_that_is_away(
     homes: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an upgrade as by a rebuild; a portfolio that counts for it stays aside elsewhere."""
+    """A build from scratch keeps an unreadable source, after an upgrade or in a rebuild.
+
+    Its amounts in a portfolio that counts for a different source stay excluded.
+    """
     homes.take("delta", [Amount("2.25"), Amount("5", portfolio="alpha")])
     homes.publish("alpha", "delta")
     before = homes.rows()
@@ -292,7 +322,10 @@ def test_a_file_that_is_built_anew_keeps_a_source_that_is_away(
 def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
     homes: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A column that the older file does not have is NULL for it; amounts are as they were."""
+    """Rows of an unreadable source are copied from a file of an older nightbook.
+
+    A column that is missing from the older file is NULL for these rows. Amounts do not change.
+    """
     homes.publish("alpha", "beta")
     balances = homes.ask("select * from history.balances order by all")
     file = homes.layout.database.resolve()
@@ -313,7 +346,10 @@ def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
 def test_nothing_is_published_that_would_lose_a_source_that_is_away(
     homes: Homes, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    """If its rows have other columns now, or every version of the file is damaged: refused."""
+    """A publish is refused if it would lose the rows of an unreadable source.
+
+    This happens if the columns have changed, or if every version of the file is damaged.
+    """
     homes.publish("alpha", "beta")
     home = Layout(homes.root / "beta" / "data").home
     home.rename(home.with_name("away"))
@@ -332,7 +368,11 @@ def test_nothing_is_published_that_would_lose_a_source_that_is_away(
 
 
 def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
-    """Cron takes nights in the same second, so ids may be equal, but not when the reads ended."""
+    """A home whose known nights have different finish times is not read.
+
+    It belongs to a different organisation. Cron starts nights in the same second, so the IDs may be
+    equal.
+    """
     homes.publish("alpha", "beta")
     before = homes.rows()
     file = Layout(homes.root / "beta" / "data").database.resolve()
@@ -348,7 +388,10 @@ def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
 
 
 def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> None:
-    """The firm is published with the last book of that organisation, which says why."""
+    """If the `.env` of an organisation cannot be read, the firm's book is still published.
+
+    It keeps the last book of that organisation, with the reason.
+    """
     homes.publish("alpha", "beta")
     (homes.root / "beta" / ".env").write_bytes(b"\xff\xfe")
     homes.take("alpha", [Amount("6")], "20261122T021500Z")
@@ -358,7 +401,11 @@ def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> No
 
 
 def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> None:
-    """A source that lost it counts it no more; one that is away has it still, and it is missing."""
+    """A portfolio that several sources can see counts for the source that last saw it.
+
+    A source that no longer has the portfolio stops counting it. A source without a night keeps it,
+    so its amounts are missing from the total.
+    """
     shared = Amount("1000", portfolio="both")
     homes.take("east", [Amount("1"), shared], FIRST)
     homes.take("west", [Amount("2"), shared], FIRST)
@@ -387,7 +434,7 @@ def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> Non
 
 
 def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
-    """Every frame has in its attributes which organisations and portfolios are not certain."""
+    """Each data frame lists the missing organisations and undecided portfolios in `attrs`."""
     homes.take("delta", [Amount("2.25"), Amount("5", portfolio="alpha")])
     homes.take("gamma", [Amount("9")], FIRST)
     homes.publish("alpha", "delta", "gamma")
@@ -421,9 +468,12 @@ def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
 def test_a_firm_toml_that_cannot_be_gone_by_is_refused(
     tmp_path: Path, sources: str, more: str, words: str
 ) -> None:
-    """Two names of one home would count its money twice; every other slip is named as well."""
+    """An invalid firm.toml is rejected with a message that names the problem.
+
+    For example, two names for one home would count its money twice.
+    """
     homes = Homes(tmp_path)
     homes.describe(sources, more)
     with pytest.raises(FirmWrong, match=words) as refused:
         read_firm(homes.layout.home)
-    assert "[sources]" in str(refused.value).splitlines()  # the example can be pasted as it stands
+    assert "[sources]" in str(refused.value).splitlines()  # Users can paste the example.

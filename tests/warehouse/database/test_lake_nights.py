@@ -1,4 +1,4 @@
-"""A window: older nights are read from the lake, and every answer is what a full file says."""
+"""Tests of windows. Such a file stores only the newest nights, and reads others from the lake."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ from warehouse.query.read import run
 from warehouse.sql.catalog import Macro, macros, views
 from warehouse.storage.layout import Layout
 
-OLD, PLACE = "2024-11-17", "it's a=b {x}"  # a home whose path DuckDB must not read in its own way
+OLD, PLACE = "2024-11-17", "it's a=b {x}"  # a home path with characters that DuckDB may misread
 NIGHTS = [
     night(
         f"{year}11{day}T021500Z",
@@ -40,7 +40,7 @@ NIGHTS = [
 
 
 def wanting(one: Night) -> Night:
-    """The night with a total that the JSON has otherwise, and one of what no row is left of."""
+    """Return the night with a JSON total that differs, and a total of an asset without rows."""
     *others, last = totals(one)
     gone = {"asset_id": "GONE", "in_json": "5", "in_lake": "0"}
     return replace(one, ops={"control_totals": [*others, last | {"in_json": "7"}, last | gone]})
@@ -51,7 +51,7 @@ COLUMNS = (
     "select table_schema, table_name, column_name, data_type from information_schema.columns "
     "where table_schema in ('main', 'history', 'ops')"
 )
-# Not those of a rejected night: a file that is made anew does not load it.
+# Exclude the totals of a rejected night, because a build from scratch does not load them.
 TOTALS = (
     "select * from ops.control_totals semi join (from ops.snapshots where is_book) "
     "using (snapshot_id)"
@@ -71,13 +71,13 @@ QUESTIONS = (
 
 
 def put(layout: Layout, nights: Iterable[Night], version: str, keep: int | None) -> Published:
-    """Publish nights; the file holds `keep` of them itself."""
+    """Publish nights in a file that stores `keep` of them itself, or all if `keep` is None."""
     contents = replace(written(layout, nights), native_nights=keep)
     return publish(layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0")
 
 
 def answers(layout: Layout) -> dict[str, list[str]]:
-    """Every answer of the dictionary, of every table, and to the questions here."""
+    """Return the rows of each view, each history table and each query in `QUESTIONS`."""
     with duckdb.connect(str(layout.database), read_only=True) as client:
         client.execute("set TimeZone = 'UTC'")
         names = client.execute(
@@ -92,7 +92,7 @@ def answers(layout: Layout) -> dict[str, list[str]]:
 
 
 def days(layout: Layout) -> set[str]:
-    """The dates that the file holds itself."""
+    """Return the dates that the file stores itself."""
     query = "select distinct snapshot_date::varchar from internal.native_balances"
     with duckdb.connect(str(layout.database), read_only=True) as client:
         return {day for (day,) in client.execute(query).fetchall()}
@@ -100,7 +100,7 @@ def days(layout: Layout) -> set[str]:
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Layout]:
-    """The same nights twice: all of them in the file, and only two."""
+    """Publish the same nights twice: in a file with all of them, and in a file with only two."""
     place = tmp_path_factory.mktemp("window") / PLACE
     full, windowed = Layout(place / "full"), Layout(place / "windowed")
     put(full, NIGHTS, "a", None)
@@ -109,7 +109,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Layout]:
 
 
 def test_a_window_changes_no_answer(homes: tuple[Layout, Layout]) -> None:
-    """Views, macros and history say the same to the last digit, though four nights are outside."""
+    """Views, macros and history return exactly the same rows, although four nights are outside."""
     full, windowed = homes
     wanted = answers(full)
     assert answers(windowed) == wanted
@@ -120,7 +120,10 @@ def test_a_window_changes_no_answer(homes: tuple[Layout, Layout]) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("name", OLDER)
 def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]) -> None:
-    """Each question of the dictionary is answered alike by a real older DuckDB, by its own path."""
+    """Each query in the dictionary returns the same rows in an older DuckDB client.
+
+    The client opens the file by its own path, not through the link `current`.
+    """
     full, windowed = homes
     said = asked(environments.python(name), windowed.database.resolve())[1]
     assert said == asked(sys.executable, full.database)[1]
@@ -128,7 +131,11 @@ def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]
 
 @pytest.mark.torture
 def test_a_window_follows_nights_decisions_and_its_own_size(tmp_path: Path) -> None:
-    """A new night, an old one decided anew, another size, none and one again: as a full file."""
+    """A window always returns the same rows as a full file.
+
+    This is true after a new night, a new decision on an old night, and changes or removal of the
+    limit.
+    """
     full, windowed = Layout(tmp_path / "full"), Layout(tmp_path / "windowed")
     later = [*NIGHTS, night("20261121T021500Z", [Amount("5")])]
     redecided = [*later, night("20241117T031500Z", [Amount("99", "p9")])]
@@ -157,7 +164,10 @@ print(*(len(book.execute(f"from history.{name}").fetchall()) for name in sys.arg
 def test_older_clients_with_several_threads_read_all_rows_of_a_window(
     client: str, tmp_path: Path
 ) -> None:
-    """DuckDB 2.0 stores a union of three views so that 1.2 to 1.4 left out five rows of eight."""
+    """DuckDB 1.2 to 1.4 read all rows of a window, even with several threads.
+
+    From a plain union of three views, as DuckDB 2.0 stores it, they omitted five of eight rows.
+    """
     amounts = [Amount("1.5", f"p{number}") for number in range(50)]
     days = [f"{year}11{day}T021500Z" for year in (2023, 2024, 2025, 2026) for day in range(10, 14)]
     layout = Layout(tmp_path)
@@ -169,7 +179,10 @@ def test_older_clients_with_several_threads_read_all_rows_of_a_window(
 
 
 def test_no_view_or_macro_is_stored_as_a_union_of_unions(homes: tuple[Layout, Layout]) -> None:
-    """Of a union within the second half of a union, DuckDB before 1.5 leaves out rows."""
+    """No view or macro is stored with a union inside the second half of a union.
+
+    DuckDB before 1.5 omits rows of such a union.
+    """
     with duckdb.connect(str(homes[1].database), read_only=True) as client:
         stored = client.execute(
             "select schema_name, view_name, sql from duckdb_views() where not internal union all "
@@ -185,7 +198,7 @@ def test_no_view_or_macro_is_stored_as_a_union_of_unions(homes: tuple[Layout, La
 
 
 def statements(day1: str, day2: str) -> list[tuple[str, str]]:
-    """Every macro for these days, every table and view, and every printed statement."""
+    """Return each macro call for these days, each table and view, and each printed statement."""
     values = {
         "day": day1,
         "day1": day1,
@@ -196,7 +209,7 @@ def statements(day1: str, day2: str) -> list[tuple[str, str]]:
     }
 
     def call(macro: Macro) -> str:
-        # DuckDB 1.2 and 1.3 take the optional day of `trace` by its name only.
+        # DuckDB 1.2 and 1.3 accept the optional day of `trace` only by name.
         named = {"day"} if macro.name == "trace" else set()
         arguments = (
             f"{name} := {values[name]!r}" if name in named else repr(values[name])
@@ -212,7 +225,10 @@ def statements(day1: str, day2: str) -> list[tuple[str, str]]:
 
 @pytest.mark.torture
 def test_400_nights_outside_a_window_change_no_answer_of_any_door(tmp_path: Path) -> None:
-    """Every view, macro and printed statement, by `query`, the Python API and older clients."""
+    """With 400 nights outside a window, all views, macros and printed statements are unchanged.
+
+    This is true for `query`, the Python API and older clients.
+    """
     first, layout = date(2025, 9, 1), Layout(tmp_path)
     days = [first + timedelta(days=number) for number in range(405)]
     amounts = [Amount(f"{place}.5", f"p{place}") for place in range(2, 42)]
@@ -237,20 +253,23 @@ def test_400_nights_outside_a_window_change_no_answer_of_any_door(tmp_path: Path
             assert len(child.ask(layout.database, sql).rows) == len(wanted[name]), sql
             try:
                 assert len(book.query(sql)) == len(wanted[name]), sql
-            except NotExact:  # the Python API returns no struct with amounts, in any home
+            except NotExact:  # The Python API never returns a struct with amounts.
                 refused.add(sql)
     assert all("internal.exact_" in sql for sql in refused), refused
 
 
 def test_a_publish_within_a_window_loads_only_the_new_night(tmp_path: Path) -> None:
-    """The night that leaves is neither read into the file nor judged again."""
+    """A publish loads and checks only the new night, and not the night that leaves the window."""
     layout = Layout(tmp_path)
     put(layout, NIGHTS[:3], "a", 2)
     assert [str(day) for day in put(layout, NIGHTS[:4], "b", 2).loaded] == ["2025-11-20"]
 
 
 def test_one_date_opens_the_files_of_that_date(homes: tuple[Layout, Layout]) -> None:
-    """The date decides which files are opened, also where it comes from another table."""
+    """A query for one date opens only the files of that date.
+
+    This is true even if the query reads the date from a different table.
+    """
     with duckdb.connect(str(homes[1].database), read_only=True) as client:
         for query in (
             f"select count(*) from history.balances where snapshot_date = '{OLD}'",
@@ -263,7 +282,10 @@ def test_one_date_opens_the_files_of_that_date(homes: tuple[Layout, Layout]) -> 
 
 
 def test_a_missing_file_is_an_error_and_never_fewer_rows(tmp_path: Path) -> None:
-    """Without its lake, or one file of it, a window answers for its own nights alone."""
+    """If a lake file or the whole lake is missing, a query for its nights fails.
+
+    The nights that the file stores itself can still be read.
+    """
     layout = Layout(tmp_path / "home")
     put(layout, NIGHTS[:3], "a", 2)
     alone = tmp_path / "nightbook.duckdb"
@@ -280,7 +302,10 @@ def test_a_missing_file_is_an_error_and_never_fewer_rows(tmp_path: Path) -> None
 
 
 def test_a_night_leaves_the_file_only_for_files_that_are_as_written(tmp_path: Path) -> None:
-    """What was in the file is read from the lake from then on: so its bytes are proved before."""
+    """A night leaves the file only if the digests of its lake files are correct.
+
+    From then on, its rows are read from these files.
+    """
     layout = Layout(tmp_path)
     contents = replace(written(layout, NIGHTS[:3]), native_nights=99)
     put(layout, NIGHTS[:3], "a", 99)
@@ -293,7 +318,10 @@ def test_a_night_leaves_the_file_only_for_files_that_are_as_written(tmp_path: Pa
 
 @pytest.mark.parametrize("folder", ["a*b", "snapshot_date=2020-01-01", "a[b]"])
 def test_a_home_that_would_be_read_as_another_is_refused(tmp_path: Path, folder: str) -> None:
-    """A pattern, or a folder above that names a date, would give rows that are not the night's."""
+    """A home is refused if its path contains a pattern, or a folder whose name sets a date.
+
+    DuckDB would return rows of other nights.
+    """
     with pytest.raises(ValueError, match="DuckDB cannot read the lake"):
         put(Layout(tmp_path / folder), NIGHTS[:3], "a", 2)
 
@@ -301,7 +329,10 @@ def test_a_home_that_would_be_read_as_another_is_refused(tmp_path: Path, folder:
 def test_guarded_questions_read_the_nights_of_the_lake_and_nothing_else(
     homes: tuple[Layout, Layout],
 ) -> None:
-    """Only what the views list can be read, only by a `select`, and never be written."""
+    """Guarded queries can read only the lake files that the views list, and only with `select`.
+
+    They cannot write any file.
+    """
     layout = homes[1]
     query = "select snapshot_date, count(*) from history.balances group by all order by all"
     assert len(child.ask(layout.database, query).rows) == len(NIGHTS)

@@ -1,4 +1,4 @@
-"""History: as-of answers are what the nights themselves said, and names and states have dates."""
+"""Tests of history and of the as-of macros, which return the rows of each night itself."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -27,14 +27,14 @@ Answers = dict[str, list[tuple[Any, ...]]]
 
 
 def ask(layout: Layout, query: str) -> list[tuple[Any, ...]]:
-    """What a reader of the published file is answered."""
+    """Return the rows of a query on the published database file."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         connection.execute("set TimeZone = 'UTC'")
         return connection.execute(query).fetchall()
 
 
 def drawn(rng: Random, snapshot_id: str, **about: Any) -> Night:
-    """A night in which anything may be there or not, and be called this or that."""
+    """Return a random night, in which any row may be missing and names and states vary."""
     amounts = {}
     for portfolio in ("p1", "p2", "p3"):
         for _ in range(rng.choice((0, 2, 3))):
@@ -102,7 +102,7 @@ def _called(rng: Random, table: str, line: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Month:
-    """What was published so far, and what each book said of itself when it was the newest."""
+    """The nights that were published, and the rows of each book when it was the newest."""
 
     layout: Layout
     alone: Callable[[], Layout]
@@ -111,7 +111,7 @@ class Month:
     versions: int = 0
 
     def publish(self, *made: Night) -> None:
-        """Put nights in: an accepted one takes the place of the book of its date."""
+        """Publish nights. An accepted night replaces the book of its date."""
         for one in made:
             for known in list(self.nights.values()):
                 if one.is_book and known.day == one.day:
@@ -132,13 +132,13 @@ class Month:
 
     @property
     def books(self) -> dict[date, Night]:
-        """The book of each date that has one, in order."""
+        """The book of each date that has one, in order of the dates."""
         books = {one.day: one for one in self.nights.values() if one.is_book}
         return dict(sorted(books.items()))
 
 
 def lived(month: Month, kinds: Iterable[str], rng: Random) -> None:
-    """Take the nights of a month, one after the other, as they come."""
+    """Publish the nights of a month, one after the other, in the order in which they occur."""
     for number, kind in enumerate(kinds):
         day = FIRST + timedelta(days=number)
         made = drawn(rng, f"{day:%Y%m%d}T021500Z")
@@ -159,13 +159,16 @@ EVERYTHING = ["gap", *("book", "twice", "gap", "again", "held") * 2, "book"]
 
 @pytest.fixture
 def months(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Layout]:
-    """A fresh home each time."""
+    """Return a function that creates a new home on each call."""
     return lambda: Layout(tmp_path_factory.mktemp("month"))
 
 
 @pytest.mark.torture
 def test_as_of_is_what_the_night_itself_said(months: Callable[[], Layout]) -> None:
-    """Nights held, superseded, repeated or missing: every date answers as it did, row by row."""
+    """For every date, the as-of macros return the rows of the night itself.
+
+    This is true after nights that were held, superseded, repeated or missing.
+    """
     _hold(months, EVERYTHING, Random(5))
 
 
@@ -176,7 +179,7 @@ def test_as_of_is_what_the_night_itself_said(months: Callable[[], Layout]) -> No
 def test_as_of_is_what_the_night_itself_said_in_any_month(
     months: Callable[[], Layout], kinds: list[str], seed: int
 ) -> None:
-    """Whole months of any kind of nights: the same."""
+    """The as-of macros return the rows of each night itself, in months of any kinds of nights."""
     _hold(months, kinds, Random(seed))
 
 
@@ -212,7 +215,7 @@ def _hold(months: Callable[[], Layout], kinds: list[str], rng: Random) -> None:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A history view: its key, its state, and how a night says the state of each key."""
+    """A history view: its key, its state, and how to find the state of each key in a night."""
 
     key: tuple[str, ...]
     state: tuple[str, ...]
@@ -288,7 +291,7 @@ def _require_history(month: Month, view: str) -> None:
 def _stretches(
     states: Mapping[date, tuple[Any, ...] | None], key: tuple[Any, ...], newest: date
 ) -> list[tuple[Any, ...]]:
-    """The stretches of one thing, told night by night; None where it was not there."""
+    """Return the expected periods of one key from its state on each night, or None if missing."""
     found: list[tuple[tuple[Any, ...], list[date], date | None, str]] = []
     previous = None
     is_gone = True
@@ -312,7 +315,7 @@ def _stretches(
 
 
 def test_a_history_says_in_words_what_changed(tmp_path: Path) -> None:
-    """A renamed portfolio, a suspended venue and an instrument on new terms, each in words."""
+    """`what_changed` describes a new portfolio name, a suspended venue and new instrument terms."""
     old, new = (
         night(f"202611{day}T021500Z", [Amount("1")], {"instruments": [_listed(price)]})
         for day, price in ((18, 1), (20, None))
@@ -334,7 +337,10 @@ def test_a_history_says_in_words_what_changed(tmp_path: Path) -> None:
 
 
 def test_a_history_ends_with_names_and_no_new_name_makes_a_new_stretch(tmp_path: Path) -> None:
-    """Beside ids stand the names of the last night that states them; the state alone is told."""
+    """Each row has names next to its IDs, from the last night that has these names.
+
+    Only a change of state begins a new period, and a new name does not.
+    """
     bound = {"portfolio_id": "p1", "integration_id": "i1", "venue_id": "v1", "status": "active"}
     more = {"instruments": [_listed(1)], "integrations": [bound]}
     days = (18, 19, 20)

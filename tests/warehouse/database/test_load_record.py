@@ -1,4 +1,4 @@
-"""What a version says of itself: its build, its checks, its decisions, and why it was refused."""
+"""Tests of a version's own records: its build, its checks, its decisions and any refusal."""
 
 import shutil
 import time
@@ -32,14 +32,14 @@ BUILT_AT = datetime(2026, 11, 21, 5, tzinfo=timezone(timedelta(hours=2)))
 
 
 def rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
-    """What a reader of the published file is answered."""
+    """Return the rows of a query on the published database file."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         connection.execute("set TimeZone = 'UTC'")
         return connection.execute(query).fetchall()
 
 
 def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
-    """Everything in `ops.build`, in UTC."""
+    """`ops.build` has the version, the time in UTC, the newest date and the software versions."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
     publish(layout, contents, version="a-1", built_at=BUILT_AT, program_version="1.2.3")
@@ -55,7 +55,10 @@ def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
 
 
 def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
-    """Name, meaning, severity and count of each, also where only an older book was put in."""
+    """`ops.checks` has the name, meaning, severity and count of each check on the newest book.
+
+    This is true even if only an older book was loaded.
+    """
     layout = Layout(tmp_path)
     published(layout, [SECOND], "a")
     again = night("20261119T101500Z", [Amount("1.5", venue="elsewhere")])
@@ -75,7 +78,7 @@ def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This machine stands in Tokyo."""
+    """Set the time zone of this machine to Tokyo."""
     with monkeypatch.context() as there:
         there.setenv("TZ", "Asia/Tokyo")
         time.tzset()
@@ -85,7 +88,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
-    """In UTC wherever this machine stands, and nothing where nobody has decided."""
+    """Decision times are stored in UTC in any time zone, or as null if there is no decision."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
     moments = (BUILT_AT, None)
@@ -103,7 +106,7 @@ def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
 
 
 def _wrong(made: Night, told: str) -> Night:
-    """The night with control totals that say something else of its money."""
+    """Return the night with control totals in which each sum is `told`."""
     lines = [
         line | ({"in_json": told, "in_lake": told} if line["measure"] == "sum" else {})
         for line in totals(made)
@@ -115,7 +118,10 @@ def _wrong(made: Night, told: str) -> Night:
 def test_a_refusal_names_the_nights_and_the_first_reasons(
     tmp_path: Path, wrong: int, more: str
 ) -> None:
-    """Five reasons in words and how many more there are; all of them for whoever holds it."""
+    """A refusal names the night and the first five reasons, and counts the others.
+
+    The exception contains all reasons, and the published version does not change.
+    """
     layout = Layout(tmp_path)
     amounts = [Amount("1", asset=f"A{number}") for number in range(wrong)]
     made = night("20261120T021500Z", amounts)
@@ -125,7 +131,7 @@ def test_a_refusal_names_the_nights_and_the_first_reasons(
     with pytest.raises(NotPublished) as refused:
         published(layout, [FIRST, bad], "b")
     assert refused.value.snapshots == (bad.snapshot_id,)
-    # The last one is that of the check that what is held adds up to the same.
+    # The last problem is from the check that holdings add up to the control totals.
     assert len(refused.value.problems) == wrong + 1
     said = str(refused.value)
     assert f"The book of {bad.snapshot_id} was not published: " in said
@@ -135,7 +141,10 @@ def test_a_refusal_names_the_nights_and_the_first_reasons(
 
 
 def test_every_wrong_night_is_named_with_its_own_reasons(tmp_path: Path) -> None:
-    """Two that are wrong and one between them that is not: both, oldest first, and nothing else."""
+    """A refusal names each wrong night with its own reasons, oldest first.
+
+    It does not name the correct night between two wrong nights.
+    """
     layout = Layout(tmp_path)
     third = night("20261121T021500Z", [Amount("5")])
     with pytest.raises(NotPublished) as refused:
@@ -147,7 +156,10 @@ def test_every_wrong_night_is_named_with_its_own_reasons(tmp_path: Path) -> None
 
 
 def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path: Path) -> None:
-    """Sealed as it should be, but without `ops.build`: everything comes from the lake again."""
+    """A sealed version without `ops.build` is not built upon.
+
+    All nights are loaded from the lake instead.
+    """
     layout = Layout(tmp_path)
     published(layout, [FIRST], "a")
     folder = layout.database.parent
@@ -161,7 +173,7 @@ def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path
 
 
 def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
-    """What is too large for half a gigabyte goes to the work folder; nothing is fetched."""
+    """A build spills data beyond half a gigabyte to the work folder, and fetches no extensions."""
     layout = Layout(tmp_path)
     names = ("temp_directory", "memory_limit", "threads", "TimeZone")
     off = ("autoinstall_known_extensions", "autoload_known_extensions")
@@ -174,7 +186,7 @@ def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
 def test_a_book_that_needs_more_memory_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot even spill in the memory it was given is built again, whole, in more."""
+    """A build that runs out of memory, even with spilling, is repeated from scratch with more."""
     layout = Layout(tmp_path)
     tried = []
 
@@ -191,7 +203,7 @@ def test_a_book_that_needs_more_memory_gets_it(
 def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That its half-built folder cannot be taken away hides nothing."""
+    """The reason for a refusal is reported even if the half-built folder cannot be deleted."""
     layout = Layout(tmp_path)
 
     def failing(connection: duckdb.DuckDBPyConnection) -> tuple[CheckResult, ...]:

@@ -1,4 +1,4 @@
-"""Views that are kept over all nights: each night's rows are what the view said on that night."""
+"""Tests of materialized views, which keep each night's rows as the view had them on that night."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -29,13 +29,13 @@ def _rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Nightly:
-    """A home whose nights came one by one, and what each view said when a night was the newest."""
+    """A home whose nights were published one by one, and the rows of each view after each night."""
 
     layout: Layout
     rows: dict[tuple[str, date], list[Any]]
 
     def require_same(self, layout: Layout) -> None:
-        """History of that home has of each view and night what was said then."""
+        """Assert that the history in a home has the recorded rows for each view and night."""
         with duckdb.connect(str(layout.database), read_only=True):
             for (name, day), said in self.rows.items():
                 query = f"from history.{name} where snapshot_date = '{day}' order by all"
@@ -44,11 +44,11 @@ class Nightly:
 
 @pytest.fixture(scope="module")
 def nightly(tmp_path_factory: pytest.TempPathFactory) -> Nightly:
-    """Four nights, one after another."""
+    """Publish four nights one by one, and record the rows of each view."""
     nights = Nightly(Layout(tmp_path_factory.mktemp("nightly")), {})
     for count, newest in enumerate(NIGHTS, start=1):
         published(nights.layout, NIGHTS[:count], f"v{count}")
-        with duckdb.connect(str(nights.layout.database), read_only=True):  # opened once for all
+        with duckdb.connect(str(nights.layout.database), read_only=True):  # Keep the file open.
             for name in MATERIALIZED:
                 said = _rows(nights.layout, f"from internal.{name} order by all")
                 assert said == _rows(nights.layout, f"from {name} order by all")
@@ -64,7 +64,10 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Nightly:
 def test_all_nights_are_as_each_was(
     tmp_path: Path, nightly: Nightly, steps: list[list[int]]
 ) -> None:
-    """In whichever order nights are put in, history has what each said against the one before."""
+    """In any order of loading, history has the rows that each view had on each night.
+
+    Each night is compared with the night before it.
+    """
     nightly.require_same(nightly.layout)
     layout = Layout(tmp_path)
     for number, step in enumerate(steps):
@@ -73,7 +76,7 @@ def test_all_nights_are_as_each_was(
 
 
 def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
-    """Its rows go, and the night after it is compared with the one before it."""
+    """A removed night leaves no rows, and the next night is compared with the one before it."""
     layout, alone = Layout(tmp_path / "a"), Layout(tmp_path / "b")
     published(layout, NIGHTS, "v0")
     published(layout, [NIGHTS[0], *NIGHTS[2:]], "v1")
@@ -85,7 +88,7 @@ def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_year_of_exposure_is_exact(tmp_path: Path) -> None:
-    """Sums over nights of what no decimal holds are those of the amounts."""
+    """Sums over many nights are exact, even if the amounts do not fit a decimal."""
     layout = Layout(tmp_path)
     published(layout, NIGHTS, "a")
     query = (

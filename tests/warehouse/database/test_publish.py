@@ -1,4 +1,4 @@
-"""Publishing: everything of a night at once or nothing, and nobody locked out."""
+"""Tests of publishing. A night is published completely or not at all, and readers never wait."""
 
 import hashlib
 import shutil
@@ -45,14 +45,14 @@ HOSTILE = "a\"b'c;-- \n\r\t=1+1 {x} %s ☂ \u202e\x00 é"
 
 
 def rows(layout: Layout, query: str) -> Rows:
-    """What a reader of the published file is answered."""
+    """Return the rows of a query on the published database file."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         return connection.execute(query).fetchall()
 
 
 def everything(layout: Layout) -> dict[str, Rows]:
-    """All rows of all nights."""
-    with duckdb.connect(str(layout.database), read_only=True):  # opened once for all of them
+    """Return all rows of all nights, by table."""
+    with duckdb.connect(str(layout.database), read_only=True):  # Keep the file open.
         return {
             table.name: rows(layout, f"select * from history.{table.name} order by all")
             for table in BOOK
@@ -60,13 +60,13 @@ def everything(layout: Layout) -> dict[str, Rows]:
 
 
 def shown(layout: Layout) -> tuple[str, bytes]:
-    """What people see, byte for byte."""
+    """Return the link to the published version, and the bytes of its file."""
     link = layout.warehouse / "current"
     return str(link.readlink()), layout.database.read_bytes()
 
 
 def test_a_night_can_be_read_under_the_plain_names(tmp_path: Path) -> None:
-    """The newest book answers under the plain names, all of them in history."""
+    """Tables with plain names show the newest book, and the schema history has all books."""
     layout = Layout(tmp_path)
     done = published(layout, [FIRST, SECOND], "a")
     assert (done.version, done.database, done.removed) == ("a", layout.database, ())
@@ -83,7 +83,7 @@ def test_a_night_can_be_read_under_the_plain_names(tmp_path: Path) -> None:
 
 
 def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
-    """A first night that is held shows empty tables, not an error."""
+    """If the first night is held, the warehouse has empty tables and no error."""
     layout = Layout(tmp_path)
     held = replace(FIRST, state="held", is_book=False)
     published(layout, [held], "a")
@@ -96,7 +96,7 @@ def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
 
 
 def test_a_night_costs_only_itself(tmp_path: Path) -> None:
-    """Days that are the same are kept as they are; only the new one is loaded."""
+    """A publish loads only the new day, and keeps the days that did not change."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     contents = written(layout, [FIRST, SECOND])
@@ -112,7 +112,7 @@ def test_a_night_costs_only_itself(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_publishing_twice_changes_no_row(tmp_path: Path) -> None:
-    """The same contents, built upon or built anew, are the same rows."""
+    """The same contents give the same rows, in an update and in a build from scratch."""
     layout = Layout(tmp_path)
     published(layout, [FIRST, SECOND], "a")
     once = everything(layout)
@@ -126,7 +126,7 @@ def test_publishing_twice_changes_no_row(tmp_path: Path) -> None:
 
 
 def test_a_newer_book_of_a_date_replaces_the_older(tmp_path: Path) -> None:
-    """A date read again shows the newer read, and the older is listed as superseded."""
+    """The newer read of a date becomes its book, and the older read is listed as superseded."""
     layout = Layout(tmp_path)
     published(layout, [FIRST, SECOND], "a")
     superseded = replace(SECOND, is_book=False)
@@ -142,7 +142,7 @@ def test_a_newer_book_of_a_date_replaces_the_older(tmp_path: Path) -> None:
 
 
 def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
-    """A rejected book leaves history, and its date says why there is none."""
+    """A rejected book is removed from history, and its date is a gap with the reason."""
     layout = Layout(tmp_path)
     published(layout, [FIRST, SECOND], "a")
     done = published(layout, [FIRST, replace(SECOND, state="rejected", is_book=False)], "b")
@@ -156,7 +156,10 @@ def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
 def test_a_book_that_leaves_is_as_if_it_was_never_loaded(
     tmp_path: Path, *, is_windowed: bool
 ) -> None:
-    """Superseded or rejected, its rows are those of a rebuild, on whichever machine that was."""
+    """After a book is superseded or rejected, the control totals are those of a rebuild.
+
+    They do not depend on the books that a machine loaded earlier.
+    """
     layout, superseded = Layout(tmp_path), replace(SECOND, is_book=False)
     totals_now = "from ops.control_totals order by all"
 
@@ -176,7 +179,7 @@ def test_a_book_that_leaves_is_as_if_it_was_never_loaded(
 
 
 def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
-    """Dates between two books that were never read are listed with their neighbours."""
+    """Dates between two books that were never read are gaps, with the dates of both books."""
     layout = Layout(tmp_path)
     late = night("20261122T021500Z", [Amount("1")])
     published(layout, [FIRST, late], "a")
@@ -188,7 +191,7 @@ def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("measure", ["rows", "sum"])
 def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> None:
-    """A book whose total is not that of the lake changes nothing that people see."""
+    """A book whose total differs from the lake is not published, and readers see no change."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     before = shown(layout)
@@ -204,7 +207,7 @@ def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> 
 
 
 def test_what_a_person_accepted_is_published(tmp_path: Path) -> None:
-    """A total that differs from the JSON alone was judged by the guards, and is shown as it is."""
+    """A total that differs only from the JSON is published, because the guards have judged it."""
     layout = Layout(tmp_path)
     lines = [*totals(FIRST), {**totals(FIRST)[-1], "asset_id": "LOST", "in_lake": "0"}]
     published(layout, [replace(FIRST, ops={"control_totals": lines})], "a")
@@ -213,7 +216,7 @@ def test_what_a_person_accepted_is_published(tmp_path: Path) -> None:
 
 
 def test_money_without_a_total_is_not_published(tmp_path: Path) -> None:
-    """An amount that no control total knows of, and a book without any, are both refused."""
+    """A book is refused if it has no control totals, or if they do not include an amount."""
     layout = Layout(tmp_path)
     lines = [line for line in totals(SECOND) if line["asset_id"] != "ETH"]
     with pytest.raises(NotPublished, match="ETH"):
@@ -224,7 +227,7 @@ def test_money_without_a_total_is_not_published(tmp_path: Path) -> None:
 
 
 def _with(one: Night, table: Table, **values: Any) -> Night:
-    """The same night with one more row, counted in its totals."""
+    """Return the night with one more row, which its totals include."""
     extra = {name: list(lines) for name, lines in one.rows.items()}
     extra[table.name].append(row(table, one.day, **values))
     return replace(one, rows=extra)
@@ -266,7 +269,7 @@ BALANCE = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_n
     ],
 )
 def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[str, object]) -> None:
-    """A check of severity error stops the night and names the check and the row."""
+    """A failed check of severity error stops the publish, and the error names check and row."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     before = shown(layout)
@@ -277,14 +280,17 @@ def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[st
 
 
 def test_a_key_given_twice_never_reaches_a_small_table(tmp_path: Path) -> None:
-    """Small tables have a primary key, which refuses the second row."""
+    """Small tables have a primary key, which rejects a row with a repeated key."""
     bad = _with(SECOND, PORTFOLIOS, portfolio_id="p1")
     with pytest.raises(duckdb.ConstraintException, match=r"[Dd]uplicate key"):
         published(Layout(tmp_path), [bad], "a")
 
 
 def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
-    """A Parquet file with a missing column or of another date is named, and nothing is shown."""
+    """A Parquet file with the wrong columns or of the wrong date is refused.
+
+    The message names the file, and nothing is published.
+    """
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST])
     other = written(layout, [SECOND]).books[0].files
@@ -312,7 +318,7 @@ def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
-    """A file whose amounts have more decimals is refused, though the first one is as declared."""
+    """A file whose amounts have more decimals is refused, even if the first file is correct."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
     file = contents.books[1].files["balances"]
@@ -326,14 +332,17 @@ def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
 
 
 def test_books_are_those_the_snapshots_say(tmp_path: Path) -> None:
-    """Contents that contradict themselves are refused before anything is done."""
+    """Contents whose books differ from their snapshots are refused before any work is done."""
     contents = written(Layout(tmp_path), [FIRST, SECOND])
     with pytest.raises(ValueError, match="differ from the snapshots that are books"):
         replace(contents, books=contents.books[:1])
 
 
 def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
-    """A file that is open stays whole through publishes and prunes; a new reader sees the new."""
+    """An open file stays complete while new versions are published and old ones are deleted.
+
+    A new reader sees the new version.
+    """
     layout = Layout(tmp_path)
     published(layout, [FIRST], "v0")
     with duckdb.connect(str(layout.database), read_only=True) as reader:
@@ -348,7 +357,10 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
 
 
 def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: Path) -> None:
-    """Without room the shown version and the one before it stay; they are the newest."""
+    """Older versions are deleted if they exceed their budget.
+
+    The published version and the one before it are always kept.
+    """
     layout = Layout(tmp_path)
     for number, room in enumerate((20, 20, 20, 0)):
         published(layout, [FIRST], f"v{number}", versions_gb=room)
@@ -357,7 +369,10 @@ def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: 
 
 
 def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
-    """Mode 0440, only its digest beside it, the storage of 1.2, and `current` a relative link."""
+    """The published file has mode 0440 and the storage format of DuckDB 1.2.
+
+    Only its digests are next to it, and `current` is a relative link.
+    """
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     assert stat.S_IMODE(layout.database.stat().st_mode) == 0o440
@@ -376,7 +391,7 @@ def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
-    """Half-built versions, a dangling link and a version never shown do not stand in the way."""
+    """Half-built versions, a dangling link and an unpublished version do not block a publish."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     versions = layout.warehouse / "versions"
@@ -391,7 +406,7 @@ def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
 
 
 def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> None:
-    """Damage to what is shown does not stop the next night: everything is in the lake."""
+    """If the published file is damaged, the next publish builds it from the lake."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
@@ -401,7 +416,7 @@ def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> Non
 
 @pytest.mark.torture
 def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -> None:
-    """Nothing is built upon a file that is not the one that was published."""
+    """A file that has no digests or differs from them by a single bit is not built upon."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
@@ -415,7 +430,10 @@ def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -
 
 @pytest.mark.parametrize("share", some_daily([0.05, 0.0, 0.3, 0.6, 0.9, 1.0], 4))
 def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: float) -> None:
-    """Whichever byte has changed, also one that the new night writes over, all is built anew."""
+    """If any byte has changed, the next version is built from scratch.
+
+    This is true even for a byte that the new night overwrites.
+    """
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
@@ -428,7 +446,7 @@ def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: flo
 
 @pytest.mark.torture
 def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
-    """A file that has grown or lost its end is not the one that was published."""
+    """A file that was extended or truncated after its publication is not built upon."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
@@ -440,7 +458,7 @@ def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Path) -> None:
-    """A file whose SHA-256 differs, or that is missing, stops the publish and is named."""
+    """A Parquet file that is missing or has a different SHA-256 stops the publish, and is named."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST])
     for file in (
@@ -461,7 +479,7 @@ def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Pat
 def test_another_schema_means_a_full_rebuild(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where tables, views or macros have changed, nothing of the old file is kept."""
+    """If tables, views or macros have changed, the file is built from scratch."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     monkeypatch.setattr("warehouse.database.publish.schema_version", lambda: "another")
@@ -470,7 +488,7 @@ def test_another_schema_means_a_full_rebuild(
 
 @pytest.mark.parametrize("version", ["", "../x", ".hidden", "a/b", "a"])
 def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None:
-    """A name that leaves its folder, or is what people see, is refused."""
+    """A version name is refused if it is not a plain name or is already published."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
     with pytest.raises(ValueError, match="version"):
@@ -478,7 +496,7 @@ def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None
 
 
 def test_hostile_names_come_back_as_they_came(tmp_path: Path) -> None:
-    """Quotes, newlines, NUL, formulas and emoji survive in names, ids and as-of macros."""
+    """Quotes, newlines, NUL, formulas and emoji do not change in names, IDs and as-of macros."""
     layout = Layout(tmp_path)
     amounts = [
         Amount("1", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),
@@ -491,7 +509,10 @@ def test_hostile_names_come_back_as_they_came(tmp_path: Path) -> None:
 
 
 def test_drift_is_told_over_all_nights(tmp_path: Path) -> None:
-    """What is new has the night it was first seen, held nights too, and its first example."""
+    """Drift has its first and last date, its first example and its count over all nights.
+
+    Held nights are included.
+    """
     seen = {"path": "data[].note", "kind": "unknown field", "word": "note"}
     nights = [
         replace(
@@ -521,7 +542,7 @@ def test_drift_is_told_over_all_nights(tmp_path: Path) -> None:
 
 
 def test_totals_may_be_written_in_any_exact_form(tmp_path: Path) -> None:
-    """Control totals are compared as amounts: an exponent or a trailing zero is no difference."""
+    """Control totals are compared as amounts, so an exponent or a trailing zero does not matter."""
     layout = Layout(tmp_path)
     lines = totals(SECOND)
     for line in lines:
@@ -555,7 +576,10 @@ BOOKS = st.lists(
 def test_every_date_answers_as_its_own_night_did(
     tmp_path_factory: pytest.TempPathFactory, fortnight: list[list[Amount] | None]
 ) -> None:
-    """Over a fortnight with gaps, history and as-of give every row of every table as written."""
+    """Over a fortnight with gaps, history and the as-of macros return every row as it was written.
+
+    The missing nights are gaps.
+    """
     layout = Layout(tmp_path_factory.mktemp("fortnight"))
     days = [date(2026, 11, 1) + timedelta(number) for number in range(14)]
     nights = [
@@ -580,7 +604,7 @@ def _day(one: Night) -> date:
 
 
 def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) -> None:
-    """The as-of macros and history say of a day what its night said; without one they fail."""
+    """Assert that history and the as-of macros return a night's rows, or fail if it is None."""
     if one is None:
         with pytest.raises(duckdb.InvalidInputException, match=f"no book on or before {day}"):
             reader.execute("select * from holdings_as_of(?)", [day]).fetchall()
@@ -615,7 +639,10 @@ def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) 
 def test_a_warehouse_begun_with_a_copy_is_as_one_begun_with_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tests begin with a copy of an empty file: each name, comment and row is as without it."""
+    """A copy of an empty warehouse, with which tests begin, does not change the published file.
+
+    Each name, comment and row is the same as in a warehouse that was built without the copy.
+    """
     layouts = Layout(tmp_path / "copied"), Layout(tmp_path / "made")
     published(layouts[0], [FIRST, SECOND], "a", fresh=True)
     monkeypatch.setattr("warehouse.database.load.create_empty", make_empty)

@@ -1,4 +1,4 @@
-"""What a publish reads of history: as much as the night is, however long the history."""
+"""Tests of the cost of a publish, which reads one night's data, however long the history is."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ SHORT, LONG = 13, 39
 
 
 class Watched:
-    """A connection that adds up how many row groups of large tables its statements scan."""
+    """A connection that counts the row groups of large tables that its statements scan."""
 
     def __init__(self, inner: duckdb.DuckDBPyConnection, scanned: dict[str, int], at: Path) -> None:
         self._inner, self._scanned, self._at = inner, scanned, at
@@ -39,7 +39,7 @@ class Watched:
         self._inner.close()
 
     def _add(self) -> None:
-        """Add what the last statement scanned: that is told when its result has been read."""
+        """Add the scans of the last statement, which are reported after its result was read."""
         if self._at.is_file() and self._at.stat().st_size:
             profile = json.loads(self._at.read_text(encoding="utf-8"))
             for table, groups in _scans(profile.get("operator", [])):
@@ -51,7 +51,7 @@ class Watched:
 
 
 def _scans(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
-    """Each table that a plan scans, and how many of its row groups."""
+    """Yield each table that a plan scans, and the number of row groups scanned."""
     for node in nodes:
         table = str((node.get("extra_info") or {}).get("Table", "")).partition(".")[2]
         if table:
@@ -64,7 +64,7 @@ def _nightbook(layout: Layout) -> Nightbook:
 
 
 def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Publish a staged night; how many row groups of each table that scanned."""
+    """Publish a staged night, and return the number of row groups scanned per table."""
     scanned: dict[str, int] = {}
     connect = load.connect
     with monkeypatch.context() as patched:
@@ -82,9 +82,10 @@ def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With thrice the nights in the file, the same row groups are scanned, but for one at an edge.
+    """With three times as many nights in the file, a publish scans no more row groups.
 
-    Work is counted, not time. A statement that forgets its day would scan three times as many.
+    The test counts work, not time. A statement that forgets its day would scan three times as many
+    row groups.
     """
     layout, past = Layout(tmp_path), Past(ROWS)
     found = []
@@ -108,7 +109,7 @@ def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
 
 
 class Told:
-    """A connection that remembers its statements."""
+    """A connection that records its statements."""
 
     def __init__(self, inner: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
         self._inner, self._statements = inner, statements
@@ -124,7 +125,7 @@ class Told:
 def test_a_night_is_put_in_with_one_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each commit waits until the disk has all that was copied, so a night has one, at the end."""
+    """A night is loaded with a single commit at the end, because each commit waits for the disk."""
     layout, past, connect = Layout(tmp_path), Past(ROWS), load.connect
     statements: list[str] = []
     monkeypatch.setattr(load, "connect", lambda *about: Told(connect(*about), statements))
@@ -139,7 +140,11 @@ def test_a_night_is_put_in_with_one_transaction(
 def test_a_disk_that_refuses_what_was_copied_stops_the_publish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error of the disk is told once, to whoever waits first: nobody may let it fall."""
+    """If the disk cannot store the copied data, the publish fails.
+
+    The error is reported only once, to the first caller that waits for the disk, so no caller may
+    ignore it.
+    """
     layout, past, fsync = Layout(tmp_path), Past(ROWS), os.fsync
     first = add_night(layout, past, 0, staged=True)
     shown = publish.judge_and_publish(_nightbook(layout), first).published.version
@@ -158,7 +163,7 @@ def test_a_disk_that_refuses_what_was_copied_stops_the_publish(
 
 
 def _groups(layout: Layout) -> list[tuple[Any, ...]]:
-    """Each group of rows of the longest table: how many rows, and where its columns lie."""
+    """Return the row count and the column locations of each row group in the longest table."""
     with duckdb.connect(str(layout.database), read_only=True) as reader:
         return reader.execute(
             "select sum(count) filter (column_name = 'snapshot_date' "
@@ -170,7 +175,7 @@ def _groups(layout: Layout) -> list[tuple[Any, ...]]:
 
 
 def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Publish night after night; the groups of rows after each."""
+    """Publish nights one by one, and yield the row groups after each."""
     past = Past(rows)
     for number in range(nights):
         publish.judge_and_publish(_nightbook(layout), add_night(layout, past, number, staged=True))
@@ -179,7 +184,7 @@ def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[
 
 @pytest.mark.torture
 def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path: Path) -> None:
-    """What was published stays in its blocks: a new night is added, no old one is pressed anew."""
+    """A published night stays in its blocks, because adding a night does not rewrite it."""
     before: list[tuple[Any, ...]] = []
     for found in _published_in_turn(Layout(tmp_path), 45_000, 4):
         assert found[:-1] == before
@@ -189,7 +194,7 @@ def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path
 
 @pytest.mark.torture
 def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
-    """Each group takes whole blocks of the file, so small ones are pressed together."""
+    """Small nights share a row group, because each row group occupies whole blocks of the file."""
     *_, found = _published_in_turn(Layout(tmp_path), 5_000, 4)
     assert len(found) < 4
 
@@ -202,5 +207,5 @@ def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
     ],
 )
 def test_groups_of_rows_fit_a_night(rows: int, size: int) -> None:
-    """A night from a third of a usual group to a whole one has a group of its own size."""
+    """A night that fills from a third to all of a usual row group gets a row group of its size."""
     assert load.group_for(rows) == size

@@ -1,4 +1,4 @@
-"""A reader that keeps the file open while nights publish: it blocks nothing, nothing blocks it."""
+"""Tests of a reader that keeps the file open while nights publish. Neither blocks the other."""
 
 import json
 import subprocess
@@ -15,8 +15,8 @@ from tests.support import environments
 from tests.support.books import Amount, Night, night, published
 from warehouse.storage.layout import Layout
 
-# What a GUI does: one connection that stays, a cursor that is half read, a catalog looked at again
-# and again, and now and then a second connection to the same path.
+# The program acts like a GUI: it has a permanent connection and a half-read cursor, queries the
+# catalog repeatedly, and sometimes opens a second connection to the same path.
 GUI = r"""
 import json, sys, duckdb
 
@@ -47,13 +47,13 @@ DAYS = ("20261118", "20261119", "20261120", "20261121")
 
 
 class Gui:
-    """The second process."""
+    """A client in a second process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def look(self, how: str = "look") -> dict[str, Any]:
-        """Everything it does once, and what it saw; `reopen` closes what it has first."""
+        """Run all queries once and return their rows. `reopen` first closes the open connection."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{how}\n")
@@ -64,7 +64,7 @@ class Gui:
 
 @contextmanager
 def gui(python: Path | str, database: Path) -> Iterator[Gui]:
-    """A client in a process of its own, with the file open until the end."""
+    """Start a client in its own process. It keeps the file open until the end of the block."""
     with subprocess.Popen(
         [str(python), "-c", GUI, str(database)],
         stdin=subprocess.PIPE,
@@ -83,10 +83,11 @@ def gui(python: Path | str, database: Path) -> Iterator[Gui]:
     ("client", "at_once"), [("now", True), ("duckdb15", True), ("duckdb14", False)]
 )
 def test_a_reader_may_stay_for_three_nights(tmp_path: Path, client: str, *, at_once: bool) -> None:
-    """It keeps the night it opened, a new connection has the new one, and each publish succeeds.
+    """A reader keeps the night that it opened, and a new connection sees the newest night.
 
-    Not even the removal of old versions matters: the file it has open is gone by the end. Before
-    DuckDB 1.5 a program shares what it has open: there the new night comes when all is closed.
+    Each publish succeeds. Removing old versions does not affect the reader either, although the
+    file that it has open is deleted by the end. Before DuckDB 1.5, a program shares its open file,
+    so it sees the new night only after it has closed all connections.
     """
     python = sys.executable if client == "now" else environments.python(client)
     layout = Layout(tmp_path)
