@@ -1,4 +1,4 @@
-"""Rows of a sheet written cell by cell in Python: the reference for the rows that DuckDB writes."""
+"""A renderer of rows in Python, cell by cell, as the reference for the rows from DuckDB."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ Values = Mapping[str, Sequence[object]]
 
 def must_be_amounts(texts: Iterable[object]) -> None:
     """Raise `ValueError` if a text is not an amount in plain digits."""
-    # One match for all texts costs one call of the regular expression.
+    # Match all texts at once, which needs only one call of the regular expression.
     amounts = [str(text) for text in texts if text is not None]
     if _AMOUNTS.fullmatch(",".join([*amounts, ""])):
         return
@@ -37,7 +37,7 @@ def must_be_amounts(texts: Iterable[object]) -> None:
 
 
 def is_digits(texts: Iterable[object]) -> bool:
-    """Return whether the texts have only digits, points and signs, and each fits a cell."""
+    """Return whether the texts have only digits, dots and signs, and each fits in a cell."""
     amounts = [str(text) for text in texts if text is not None]
     return (
         bool(_DIGITS.fullmatch("".join(amounts)))
@@ -55,7 +55,7 @@ def _row(number: str, inside: str) -> str:
 
 
 class Rows:
-    """Render the rows of one sheet."""
+    """A renderer for the rows of one sheet."""
 
     def __init__(
         self, columns: tuple[SheetColumn, ...], styles: Styles, shown: Mapping[str, str]
@@ -75,7 +75,7 @@ class Rows:
         count = len(next(iter(values.values())))
         numbers = [str(row) for row in range(first, first + count)]
         ranks = [Digits.EXACT] * count
-        # Amounts come first, because the flag depends on them and may be left of them.
+        # Render the amounts first, because the flag depends on them and may be left of them.
         order = sorted(
             enumerate(self._columns),
             key=lambda indexed: indexed[1].kind is not SheetColumnKind.NUMBER,
@@ -85,7 +85,7 @@ class Rows:
             for column in self._columns
             if column.kind is SheetColumnKind.NUMBER
         ]
-        # The amounts of a row show equally many decimals, so people can compare them.
+        # All amounts of a row show the same number of decimals, so that people can compare them.
         scales = [max(map(_decimals, line)) for line in zip(*amounts, strict=True)]
         cells: dict[int, list[str]] = {}
         for index, column in order:
@@ -116,15 +116,15 @@ class Rows:
     ) -> list[str]:
         """Render amounts. `lines` has the row numbers and the decimals of the rows."""
         start, blank = f'<c r="{letter}', self._blank[letter]
-        # The starts of cells by their decimals.
+        # The XML before the value of a cell, by the number of decimals.
         middles = [f'" s="{style}"><v>' for style in self._styles.amounts]
         middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
         must_be_amounts(texts)
         cells = []
         for index, (text, row, scale) in enumerate(zip(texts, *lines, strict=True)):
             value = str(text or "")
-            # Up to fifteen letters a text is its own number; longer ones may be rounded by a
-            # double.
+            # A text of up to fifteen characters is its own number. A longer one may be rounded
+            # by a double.
             decimals = scale if scale <= DECIMALS else max(DECIMALS, _decimals(value))
             if len(value) > SIGNIFICANT:
                 value, digits = number(value)
@@ -145,7 +145,7 @@ class Rows:
 
     def _exacts(self, letter: str, texts: Sequence[object], numbers: list[str]) -> list[str]:
         """Render exact amounts as text."""
-        # One match over the whole column shows that no text of it needs escaping.
+        # Match the whole column at once. If it matches, no text in it needs escaping.
         if not is_digits(texts):
             return self._texts(letter, texts, numbers)
         start = f'<c r="{letter}'
@@ -156,8 +156,8 @@ class Rows:
         ]
 
     def _texts(self, letter: str, texts: Sequence[object], numbers: list[str]) -> list[str]:
-        # Names repeat from row to row, so the XML of a text is made once. The memory is emptied
-        # when a column turns out to be all different, like account names.
+        # Names repeat from row to row, so build the XML of each text only once. Clear the memory if
+        # a column has too many different texts, like account names.
         memory = self._memory.setdefault(letter, {})
         if len(memory) > _REMEMBERED:
             memory.clear()

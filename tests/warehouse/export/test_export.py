@@ -1,4 +1,4 @@
-"""Exports as files: which book, which files, CSV for people and for machines, Parquet."""
+"""Tests of exports: the book, the files, CSV for people and for programs, and Parquet."""
 
 import csv
 import io
@@ -52,7 +52,7 @@ SECOND = night("20261120T021500Z", AMOUNTS)
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A warehouse of two nights, with a night between them that has no book."""
+    """Publish a warehouse with two nights, and a night without a book between them."""
     layout = Layout(tmp_path_factory.mktemp("home"))
     held = Night("20261119T021500Z", FIRST.rows, state="held", is_book=False)
     published(layout, [FIRST, held, SECOND], "a")
@@ -61,32 +61,32 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture(scope="module")
 def done(layout: Layout) -> Exported:
-    """The newest book in every format."""
+    """Export the newest book in every format."""
     return exported(layout, *FORMATS)
 
 
 def exported(layout: Layout, *formats: str, as_of: date | None = None) -> Exported:
-    """An export into the home's folder."""
+    """Export a book into the home's folder."""
     return export(
         layout.database, layout.exports, as_of=as_of, formats=formats, program_version="1.2.3"
     )
 
 
 def named(done: Exported, end: str) -> Path:
-    """The one file whose name ends so."""
+    """Return the only file whose name ends with `end`."""
     (path,) = [path for path in done.files if path.name.endswith(end)]
     return path
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """A CSV file as Python's own reader sees it."""
+    """Return the rows of a CSV file, as Python's own reader parses them."""
     text = path.read_bytes().decode().removeprefix(staged_tables.BYTE_ORDER_MARK)
     csv.field_size_limit(10**7)
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def test_an_export_says_what_it_wrote(done: Exported) -> None:
-    """Thirteen files, the rows of each table, the date and the snapshot come back."""
+    """An export returns thirteen files, each table's row count, the date and the snapshot."""
     assert (done.as_of, done.snapshot_id) == (SECOND.day, SECOND.snapshot_id)
     assert done.rows == {"Accounts": 22, "Holdings": 4, "Assets": 4, "Venues": 4}
     assert len(done.files) == 13
@@ -95,7 +95,10 @@ def test_an_export_says_what_it_wrote(done: Exported) -> None:
 
 
 def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) -> None:
-    """As of a held night, the book is the last one before it, and the notices name both."""
+    """For the date of a held night, the last book before it is exported.
+
+    The notices name both nights.
+    """
     done = exported(layout, "csv", as_of=date(2026, 11, 19))
     assert done.as_of == FIRST.day
     assert done.notices[0].startswith("2026-11-19 has no book. This is the book of 2026-11-18")
@@ -109,14 +112,14 @@ def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) 
 
 
 def test_a_date_before_every_book_names_those_there_are(layout: Layout) -> None:
-    """Nothing is written, and the sentence has the dates to choose from."""
+    """For a date before every book, nothing is written, and the error lists the available dates."""
     with pytest.raises(NotExported, match="2026-11-18, 2026-11-20, and the latest is 2026-11-20"):
         exported(layout, "csv", as_of=date(2026, 11, 17))
     assert not list(layout.exports.glob("*2026-11-17*"))
 
 
 def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
-    """Before the first night, and when the first one is held, the next step is named."""
+    """Before the first night, and if the first night is held, the error names the next step."""
     layout = Layout(tmp_path)
     with pytest.raises(FileNotFoundError, match="nightbook run"):
         exported(layout, "xlsx")
@@ -129,7 +132,7 @@ def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_warehouse_is_refused_in_words(tmp_path: Path) -> None:
-    """Another file under the name of the database gives a sentence, not a traceback."""
+    """A file that is not a warehouse gives an error message, not a traceback."""
     (tmp_path / "nightbook.duckdb").write_bytes(b"SQLite format 3\x00" * 1000)
     with pytest.raises(NotExported, match="could not be read as a nightbook warehouse"):
         export(
@@ -143,13 +146,16 @@ def test_a_file_that_is_no_warehouse_is_refused_in_words(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("formats", [(), ("pdf",), ("xlsx", "pdf")])
 def test_an_unknown_format_writes_nothing(layout: Layout, formats: tuple[str, ...]) -> None:
-    """The formats there are stand in the sentence."""
+    """An unknown format is an error that lists the available formats."""
     with pytest.raises(NotExported, match="xlsx, csv, parquet"):
         exported(layout, *formats)
 
 
 def test_the_csv_for_machines_is_untouched(done: Exported) -> None:
-    """Every name as it came, every digit, nothing for NULL, no mark before the first byte."""
+    """The CSV for programs has every name and every digit unchanged.
+
+    NULL is an empty field, and the file has no byte order mark.
+    """
     path = named(done, "accounts-2026-11-20.machines.csv")
     rows = rows_of(path)
     assert path.read_bytes().startswith(b'"snapshot_date","portfolio_id"')
@@ -166,7 +172,10 @@ def test_the_csv_for_machines_is_untouched(done: Exported) -> None:
 
 
 def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> None:
-    """Whatever separator a program cuts at, no text of ours stands as a formula; digits do."""
+    """In the CSV for people, no text of ours begins like a formula.
+
+    Amounts keep their sign, because they are numbers.
+    """
     path = named(done, "accounts-2026-11-20.people.csv")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
     rows = rows_of(path)
@@ -182,7 +191,7 @@ def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> 
 
 
 def test_a_long_name_is_made_harmless_in_no_time() -> None:
-    """Blanks before what might be a formula are looked at once."""
+    """Blanks before a possible formula are read only once, so long names are processed quickly."""
     began = time.process_time()
     assert harmless("\t" * 40_000 + "x") == "\t" * 40_000 + "x"
     assert harmless("\t" * 40_000 + "=") == "'\t" * 40_000 + "'="
@@ -193,7 +202,10 @@ def test_a_long_name_is_made_harmless_in_no_time() -> None:
 @given(st.text(st.sampled_from("a=+-@ ;,|\t\r\n\"'\uff1d0\x00"), max_size=12))
 @example("a;\t=1")
 def test_no_part_of_a_harmless_text_is_a_formula(text: str) -> None:
-    """Cut at any separator that programs know, no piece begins with a sign; nothing is lost."""
+    """No part of a harmless text begins like a formula, at whichever separator a program splits it.
+
+    Only apostrophes are added, and no character is lost.
+    """
     safe = harmless(text)
     for piece in re.split('[;,|\t\r\n"]', safe):
         assert not piece.lstrip(" \x00").startswith(("=", "+", "-", "@", "\uff1d"))
@@ -202,7 +214,10 @@ def test_no_part_of_a_harmless_text_is_a_formula(text: str) -> None:
 
 
 def test_parquet_keeps_the_decimals_and_the_meanings(done: Exported) -> None:
-    """Types are those of the views, NULL where none holds the amount, comments are in the file."""
+    """Parquet files have the types of the views, and their comments.
+
+    An amount that does not fit its type is NULL.
+    """
     table = pq.read_table(named(done, "accounts-2026-11-20.parquet"))
     assert str(table.schema.field("total").type) == "decimal128(38, 18)"
     assert table.schema.field("total").metadata[b"comment"].startswith(b"Sum of all")
@@ -214,7 +229,7 @@ def test_parquet_keeps_the_decimals_and_the_meanings(done: Exported) -> None:
 
 
 def test_totals_of_every_file_are_those_of_the_texts(done: Exported) -> None:
-    """Per asset, each table adds up to the exact sum of what was put in."""
+    """For each asset, each table adds up to the exact sum of the published amounts."""
     expected: dict[tuple[str, str], list[str]] = {}
     for amount in AMOUNTS:
         key = (amount.asset, str(amount.custom).lower())
@@ -230,14 +245,14 @@ def test_totals_of_every_file_are_those_of_the_texts(done: Exported) -> None:
 
 
 def test_two_exports_have_the_same_bytes(layout: Layout, done: Exported) -> None:
-    """Same book, same program: every file is the same, byte for byte."""
+    """Two exports of the same book by the same program are equal, byte for byte."""
     before = [path.read_bytes() for path in done.files]
     again = exported(layout, *FORMATS)
     assert [path.read_bytes() for path in again.files] == before
 
 
 def test_an_empty_book_is_exported_whole(tmp_path: Path) -> None:
-    """A night without a single position gives headers and no rows."""
+    """A night without any position gives files with headers and no rows."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", [])], "a")
     done = exported(layout, *FORMATS)

@@ -1,4 +1,4 @@
-"""The positions workbook: exact, harmless, whole, framed, and the same each time."""
+"""Tests of the positions workbook: exact, harmless, complete, formatted and reproducible."""
 
 import re
 import zipfile
@@ -73,7 +73,7 @@ Portfolio p1 | ETH | no | v2 | cold | 1.2345678901234567 | rounded | 1.234567890
 
 
 def exported(layout: Layout) -> Path:
-    """The workbook of a home's newest book."""
+    """Export the workbook of a home's newest book, and return its path."""
     done = export(
         layout.database, layout.exports, as_of=None, formats=["xlsx"], program_version="1.2.3"
     )
@@ -82,7 +82,7 @@ def exported(layout: Layout) -> Path:
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A warehouse whose names are as bad as the API may send them."""
+    """Publish a warehouse with names that are as hostile as the API may send them."""
     layout = Layout(tmp_path_factory.mktemp("home"))
     published(layout, [night("20261120T021500Z", AMOUNTS)], "a")
     return layout
@@ -90,12 +90,12 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture(scope="module")
 def path(layout: Layout) -> Path:
-    """Its workbook."""
+    """Export the workbook of that warehouse."""
     return exported(layout)
 
 
 def table(path: Path, sheet: str) -> list[dict[str, Any]]:
-    """The rows of a sheet by their headers, texts as a spreadsheet shows them."""
+    """Return the rows of a sheet by their headers, with texts as a spreadsheet shows them."""
     rows = openpyxl.load_workbook(path)[sheet].iter_rows(values_only=True)
     heads = [str(head) for head in next(rows)]
     return [
@@ -108,7 +108,10 @@ def table(path: Path, sheet: str) -> list[dict[str, Any]]:
 
 
 def test_a_small_workbook_reads_like_this(tmp_path: Path) -> None:
-    """Sheets, titles and cells of two accounts, letter for letter: people's lookups hang on it."""
+    """A workbook of two accounts has exactly the expected sheets, titles and cells.
+
+    People's lookups depend on them.
+    """
     given = [
         Amount("1.50"),
         Amount("2.5", state="locked"),
@@ -122,12 +125,15 @@ def test_a_small_workbook_reads_like_this(tmp_path: Path) -> None:
         for row in made["Accounts"].iter_rows(values_only=True)
     ]
     assert lines == GOLDEN.strip().splitlines()
-    assert made["Summary"]["B3"].value == datetime(2026, 11, 20)  # noqa: DTZ001 - cells have no zone
+    assert made["Summary"]["B3"].value == datetime(2026, 11, 20)  # noqa: DTZ001 - cells lack a zone
     assert made["Summary"]["B4"].value == "20261120T021500Z"
 
 
 def test_no_name_is_lost_and_none_is_a_formula(path: Path) -> None:
-    """Every hostile name reads back as it was, as text; a too long one stands whole elsewhere."""
+    """Every hostile name can be read back unchanged, as text.
+
+    A name that is too long for a cell is complete on the sheet Long texts.
+    """
     names = {row["Account"] for row in table(path, "Accounts")}
     assert names >= set(HOSTILE) - {LONG}
     (cut,) = names - set(HOSTILE) - {"main"}
@@ -155,7 +161,10 @@ def test_formulas_are_only_in_the_summary(path: Path) -> None:
 
 
 def test_every_number_is_its_text_or_says_that_it_is_not(path: Path) -> None:
-    """exact: the number's fifteen digits are the text; rounded: they are not; never a wrong 0."""
+    """The fifteen digits of a number marked `exact` are its text, and those of `rounded` are not.
+
+    An amount that does not fit a number has only its text, and never a wrong 0.
+    """
     rows = {(row["Asset"], row["Custom"]): row for row in table(path, "Holdings")}
     assert rows["NEAR", "no"]["Digits"] == rows["ETH", "no"]["Digits"] == "rounded"
     assert rows["NEAR", "no"]["Total, exact"] == "0.123456789012345678901234"
@@ -172,7 +181,7 @@ def test_every_number_is_its_text_or_says_that_it_is_not(path: Path) -> None:
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18) | st.decimals(-1000, 1000))
 def test_a_number_is_exact_where_fifteen_digits_say_it_all(value: Decimal) -> None:
-    """What a spreadsheet shows of an exact number is the amount; of a rounded one it is not."""
+    """A number is marked as exact if its fifteen digits are the amount, or else as rounded."""
     text = exact([str(value)])
     shown, digits = number(text)
     if digits is Digits.TEXT_ONLY:
@@ -186,7 +195,7 @@ def test_a_number_is_exact_where_fifteen_digits_say_it_all(value: Decimal) -> No
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(max_size=20) | st.text("_x0F41\x00\ufffe<&\r ", max_size=20))
 def test_any_text_reads_back_from_xml(text: str) -> None:
-    """What is written into a cell is what comes out, whatever the letters are."""
+    """A text in a cell is read back unchanged, whatever its characters are."""
     found = re.sub("_x([0-9A-F]{4})_", lambda one: chr(int(one[1], 16)), safe_xml(text))
     assert found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
 
@@ -194,14 +203,14 @@ def test_any_text_reads_back_from_xml(text: str) -> None:
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.text(min_size=1, max_size=9), st.integers(30_000, 70_000))
 def test_pieces_fit_and_are_the_whole(letters: str, length: int) -> None:
-    """A long text is cut into pieces that a cell holds; put together they are the text."""
+    """A long text is split into pieces that fit in a cell, and together they are the whole text."""
     text = (letters * length)[:length]
     assert "".join(pieces(text)) == text
     assert max(map(units, pieces(text))) <= 32_767
 
 
 def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
-    """Each asset's line has the same exact total in every place, and the run is named."""
+    """Each asset has the same exact total in every place, and the evidence names the run."""
     rows = table(path, "Evidence")
     totals = {(row["Of"], row["Custom"]): row for row in rows if row["Kind"] == "total"}
     places = ("In the JSON", "In the lake", "In the warehouse", *SHEETS[1:5])
@@ -217,7 +226,10 @@ def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
 
 
 def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> None:
-    """Both show only the digits on which they agree, and `~` where the total has more of them."""
+    """Total and sum show only the digits in which they agree.
+
+    A total with more digits has a `~` before it.
+    """
     layout = Layout(tmp_path)
     amounts = [
         Amount(f"{n * 7919 % 1000003}.{n * 104729 % 10**15:015}", asset=f"A{n % 7}", account=f"{n}")
@@ -227,7 +239,7 @@ def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> 
     rows = openpyxl.load_workbook(exported(layout), data_only=True)["Summary"].iter_rows()
     lines = [row for row in rows if row[6].value == "yes" and row[1].value in ("yes", "no")]
     assert len(lines) == 8
-    assert any(row[2].value != row[3].value for row in lines)  # the sums differ as doubles
+    assert any(row[2].value != row[3].value for row in lines)  # Some sums differ as doubles.
     for row in lines:
         total, added = row[2:4]
         assert total.number_format == added.number_format
@@ -238,7 +250,7 @@ def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> 
 
 
 def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path) -> None:
-    """Where one place has another figure, the summary's banner and the evidence name it."""
+    """If a total differs in one place, the summary's banner and the evidence name it."""
     damaged = tmp_path / "nightbook.duckdb"
     damaged.write_bytes(layout.database.read_bytes())
     with duckdb.connect(str(damaged)) as connection:
@@ -253,7 +265,10 @@ def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path)
 
 
 def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:
-    """Frozen header, filter, notes, names, A4 landscape to width, repeated header, page numbers."""
+    """Sheets have a frozen header, a filter, notes and names.
+
+    They print on A4 landscape, fitted to its width, with a repeated header and page numbers.
+    """
     made = openpyxl.load_workbook(path)
     for name in SHEETS[1:]:
         sheet = made[name]
@@ -272,7 +287,10 @@ def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:
 
 
 def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) -> None:
-    """Past the limit rows go on over further sheets in the same order, and the reader is told."""
+    """A table that is too long for one sheet continues on further sheets, in the same order.
+
+    A notice names these sheets.
+    """
     whole, cut = tmp_path / "whole.xlsx", tmp_path / "cut.xlsx"
     with book(layout.database, None) as source:
         workbook.write(source, whole, program_version="1")
@@ -292,7 +310,10 @@ def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) 
 def test_a_row_that_gets_lost_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written is read and added up again: one row less and no file appears."""
+    """If a row is lost, the export fails and no file is left.
+
+    The finished workbook is read back and added up, which finds the lost row.
+    """
 
     def losing(connection: Any, query: RowsQuery, *more: Any) -> Iterator[RowsXml]:
         return stream_rows(connection, replace(query, rows=f"{query.rows} and rowid <> 1"), *more)

@@ -1,4 +1,4 @@
-"""The finished workbook is read again before it is given out, and must say what DuckDB counted."""
+"""Tests of the check that a finished workbook contains the rows that DuckDB counted."""
 
 import io
 import zipfile
@@ -30,7 +30,7 @@ AMOUNTS = [
 
 
 def made(home: Path) -> Exported:
-    """The workbook of one night."""
+    """Export the workbook of one night."""
     layout = Layout(home)
     published_once(layout, [night("20260301T020000Z", AMOUNTS)], "a")
     return export(
@@ -39,7 +39,7 @@ def made(home: Path) -> Exported:
 
 
 def spoiling(change: Callable[[bytes], bytes]) -> Callable[..., None]:
-    """A disk or a program that changes one sheet on its way into the file."""
+    """Return a `splice` that changes one sheet while the file is written."""
 
     def act(draft: Draft, target: IO[bytes]) -> None:
         splice(draft, target)
@@ -58,12 +58,15 @@ def spoiling(change: Callable[[bytes], bytes]) -> Callable[..., None]:
 
 
 def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
-    """Names with markup, formulas, escapes and 40,000 letters are found again in the file."""
+    """A workbook passes the check even if names have markup, escapes or 40,000 characters."""
     assert made(tmp_path).files[0].is_file()
 
 
 def test_zipfile_has_the_compressor_that_we_replace() -> None:
-    """If Python renames one of the two, workbooks are packed or read back at half the speed."""
+    """`zipfile` has the two private attributes that we replace.
+
+    If Python renames one of them, workbooks are packed or read back at half the speed.
+    """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open("x", "w") as member:
@@ -75,7 +78,10 @@ def test_zipfile_has_the_compressor_that_we_replace() -> None:
 
 @given(st.lists(st.binary()))
 def test_the_sum_of_a_member_is_what_zlib_says(pieces: list[bytes]) -> None:
-    """However it was cut: others check it by their own CRC-32 before they open the file."""
+    """The CRC-32 of a member is the one that zlib computes, however its content was split.
+
+    Other programs check it before they open the file.
+    """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive, archive.open("x", "w") as member:
         pack_faster(member)
@@ -101,7 +107,10 @@ def test_the_sum_of_a_member_is_what_zlib_says(pieces: list[bytes]) -> None:
 def test_a_workbook_that_says_something_else_is_not_given_out(
     change: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One digit, one row or one name that differs: thrown away, and the one before it stands."""
+    """A workbook in which one digit, row or name differs is deleted.
+
+    The workbook before it does not change.
+    """
     before = made(tmp_path).files[0]
     kept = before.read_bytes()
     monkeypatch.setattr(workbook, "splice", spoiling(change))

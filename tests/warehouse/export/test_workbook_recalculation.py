@@ -1,4 +1,4 @@
-"""The positions workbook recalculated by LibreOffice: what we cached is what a program finds."""
+"""Tests that compare the cached values of the workbook with a recalculation by LibreOffice."""
 
 import shutil
 import subprocess
@@ -37,7 +37,7 @@ AMOUNTS = (
 
 
 def recalculated(path: Path, folder: Path) -> Path:
-    """The workbook after LibreOffice has opened it, worked everything out anew, and saved it."""
+    """Open, recalculate and save the workbook in LibreOffice, and return the new file."""
     assert SOFFICE is not None
     profile = folder / "profile"
     (profile / "user").mkdir(parents=True)
@@ -50,7 +50,7 @@ def recalculated(path: Path, folder: Path) -> Path:
 
 
 def values(path: Path) -> dict[tuple[str, str], Any]:
-    """Every value of a workbook by sheet and cell; formulas as what was found for them."""
+    """Return all values of a workbook by sheet and cell, with the cached values of formulas."""
     made = openpyxl.load_workbook(path, data_only=True)
     return {
         (sheet.title, cell.coordinate): cell.value
@@ -62,7 +62,7 @@ def values(path: Path) -> dict[tuple[str, str], Any]:
 
 
 def is_same(ours: Any, theirs: Any) -> bool:
-    """Equal, or numbers that differ by less than what adding up in another order makes."""
+    """Return whether values are equal, or are numbers that differ only by the order of addition."""
     if isinstance(ours, int | float) and isinstance(theirs, int | float):
         return abs(Decimal(ours) - Decimal(theirs)) <= abs(Decimal(ours)) * Decimal("1e-11")
     return bool(ours == theirs)
@@ -72,7 +72,7 @@ def is_same(ours: Any, theirs: Any) -> bool:
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
 @pytest.mark.parametrize("rows_per_sheet", [1000, 20], ids=["whole", "split"])
 def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int) -> None:
-    """Opened and recalculated, no cell changes and none is an error."""
+    """Recalculation changes no cell, and no cell is an error."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", AMOUNTS)], "a")
     path = tmp_path / "positions.xlsx"
@@ -95,7 +95,7 @@ def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int
 @pytest.mark.torture
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
 def test_a_wrong_cached_value_would_be_seen(tmp_path: Path) -> None:
-    """The comparison is worth something: a cached value that is off by one is found out."""
+    """The comparison finds a cached value that is off by one."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", [Amount("1"), Amount("2", account="b")])], "a")
     path, wrong = tmp_path / "positions.xlsx", tmp_path / "wrong.xlsx"

@@ -1,4 +1,4 @@
-"""The morning report: exact, complete, harmless whatever the names are, and in need of nothing."""
+"""Tests of the morning report: exact, complete, self-contained, and safe with any names."""
 
 import base64
 import doctest
@@ -69,7 +69,7 @@ HOSTILE = (
 
 @dataclass
 class Read(HTMLParser):
-    """A page as a strict reader sees it: tags, attributes, texts, queries; it must be balanced."""
+    """A strict parser that collects the tags, attributes, texts and queries of a page."""
 
     tags: set[str] = field(default_factory=set)
     attributes: list[tuple[str, str, str]] = field(default_factory=list)
@@ -113,13 +113,13 @@ class Read(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What a person reads, a line for each row and paragraph."""
+        """The text that a person reads, with one line for each row and paragraph."""
         lines = "".join(self.texts).splitlines()
         return "\n".join(" ".join(line.split()) for line in lines if line.strip(" |"))
 
 
 def read(html: str) -> Read:
-    """Parse a page, and see that every element is closed."""
+    """Parse a page, and assert that every element is closed."""
     found = Read()
     found.feed(html)
     found.close()
@@ -128,7 +128,7 @@ def read(html: str) -> Read:
 
 
 def warehouse(home: Path, nights: Iterable[Night], **last: Any) -> Path:
-    """A published warehouse of these nights; `last` is said of the newest snapshot."""
+    """Publish a warehouse with these nights. `last` sets values of the newest snapshot."""
     layout = Layout(home)
     made = list(nights)
     contents = written(layout, made)
@@ -163,17 +163,17 @@ def page(
     program_version: str = "0.0.0",
     pinned: Sequence[str] = (),
 ) -> str:
-    """The page of a warehouse."""
+    """Render the page of a warehouse."""
     return render_page(load_report(database, now, pinned), program_version)
 
 
 def shown(database: Path, now: datetime = NOW) -> Read:
-    """The report of a warehouse, read."""
+    """Render the page of a warehouse and parse it."""
     return read(page(database, now=now))
 
 
 def renamed(one: Night, **names: str) -> Night:
-    """The same night with other names of portfolios."""
+    """Return the night with different portfolio names."""
     portfolios = [
         line | {"name": names.get(line["portfolio_id"], line["name"])}
         for line in one.rows["portfolios"]
@@ -182,7 +182,7 @@ def renamed(one: Night, **names: str) -> Night:
 
 
 def closed(one: Night, venue: str) -> Night:
-    """The same night, and a venue of it does not trade."""
+    """Return the night with one venue that does not trade."""
     venues = [
         line | {"trading_status": "suspended" if line["venue_id"] == venue else "trading"}
         for line in one.rows["venues"]
@@ -191,7 +191,7 @@ def closed(one: Night, venue: str) -> Night:
 
 
 def two_nights() -> list[Night]:
-    """A small book that changed in every way, and what was wrong with it."""
+    """Return two nights of a small book, with every kind of change and several problems."""
     old = [
         Amount("1.5"),
         Amount("2", "p2", "ETH", "v2"),
@@ -230,7 +230,7 @@ def two_nights() -> list[Night]:
 
 
 def hostile_night(snapshot_id: str, **about: Any) -> Night:
-    """A night in which everything that can have a name has a bad one."""
+    """Return a night in which everything with a name has a hostile name."""
     amounts = [
         Amount(f"{number}.5", name, name, name, name, state="locked" if number % 2 else "free")
         for number, name in enumerate(HOSTILE)
@@ -268,38 +268,41 @@ def hostile_night(snapshot_id: str, **about: Any) -> Night:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The warehouse of the two nights."""
+    """Publish a warehouse with the two nights."""
     return warehouse(tmp_path_factory.mktemp("small"), two_nights())
 
 
 def test_a_night_after_the_clock_has_no_age(small: Path) -> None:
-    """`demo --next` simulates a night of tomorrow, which was not read before the page was made."""
+    """If the night is later than the current time, the page does not show its age.
+
+    `demo --next` simulates the night of tomorrow, which is not read before the page is made.
+    """
     found = shown(small, NOW - timedelta(days=1))
     assert "Read at 2026-11-20 02:15:00 UTC." in found.text
 
 
 def test_a_small_report_says_just_this(small: Path) -> None:
-    """Every sentence and figure of a small report, as text."""
+    """The text of a small report is exactly the text of the golden file."""
     found = shown(small)
     text = re.sub(r"DuckDB [0-9.]+[0-9a-z]", "DuckDB 0.0.0", found.text) + "\n"
     assert text == GOLDEN.read_text("utf-8")
 
 
 def test_the_same_morning_is_the_same_page(small: Path) -> None:
-    """Nothing in the page comes from a clock or from chance."""
+    """The page does not depend on a clock or on chance, so rendering it twice gives equal pages."""
     pages = {page(small, now=NOW, program_version="0.0.0") for _ in range(2)}
     assert len(pages) == 1
 
 
 def test_every_query_on_the_page_can_be_asked(small: Path) -> None:
-    """Each query that is shown runs as it stands, and no figure is without one."""
+    """Every query that the page shows can be run unchanged."""
     found = shown(small)
     assert len(found.queries) >= 15
     assert found.queries == [query for query in found.queries if run(small, query).columns]
 
 
 def test_amounts_are_exact_and_copied_without_gaps(small: Path) -> None:
-    """Deltas keep every digit, also of what no DECIMAL holds; assets of one name stay apart."""
+    """Changes keep every digit, even beyond DECIMAL. Assets with the same name stay separate."""
     text = shown(small).text
     assert f"HUGE | 1.00e30 = 1{'0' * 30} | 0.5 | -1.00e30 = -{'9' * 30}.5" in text
     assert "+1234560.500000000000000001" not in text
@@ -309,13 +312,13 @@ def test_amounts_are_exact_and_copied_without_gaps(small: Path) -> None:
 
 @given(st.from_regex(r"-?[0-9]{1,60}(\.[0-9]{1,60})?", fullmatch=True))
 def test_grouping_changes_no_digit(amount: str) -> None:
-    """What is between the tags is the amount, whatever its length."""
+    """Without its tags, a grouped amount is the original amount, whatever its length."""
     assert re.sub(r"<[^>]*>", "", formats.digits(amount)) == amount
 
 
 @pytest.mark.parametrize("state", ["accepted", "held"])
 def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
-    """Names become text: no tag, attribute, style or address of theirs is in the page."""
+    """Names appear only as text, and add no tag, attribute, style or address to the page."""
     nights = [
         hostile_night("20261118T021500Z"),
         renamed(night("20261119T021500Z", [Amount("1", HOSTILE[0])]), **{HOSTILE[0]: HOSTILE[1]}),
@@ -338,7 +341,10 @@ def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
 
 
 def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_path: Path) -> None:
-    """As Markdown it has the headline, exact figures and findings; no name ends a cell or links."""
+    """The report in Markdown has the headline, the exact figures and the findings.
+
+    No name can end a table cell or create a link.
+    """
     short = render_markdown(load_report(small, NOW))
     assert short.startswith(
         "**Last night's book is ready. The night of 2026-11-20 is complete and is the book.**"
@@ -357,7 +363,10 @@ def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_pa
 
 
 def test_the_page_asks_nobody_for_anything(small: Path) -> None:
-    """No address, no script, no import; the page's own policy refuses them, all but its style."""
+    """The page requests nothing, because it has no address, script or import.
+
+    Its own policy forbids everything except its style.
+    """
     html = page(small, now=NOW, program_version="0.0.0")
     assert not re.search(r"https?:|url\(|@import|src=|<script|<link|<iframe|<img|javascript:", html)
     found = read(html)
@@ -373,7 +382,10 @@ def test_the_page_asks_nobody_for_anything(small: Path) -> None:
 
 
 def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
-    """A held night is told first, with its reason; the figures are of the book before."""
+    """A held night is reported first, with its reason and the command to accept it.
+
+    The figures are from the book before it.
+    """
     first, second = two_nights()
     held = replace(second, state="held", is_book=False)
     reason = "BTC fell by 40 %, more than the 12 % of our own nights"
@@ -409,14 +421,17 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
     ids=["nothing", "held only", "rejected only", "one night", "empty book"],
 )
 def test_every_beginning_has_a_page(tmp_path: Path, nights: list[Night], words: list[str]) -> None:
-    """Without nights, without a book, with one night or an empty one, the page says so."""
+    """Without nights or a book, with one night or with an empty book, the page says so."""
     text = shown(warehouse(tmp_path, nights)).text
     for said in words:
         assert said in text
 
 
 def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
-    """What the book before had is old whatever its figures; what it alone had is solved."""
+    """A finding that the previous book also had is old, even if its figures changed.
+
+    A finding that only the previous book had is resolved.
+    """
     amounts = [Amount("2", "p2", "ETH", "v2"), Amount("5", asset="BTC")]
     nights = [
         closed(night("20261118T021500Z", [*amounts, Amount("1", "p3", "ETH", "v2")]), "v2"),
@@ -433,7 +448,7 @@ def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
 
 
 def test_what_is_rounded_opens_to_the_exact_text() -> None:
-    """A figure that is not the whole amount is a summary of it; one that is needs none."""
+    """A rounded amount opens to its exact text. An amount that is shown in full does not open."""
     assert "<details" not in formats.amount("1234567.25")
     for text in ("0.123456789", "1e40".replace("e40", "0" * 40), "1.000000000000000001"):
         shown_first, exact = formats.amount(text).split("</summary>")
@@ -442,7 +457,10 @@ def test_what_is_rounded_opens_to_the_exact_text() -> None:
 
 
 def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_path: Path) -> None:
-    """An asset of two portfolios is before one that moved more, in the chart as in the table."""
+    """The table and the chart show the same assets, beginning with the most widely held.
+
+    An asset of two portfolios is before an asset that changed more. Pinned assets are first.
+    """
     held = {"AAA": ["p1"], "LP-GLM-USDC": ["p1"], "BTC": ["p1", "p2"], "ETH": ["p2"]}
     nights = [
         night(
@@ -471,7 +489,10 @@ MOVED = ["BTC", "AAA", "ETH", "LP-GLM-USDC"]
 
 
 def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
-    """A page made long after the last night says so; a page of the same morning does not."""
+    """A page that is made long after the last night says that a night is missing.
+
+    A page of the same morning does not.
+    """
     assert "a night is missing" not in shown(small).text
     late = shown(small, NOW + timedelta(hours=24)).text
     assert "The last night was read 27 h 45 min before this page was made" in late
@@ -479,7 +500,7 @@ def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
-    """A long list is cut, and the sentence below it says how many more there are."""
+    """A long list is cut, and the sentence below it counts the rows that are not shown."""
     amounts = [Amount(str(number + 1), asset=f"A{number:02}") for number in range(40)]
     more = [replace(amount, text=f"{amount.text}.5") for amount in amounts]
     nights = [night("20261119T021500Z", amounts), night("20261120T021500Z", more)]
@@ -490,7 +511,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
-    """A share that no float holds has no bar, and is in the table like every other."""
+    """A change that is too small for a float has no bar, but it is in the table."""
     texts = (f"1{'0' * 400}", f"1{'0' * 399}1")
     ids = ("20261119T021500Z", "20261120T021500Z")
     nights = [night(id_, [Amount(text)]) for id_, text in zip(ids, texts, strict=True)]
@@ -500,7 +521,7 @@ def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
 
 
 def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
-    """A night of which a venue was not read names the venue and why."""
+    """If a venue was not read, the page names the venue and the error."""
     first, second = two_nights()
     day = date(2026, 11, 20)
     failed = row(
@@ -520,7 +541,10 @@ def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
 
 
 def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
-    """The date is that of `now` where `now` is; the newest report is also under a fixed name."""
+    """The file is named after the date of `now` in its own time zone.
+
+    The newest report also has a fixed name.
+    """
     folder = tmp_path / "reports"
     now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC).astimezone(timezone(timedelta(hours=9)))
     file = write_report(small, folder, now=now, program_version="0.0.0")
@@ -531,7 +555,7 @@ def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
-    """Where there is no warehouse, or another file, the error says so and nothing is written."""
+    """If the file is missing or is not a warehouse, an error says so and nothing is written."""
     missing, other = tmp_path / "nothing.duckdb", tmp_path / "other.duckdb"
     duckdb.connect(str(other)).close()
     with pytest.raises(FileNotFoundError, match="no warehouse"):
@@ -543,7 +567,10 @@ def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
-    """A year with gaps in it is drawn in little time, and the file stays under a megabyte."""
+    """The page of a year with gaps is rendered in less than five seconds.
+
+    Its file is smaller than a megabyte.
+    """
     first = date(2025, 11, 20)
     days = [first + timedelta(days=number) for number in (0, 182, 364, 365)]
     nights = [hostile_night(f"{day:%Y%m%d}T021500Z") for day in days]
@@ -556,7 +583,7 @@ def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
 
 
 def test_a_label_of_a_drawing_is_only_letters() -> None:
-    """A label is a text node: mathematics and markup in it are only letters."""
+    """A label is a text node, so formulas and markup in it are only characters."""
     drawn = charts.bars(
         [charts.Bar(name, name == "", (1.0,), "1") for name in HOSTILE], "Bars", most="1"
     )
@@ -568,7 +595,7 @@ def test_a_label_of_a_drawing_is_only_letters() -> None:
 
 @pytest.mark.parametrize("values", [[5.0], [5.0, 5.0], [-1e300, 1e300, 0.0], [0.0]])
 def test_any_amounts_can_be_drawn(values: list[float]) -> None:
-    """One night, equal nights, and amounts at the ends of what a float holds."""
+    """A chart can show one night, equal nights, and amounts at the limits of a float."""
     first = date(2026, 11, 1)
     points = {first + timedelta(days=2 * number): value for number, value in enumerate(values)}
     drawn = charts.over_time(points, first, max(points), "One asset")
@@ -581,21 +608,21 @@ def test_any_amounts_can_be_drawn(values: list[float]) -> None:
     "module", [counts, formats, figures, charts, render], ids=lambda module: module.__name__
 )
 def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
-    """What a docstring shows is what comes out."""
+    """The examples in docstrings have the results that they show."""
     tried = doctest.testmod(module)
     assert tried.attempted
     assert not tried.failed
 
 
 def test_what_is_not_marked_is_escaped_by_the_page(small: Path) -> None:
-    """The page escapes by itself too: a query with `<` in it is shown as text."""
+    """The page escapes strings that are not marked as safe, such as a query with `<` in it."""
     html = page(small, now=NOW, program_version="<0>")
     assert "days_unchanged &lt;= 30" in html
     assert "nightbook &lt;0&gt;" in html
 
 
 def test_a_line_breaks_where_a_night_is_missing() -> None:
-    """Nights that follow each other are one line; a night without a book parts it in two."""
+    """Consecutive nights are one line. A night without a book splits the line into two."""
     first = date(2026, 11, 1)
     for gap, lines in ((0, 1), (1, 2)):
         days = [first + timedelta(days=number + gap * (number > 1)) for number in range(4)]

@@ -1,4 +1,4 @@
-"""The morning report in a real browser: whatever the names are, it can be read and does nothing."""
+"""Tests of the morning report in a real browser, with names that must not break the page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.torture
 
 DAYS = [date(2025, 11, 20) + timedelta(days=number) for number in (0, 1, 182, 363, 364, 365)]
 PHONE = 6_000
-# As wide as A4 and less high than Letter within the margins of the page, 96 dots an inch.
+# As wide as A4 and shorter than Letter, both without their margins, at 96 dots per inch.
 PAPER = Look(703, medium="print", height=900)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser."""
+    """Start a browser."""
     with chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A year whose every name is hostile, with gaps, findings, rejects, and a held last night."""
+    """Write the page of a year of hostile names, with gaps, findings, rejects and a held night."""
     home = tmp_path_factory.mktemp("hostile")
     nights = [hostile_night(f"{day:%Y%m%d}T021500Z") for day in DAYS]
     nights[-1] = replace(nights[-1], state="held", is_book=False)
@@ -47,7 +47,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mornings(home: Path) -> Iterator[tuple[str, Path]]:
-    """The page of a quiet, a busy, a held and a stale morning."""
+    """Write the pages of a quiet, a busy, a held and a stale morning, and yield their paths."""
     same = [Amount("1.5"), Amount("1200.25", "p2", "ETH", "v2")]
     quiet = [night("20261119T021500Z", same), night("20261120T021500Z", same)]
     first, second = busy_nights()
@@ -67,7 +67,7 @@ def mornings(home: Path) -> Iterator[tuple[str, Path]]:
 
 
 def busy_nights() -> list[Night]:
-    """Two nights of thirty assets of four portfolios at two venues, one of which closes."""
+    """Return two nights of thirty assets, four portfolios and two venues, one of which closes."""
     amounts = [
         Amount(
             f"{(number + 1) ** 5}.{number:02}1", f"p{number % 4}", f"A{number}", f"v{number % 2}"
@@ -83,7 +83,7 @@ def busy_nights() -> list[Night]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The four mornings by name."""
+    """Write the pages of the four mornings, and return their paths by name."""
     return dict(mornings(tmp_path_factory.mktemp("mornings")))
 
 
@@ -91,7 +91,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_every_morning_can_be_read_at_seven(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
-    """Six thousand pixels on a phone, one page of print before the rest, nothing faint or cut."""
+    """Every page can be read on a phone, a screen and paper, and no text is faint or cut off.
+
+    It has at most six thousand pixels on a phone, and its first part fits on one printed page.
+    """
     for look in (*LOOKS, PAPER):
         seen = browser.look(pages[name], look)
         require_sound(seen, pages[name])
@@ -102,7 +105,7 @@ def test_every_morning_can_be_read_at_seven(
 
 
 def test_the_rest_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
-    """Tab reaches each fold of the page in its order, and Enter opens it."""
+    """The Tab key reaches each fold of the page in order, and Enter opens it."""
     session = browser.open(pages["busy"], LOOKS[0])
     folds = browser.evaluate(
         session, "[...document.querySelectorAll('.fold > summary')].map((one) => one.innerText)"
@@ -121,12 +124,18 @@ def test_the_rest_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) ->
 
 @pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
 def test_a_hostile_year_can_be_read(browser: Browser, hostile: Path, look: Look) -> None:
-    """On a phone, a screen and paper nothing overlaps or is cut, asks for anything or runs."""
+    """On a phone, a screen and paper, no text overlaps or is cut off.
+
+    The page requests nothing and runs nothing.
+    """
     require_sound(browser.look(hostile, look), hostile)
 
 
 def test_the_measures_see_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
-    """A page that is too wide, covers its own words, cuts them, asks and runs is found out."""
+    """The measures find a page that is too wide, or that has covered, cut or faint text.
+
+    They also find requests and scripts.
+    """
     file = tmp_path / "bad.html"
     words = "<p>word</p>" * 120
     file.write_text(
