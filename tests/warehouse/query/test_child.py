@@ -1,4 +1,4 @@
-"""SQL of an attacker: nothing is read, written, opened or slowed beyond what was allowed."""
+"""Tests of SQL from an attacker, which cannot read, write, open or delay more than is allowed."""
 
 import os
 import resource
@@ -96,7 +96,7 @@ HARMLESS = {
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A published warehouse, and beside it what an attacker would like to have."""
+    """Publish a warehouse, next to files that an attacker would like to read."""
     layout = Layout(tmp_path_factory.mktemp("hostile") / "home")
     amounts = [Amount("12345678901234567890.123456789012345678"), Amount("1e-8", asset="x")]
     published(layout, [night("20261120T021500Z", amounts)], "a")
@@ -108,12 +108,12 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def below(layout: Layout) -> list[str]:
-    """Every file there is."""
+    """Return the paths of all files in the home."""
     return sorted(str(path) for path in layout.home.rglob("*"))
 
 
 def asked(layout: Layout, sql: str) -> QueryResult:
-    """The statement with its paths put in, asked as the command does but in this process."""
+    """Run a statement with its paths filled in, as the command does, but in this process."""
     folder = layout.home / "folder"
     paths = {"{secret}": folder / "secret", "{folder}": folder, "{database}": layout.database}
     for name, path in paths.items():
@@ -123,7 +123,7 @@ def asked(layout: Layout, sql: str) -> QueryResult:
 
 @pytest.mark.parametrize("attack", REFUSED)
 def test_an_attack_is_refused(layout: Layout, attack: str) -> None:
-    """Neither file nor network nor setting nor row: it is refused, and nothing has changed."""
+    """A query that attacks files, the network, settings or rows is refused, and nothing changes."""
     before, digest = below(layout), digest_of(layout.database)
     with pytest.raises(QueryFailed) as caught:
         asked(layout, REFUSED[attack])
@@ -134,7 +134,7 @@ def test_an_attack_is_refused(layout: Layout, attack: str) -> None:
 
 @pytest.mark.parametrize("question", HARMLESS)
 def test_what_is_let_through_does_no_harm(layout: Layout, question: str) -> None:
-    """What succeeds leaves every file as it was."""
+    """A query that is allowed changes no file."""
     before, digest = below(layout), digest_of(layout.database)
     assert CANARY not in repr(asked(layout, HARMLESS[question]))
     assert below(layout) == before
@@ -151,7 +151,10 @@ def test_what_is_let_through_does_no_harm(layout: Layout, question: str) -> None
     ],
 )
 def test_a_bomb_ends_within_a_second_of_its_limit(layout: Layout, sql: str) -> None:
-    """Whatever DuckDB does not stop is killed: time over is time over, and memory is bounded."""
+    """A query that DuckDB does not stop is killed within a second of its time limit.
+
+    Its memory is limited as well.
+    """
     began = time.monotonic()
     with pytest.raises(QueryFailed, match=r"(?i)nothing was changed"):
         ask(layout.database, sql, limits=ChildLimits(seconds=1.5, memory_bytes=GIB, threads=2))
@@ -162,7 +165,7 @@ def test_a_bomb_ends_within_a_second_of_its_limit(layout: Layout, sql: str) -> N
 def test_the_child_knows_no_environment_and_writes_no_file(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is started without variables, and what it may do does not depend on what we have."""
+    """The child process has no environment variables, whichever variables its parent has."""
     monkeypatch.setenv("NIGHTBOOK_API_SECRET", CANARY)
     with pytest.raises(QueryFailed):
         ask(layout.database, "select * from read_text('/proc/self/environ')")
@@ -172,7 +175,7 @@ def test_the_child_knows_no_environment_and_writes_no_file(
 
 
 def test_an_answer_through_the_child_is_the_answer(layout: Layout) -> None:
-    """Every kind of value is shown the same, in each format, as when asked without a child."""
+    """With and without a child process, every kind of value has the same form in each format."""
     sql = (
         "select amount, amount_text, snapshot_date, amount is null as flag, 1.5::double as f, "
         "9007199254740993 as big, null as nothing, timestamptz '2026-01-01 01:00:00+01' as t, "
@@ -189,7 +192,7 @@ def test_an_answer_through_the_child_is_the_answer(layout: Layout) -> None:
 
 
 def test_limits_and_mistakes_are_told_through_the_child(layout: Layout, tmp_path: Path) -> None:
-    """A cut answer says so, a mistake is named, and without a warehouse the way to one is told."""
+    """The child reports a cut result, a mistake in the query and a missing warehouse."""
     cut = ask(layout.database, "select * from range(5)", limit=4)
     assert (len(cut.rows), cut.is_cut) == (4, True)
     with pytest.raises(QueryFailed, match="balancez"):

@@ -1,4 +1,4 @@
-"""Older clients: every query of the dictionary answers in real older DuckDB as it does in ours."""
+"""Tests of real older DuckDB clients, which return the same rows as our own version."""
 
 import json
 import random
@@ -34,8 +34,8 @@ for name, query in json.load(sys.stdin):
         said[name] = [repr(error)]
 json.dump([duckdb.__version__, said], sys.stdout)
 """
-# What each table and view of several files holds, as one digest. A client that fails once may be of
-# no more use, so it says where and stops.
+# Computes a digest of each table and view in several files. A client that has failed once may not
+# work any more, so the program reports the failure and stops.
 READER = """
 import hashlib, json, sys, duckdb
 read = {}
@@ -66,7 +66,7 @@ NIGHTS = [
 
 
 def printed() -> list[tuple[str, str]]:
-    """Every statement of the dictionary, for all of its rows, each under a name of its own."""
+    """Return every statement in the dictionary with a unique name, but without its row limit."""
     return [
         (f"{number} {name}", re.sub(r" limit [0-9]+$", "", sql))
         for number, (name, sql) in enumerate(examples())
@@ -76,7 +76,7 @@ def printed() -> list[tuple[str, str]]:
 def asked(
     python: Path | str, database: Path, queries: Sequence[tuple[str, str]] = (), seconds: int = 120
 ) -> tuple[str, Mapping[str, list[str]]]:
-    """Which DuckDB it is, and its answers, sorted, to the queries or to each of the dictionary."""
+    """Return the DuckDB version and the sorted rows of each query, by default of the dictionary."""
     answer = subprocess.run(
         [str(python), "-c", CLIENT, str(database)],
         input=json.dumps(queries or printed()),
@@ -91,7 +91,7 @@ def asked(
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse of two nights with a gap between, and amounts that no decimal holds."""
+    """Publish two nights with a gap between them, and amounts that do not fit a decimal."""
     layout = Layout(tmp_path_factory.mktemp("older"))
     published(layout, NIGHTS, "a")
     return layout.database
@@ -99,7 +99,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def now(database: Path) -> Mapping[str, list[str]]:
-    """What the DuckDB that wrote the file says."""
+    """Return the rows of each query in the DuckDB version that wrote the file."""
     return asked(sys.executable, database)[1]
 
 
@@ -107,7 +107,10 @@ def now(database: Path) -> Mapping[str, list[str]]:
 def test_an_older_client_gives_every_answer(
     name: str, database: Path, now: Mapping[str, list[str]]
 ) -> None:
-    """The file opens in a real older DuckDB, and each table, view, macro and question answers."""
+    """A real older DuckDB can open the file.
+
+    Each statement in the dictionary returns the same rows as in the version that wrote the file.
+    """
     version, said = asked(environments.python(name), database)
     assert version == OLDER[name]
     assert not {words for words, rows in now.items() if "Error" in str(rows)}
@@ -115,7 +118,10 @@ def test_an_older_client_gives_every_answer(
 
 
 def test_each_file_of_a_chain_is_read_by_clients_that_follow_every_pointer(tmp_path: Path) -> None:
-    """After two books and a held night, DuckDB 1.2 and 1.3 read every table and view."""
+    """After two books and a held night, DuckDB 1.2 and 1.3 can read every table and view.
+
+    These versions follow every pointer in the file.
+    """
     *_, file = chain(tmp_path, ("book", "book", "held"), random.Random(1))
     assert differences([file], ("duckdb12", "duckdb13")) == {}
 
@@ -123,7 +129,10 @@ def test_each_file_of_a_chain_is_read_by_clients_that_follow_every_pointer(tmp_p
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(12))
 def test_twelve_nights_of_any_kind_are_read_by_every_client(tmp_path: Path, seed: int) -> None:
-    """Every table and view, in the file after each book, late, held and rejected night."""
+    """Every client can read every table and view in the file after each of twelve nights.
+
+    The nights are books, late, held or rejected.
+    """
     rng = random.Random(seed)
     kinds = ("book", *rng.choices(KINDS, k=11))
     assert differences(list(chain(tmp_path, kinds, rng)), OLDER) == {}
@@ -141,7 +150,7 @@ def chain(folder: Path, kinds: Iterable[str], rng: random.Random) -> Iterator[Pa
 
 
 def _night_of(kind: str, number: int, rng: random.Random) -> Night:
-    """Return a night; one that is late is of an earlier day, which may have a book already."""
+    """Return a night. A late night has an earlier day, which may already have a book."""
     started = datetime(2026, 11, 1, 2, 15, number, tzinfo=UTC) + timedelta(days=number)
     if kind == "late":
         started -= timedelta(days=rng.randint(1, 3))
@@ -154,7 +163,7 @@ def _night_of(kind: str, number: int, rng: random.Random) -> Night:
 
 
 def differences(files: list[Path], clients: Iterable[str]) -> dict[str, str]:
-    """Return what older clients read otherwise than ours, or where they failed."""
+    """Return the tables that older clients read differently from ours, and their failures."""
     now = read_whole(sys.executable, files)[1]
     found = {name: value for name, value in now.items() if "Error" in value}
     assert len(now) > 50
@@ -167,7 +176,7 @@ def differences(files: list[Path], clients: Iterable[str]) -> dict[str, str]:
 
 
 def read_whole(python: Path | str, files: list[Path]) -> tuple[str, Mapping[str, str]]:
-    """Return which DuckDB it is, and the digest of every table and view that it reads."""
+    """Return the DuckDB version, and the digest of every table and view that it reads."""
     answer = subprocess.run(
         [str(python), "-c", READER],
         input=json.dumps([str(file) for file in files]),

@@ -1,4 +1,4 @@
-"""The door for Python: each figure of a hostile year is exact, or there is none."""
+"""Tests of the Python API, in which each figure of a hostile year is exact or an error."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ SILENT = {"accounts": [{"portfolio_id": "p1", "asset_id": "ETH", "account_name":
 
 
 def amounts(day: date) -> list[Amount]:
-    """What is stated on a day: other amounts every day, from those that break tools."""
+    """Return the amounts of a day. They differ from day to day, and are values that break tools."""
     pick = random.Random(day.toordinal())
     places = itertools.product(("p1", "p2", "p3"), ("BTC", "ETH"), (False, True), ("v1", "v2"))
     return [
@@ -59,7 +59,7 @@ def amounts(day: date) -> list[Amount]:
 
 
 def sums(given: Iterable[Amount], *names: str) -> dict[tuple[Any, ...], str]:
-    """The exact sums of amounts for each value of these fields."""
+    """Return the exact sums of amounts, grouped by these fields."""
     groups: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for amount in given:
         groups[tuple(getattr(amount, name) for name in names)].append(amount.text)
@@ -67,20 +67,20 @@ def sums(given: Iterable[Amount], *names: str) -> dict[tuple[Any, ...], str]:
 
 
 def figures(series: "pd.Series[Any]") -> dict[tuple[Any, ...], str]:
-    """A series of pandas as keys and texts."""
+    """Return a pandas series as a mapping from keys to strings."""
     return {
         (key if isinstance(key, tuple) else (key,)): str(value) for key, value in series.items()
     }
 
 
 def rows(frame: pd.DataFrame, *names: str) -> dict[tuple[Any, ...], str]:
-    """The exact text of each group that `exact_total` returned."""
+    """Return the exact text of each group in a result of `exact_total`."""
     keys = frame[list(names)].itertuples(index=False, name=None)
     return dict(zip(keys, frame["total_text"], strict=True))
 
 
 def home_of(folder: Path, count: int) -> list[date]:
-    """Publish a year of so many nights, the last but one missing; their dates."""
+    """Publish a year of up to `count` nights, without the night of `GAP`. Return their dates."""
     step = 364 // (count - 1)
     days = sorted({NEWEST - timedelta(days=n * step) for n in range(count)} - {GAP})
     nights = [night(f"{day:%Y%m%d}T021500Z", amounts(day), SILENT) for day in days]
@@ -92,14 +92,14 @@ def home_of(folder: Path, count: int) -> list[date]:
 def year(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[date]]:
-    """A home of a hostile year, and the dates of its books."""
+    """Publish a hostile year, and return its home and the dates of its books."""
     home = tmp_path_factory.mktemp("year") / "data"
     return home, home_of(home, request.param)
 
 
 @pytest.fixture
 def book(year: tuple[Path, list[date]]) -> Iterator[ReadOnlyBook]:
-    """The book of that year, open."""
+    """Open the book of that year."""
     with open_book(year[0], clock=lambda: datetime(2026, 11, 20, 6, tzinfo=UTC)) as opened:
         yield opened
 
@@ -107,7 +107,7 @@ def book(year: tuple[Path, list[date]]) -> Iterator[ReadOnlyBook]:
 def test_two_hours_of_an_analyst_are_exact(
     book: ReadOnlyBook, year: tuple[Path, list[date]]
 ) -> None:
-    """Totals, shares of them, moves, pivots and a year over time: each is the sum of the texts."""
+    """Sums, pivots, cumulative sums and maxima in pandas are exactly those of the amount texts."""
     days, tonight = year[1], amounts(NEWEST)
     assert book.days == tuple(days)
     held = book.holdings()
@@ -137,7 +137,7 @@ def test_two_hours_of_an_analyst_are_exact(
 
 
 def test_holdings_over_time_are_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
-    """What is kept of each night is the sum of its texts, by portfolio, venue and asset."""
+    """The stored holdings of each night are exact sums, by portfolio, venue and asset."""
     for table, column, name in (
         ("holdings", "portfolio_id", "portfolio"),
         ("holdings_by_venue", "venue_id", "venue"),
@@ -153,7 +153,7 @@ def test_holdings_over_time_are_exact(book: ReadOnlyBook, year: tuple[Path, list
 
 
 def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
-    """Exposure by night, a day of the past, and the move between two days."""
+    """Exposure by night, holdings on a past day, and the change between two days are exact."""
     days = year[1]
     history = book.history("balances", since=days[1])
     every = {
@@ -191,7 +191,7 @@ def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[da
 def test_exact_total_adds_up_any_frame(
     request: pytest.FixtureRequest, year: tuple[Path, list[date]], kind: str
 ) -> None:
-    """A pandas, Arrow or polars frame gives the same exact sums."""
+    """`exact_total` returns the same exact sums for a pandas, an Arrow and a polars frame."""
     wanted = sums(amounts(NEWEST), "asset", "custom")
     if kind == "polars":
         said = request.getfixturevalue("polars_said")["totals"]
@@ -242,7 +242,7 @@ print(json.dumps({"totals": json.loads(totals), "sums": sums}))
 
 @pytest.fixture(scope="module")
 def polars_said(year: tuple[Path, list[date]]) -> dict[str, Any]:
-    """What polars makes of the book of that year, in a process that has it."""
+    """Run a polars program on the book of that year, in a process that can import polars."""
     packages = str(environments.packages("engines"))
     said: dict[str, Any] = json.loads(_ran(sys.executable, POLARS, str(year[0]), packages))
     return said
@@ -257,7 +257,7 @@ def _ran(python: Path | str, program: str, *words: str) -> str:
 
 @pytest.mark.parametrize("kind", ["query", "arrow"])
 def test_what_is_not_stated_adds_nothing(book: ReadOnlyBook, kind: str) -> None:
-    """An amount that is missing is no part of a sum, whatever a frame calls missing."""
+    """A missing amount adds nothing to a sum, however the frame represents missing values."""
     frame = getattr(book, kind)("from account_balances")
     stated = exact_total(frame, by=ASSET, of="trading_free")
     free = [amount for amount in amounts(NEWEST) if amount.bucket == "trading"]
@@ -270,7 +270,7 @@ _DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, places=30)
 
 @given(_DECIMALS, _DECIMALS.filter(bool), st.integers(1, 3))
 def test_operators_keep_every_digit(left: Decimal, right: Decimal, power: int) -> None:
-    """What is left of a division, and a power, are those of whole numbers and fractions."""
+    """Quotients, remainders and powers have the same values as those of integers and fractions."""
     amount, parts, unit = ExactAmount(left), Fraction(left), Fraction(right)
     whole, rest = divmod(amount, ExactAmount(right))
     assert Fraction(whole) == int(parts / unit)
@@ -302,13 +302,13 @@ def test_operators_keep_every_digit(left: Decimal, right: Decimal, power: int) -
 def test_what_would_round_or_mix_raises(
     book: ReadOnlyBook, figure: Callable[[pd.DataFrame], Any]
 ) -> None:
-    """What pandas would make floats of, and what adds up different assets, gives no figure."""
+    """An operation that would use floats or add up different assets raises an error."""
     with pytest.raises((NotExact, TypeError)):
         figure(book.holdings())
 
 
 def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
-    """For charts there are floats, missing where nothing is stated, of shares too."""
+    """Amounts and shares can be converted to floats for charts. Missing amounts stay missing."""
     held = book.holdings(by="asset")
     assert floats(held["total"]).tolist() == [float(text) for text in held["total_text"]]
     stated = book.query("select trading_free, trading_free_text from account_balances")
@@ -326,7 +326,10 @@ def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
     ],
 )
 def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, words: str) -> None:
-    """A NULL that can be an amount too large for its type is no gap in a sum, but an error."""
+    """A NULL that may be an amount too large for its type is an error.
+
+    Otherwise, a sum could skip this amount.
+    """
     with pytest.raises(NotExact, match=words):
         book.query(sql)
     with pytest.raises(NotExact, match=words):
@@ -335,7 +338,7 @@ def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, w
 
 @pytest.fixture(scope="module")
 def plain_book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadOnlyBook]:
-    """A book of two nights in which every amount and every sum is a number."""
+    """Open a book of two nights in which every amount and every sum fits a number."""
     home = tmp_path_factory.mktemp("plain") / "data"
     first = [Amount("1.50", "007"), Amount("2", "008"), Amount("40", "008", "ETH")]
     nights = [night("20261118T021500Z", first), night("20261120T021500Z", [*first[1:], PLAIN])]
@@ -373,12 +376,12 @@ from (select columns('^total$') as x from holdings)
 
 
 def questions(text: str) -> list[str]:
-    """The questions of a text, one a line; a line that is indented goes on with the one before."""
+    """Return the queries in a text, one per line. An indented line continues the previous line."""
     return text.strip().replace("\n    ", " ").splitlines()
 
 
 def summed(frame: pd.DataFrame) -> str:
-    """The sum of all amounts of a frame, as pandas makes it."""
+    """Return the sum of all amounts in a frame, as pandas calculates it."""
     numbers = [name for name, kind in frame.dtypes.items() if str(kind) == "object"]
     return str(sum(frame[name].sum() for name in numbers))
 
@@ -386,7 +389,10 @@ def summed(frame: pd.DataFrame) -> str:
 def test_an_exact_sum_arrives_as_an_exact_amount(
     book: ReadOnlyBook, plain_book: ReadOnlyBook
 ) -> None:
-    """Whatever names, unions and casts are put around it, pandas adds it up to the last digit."""
+    """The results of `exact_sum` are added up in pandas to the last digit.
+
+    This is true even if the query uses aliases, unions and other expressions.
+    """
     for opened in (book, plain_book):
         wanted = exact(opened.balances()["amount_text"])
         for sql in questions(EXACT_SUMS):
@@ -396,7 +402,10 @@ def test_an_exact_sum_arrives_as_an_exact_amount(
 def test_numbers_that_sql_adds_up_leave_nothing_out(
     book: ReadOnlyBook, plain_book: ReadOnlyBook
 ) -> None:
-    """`sum` and whatever passes over NULL is exact where every amount fits, or else refused."""
+    """SQL functions that skip NULL, such as `sum`, are exact if every amount fits a number.
+
+    Otherwise they are refused.
+    """
     wanted = exact(plain_book.balances()["amount_text"])
     for sql in questions(NUMBERS):
         assert summed(plain_book.query(sql)) == wanted, sql
@@ -442,7 +451,10 @@ select cast(exact_sum(total_text) as float) as f from holdings
 
 
 def test_what_sql_rounds_is_refused_unless_a_float_is_meant(plain_book: ReadOnlyBook) -> None:
-    """A mean, a quotient and a median of SQL are floats: none arrives as an amount."""
+    """A mean, a quotient or a median in SQL is a float, and is never returned as an amount.
+
+    It is allowed if the query clearly asks for a float or a share.
+    """
     for sql in questions(ROUNDED):
         for ask in (plain_book.query, plain_book.arrow):
             with pytest.raises(NotExact, match="nothing is returned"):
@@ -471,7 +483,10 @@ ADDING: tuple[Callable[[pd.DataFrame, str], Any], ...] = (
 
 
 def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
-    """However a text of amounts reaches pandas, adding it up raises: it would be concatenated."""
+    """Adding amount texts in pandas raises an error, however they were loaded.
+
+    Otherwise pandas would concatenate them.
+    """
     frames = [
         (book.holdings(), "total_text"),
         (book.balances(), "amount_text"),
@@ -502,7 +517,7 @@ def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
 
 
 def test_names_written_in_digits_stay_names(plain_book: ReadOnlyBook) -> None:
-    """A portfolio called 007 is no amount, and what is written beside an amount is a text."""
+    """A portfolio called 007 is not an amount, and a name can be joined to an amount as text."""
     held = plain_book.query("select portfolio_id, portfolio_id as p, total_text from holdings")
     assert held["portfolio_id"].sort_values().tolist() == ["007", "008", "008"]
     assert held["p"].tolist() == held["portfolio_id"].tolist()
@@ -511,7 +526,7 @@ def test_names_written_in_digits_stay_names(plain_book: ReadOnlyBook) -> None:
 
 
 def test_polars_adds_up_no_text(polars_said: dict[str, Any]) -> None:
-    """In polars, and from there in pandas, no sum of texts is a figure: it raises, or is null."""
+    """In polars, and in pandas after a conversion, a sum of texts raises an error or is null."""
     assert polars_said["sums"] == [None] * 18
 
 
@@ -523,7 +538,7 @@ and b.is_custom_asset = a.is_custom_asset"""
 
 
 def test_what_has_no_amount_before_is_missing(plain_book: ReadOnlyBook) -> None:
-    """NULL of `lag` and of a left join is a missing amount where every amount fits a number."""
+    """If every amount fits a number, NULL from `lag` or a left join is a missing amount."""
     moves = plain_book.query(f"{MOVES} from history.holdings_by_asset where asset_id = 'BTC'")
     assert moves["before"].isna().tolist() == [True, False]
     assert str((moves["total"] - moves["before"]).sum()) == "-1.499999999999999997"
@@ -533,7 +548,7 @@ def test_what_has_no_amount_before_is_missing(plain_book: ReadOnlyBook) -> None:
 
 
 def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> None:
-    """In a book with larger amounts each refusal names what to ask instead, which is answered."""
+    """In a book with larger amounts, each refusal suggests a different query, which works."""
     source = "from history.holdings_by_asset where asset_id = 'BTC' and not is_custom_asset"
     with pytest.raises(NotExact, match=r"before is NULL .*`lag\(total_text\).* as before_text`"):
         book.query(f"{MOVES}, total_text {source}")
@@ -551,7 +566,7 @@ def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> N
 
 
 def test_the_largest_amounts_are_found(book: ReadOnlyBook) -> None:
-    """`nlargest` and `nsmallest` order amounts of any size exactly, of frames, series and sums."""
+    """`nlargest` and `nsmallest` sort amounts of any size exactly, in frames, series and sums."""
     held = book.holdings()
     order = sorted(map(Decimal, held["total_text"]), reverse=True)
     wanted = [f"{amount:f}" for amount in order]
@@ -567,7 +582,7 @@ def test_the_largest_amounts_are_found(book: ReadOnlyBook) -> None:
 
 
 def test_a_float_is_refused_with_what_to_write(book: ReadOnlyBook) -> None:
-    """`* 1.5` and a quantile say how the same is had exactly, and that works."""
+    """The errors for `* 1.5` and for a quantile suggest an exact expression, which works."""
     total = book.holdings()["total"]
     refused: tuple[Callable[[], Any], ...] = (
         lambda: total * 1.5,
@@ -590,7 +605,7 @@ def test_a_float_is_refused_with_what_to_write(book: ReadOnlyBook) -> None:
 def test_a_spreadsheet_that_rounds_is_warned_of(
     book: ReadOnlyBook, plain_book: ReadOnlyBook, tmp_path: Path
 ) -> None:
-    """`to_excel` says that cells keep 15 digits, and where the exact texts are; or says nothing."""
+    """`to_excel` warns of amounts that cells round to 15 digits, and only of those."""
     with pytest.warns(
         RoundedCellsWarning, match="keeps only 15 digits, so amounts are rounded in free"
     ):
@@ -603,7 +618,7 @@ def test_a_spreadsheet_that_rounds_is_warned_of(
 
 
 def test_exact_total_adds_up_what_was_calculated_from_a_frame(book: ReadOnlyBook) -> None:
-    """Amounts that were calculated since the frame was read are added up exactly."""
+    """`exact_total` adds up amounts exactly, even if they were calculated from a frame."""
     held = pd.concat([book.holdings()] * (20_000 // len(book.holdings())), ignore_index=True)
     doubled = exact_total(held.assign(total=held["total"] * 2), by=ASSET).set_index(ASSET)["total"]
     assert figures(doubled) == figures(held.groupby(ASSET)["total"].sum() * 2)
@@ -612,7 +627,7 @@ def test_exact_total_adds_up_what_was_calculated_from_a_frame(book: ReadOnlyBook
 
 
 def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:
-    """Terms of instruments are NULL where nothing is stated, and have no text beside them."""
+    """Columns that never contain amounts, such as instrument terms, may be NULL without a text."""
     assert book.query("select null::decimal(38,18) as min_price")["min_price"].isna().all()
     answer = book.query("select $word as word, count(*) as n, sum(1) as s", {"word": "x"})
     assert answer.to_dict("records") == [{"word": "x", "n": 1, "s": 1}]
@@ -621,7 +636,10 @@ def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:
 def test_a_frame_says_what_it_is_and_survives_being_kept(
     book: ReadOnlyBook, tmp_path: Path
 ) -> None:
-    """Comments and the night are in `attrs`; the amounts survive pickle, CSV and Parquet."""
+    """A frame's `attrs` contain the comments and the night.
+
+    Amounts do not change in pickle, CSV and Parquet.
+    """
     held = book.holdings(as_of=book.days[0])
     assert held.attrs["columns"]["total"] == "Sum of free, locked and other."
     assert held.attrs["night"] == {
@@ -647,7 +665,7 @@ def test_a_frame_says_what_it_is_and_survives_being_kept(
 
 
 def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
-    """A gap, a time before the first night and nonsense are errors that name the days there are."""
+    """A date without a book and an unknown name are errors that list the available ones."""
     with pytest.raises(NoBookThatDay, match=r"2026-11-19 has no book.*nearest are.*2026-11-20"):
         book.holdings(as_of=GAP)
     with pytest.raises(NoBookThatDay, match=r"1999-01-01 has no book.*between .* and 2026-11-20"):
@@ -665,7 +683,10 @@ def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
 def test_the_home_is_the_one_of_every_command(
     year: tuple[Path, list[date]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment, then a `.env` here, then `./data`; where nothing is published it says so."""
+    """The home is set in the environment or else in `.env`, and is `./data` by default.
+
+    If nothing is published in the home, the error says so.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NIGHTBOOK_HOME", raising=False)
     with pytest.raises(FileNotFoundError, match=r"no book at .*data.*NIGHTBOOK_HOME, or its def"):
@@ -679,7 +700,10 @@ def test_the_home_is_the_one_of_every_command(
 
 
 def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) -> None:
-    """An open book keeps its figures and says that it was replaced; one opened anew has the new."""
+    """An open book keeps its figures, and reports that it was replaced.
+
+    A book that is opened later has the new figures.
+    """
     layout = Layout(tmp_path)
     first = night("20261118T021500Z", [Amount("1e40")])
     published(layout, [first], "v1")
@@ -694,7 +718,7 @@ def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) ->
 
 
 def test_the_file_can_be_open_by_other_means_too(year: tuple[Path, list[date]]) -> None:
-    """Whichever is first, a connection of one's own and the book answer side by side."""
+    """A DuckDB connection and the book can be open together, whichever was opened first."""
     for path in (Layout(year[0]).database, Layout(year[0]).database.resolve()):
         own = duckdb.connect(str(path), read_only=True)
         with open_book(year[0]) as opened, open_book(year[0]) as again, own:
@@ -707,7 +731,10 @@ def test_the_file_can_be_open_by_other_means_too(year: tuple[Path, list[date]]) 
 def test_a_book_opens_by_its_file_and_says_what_it_is(
     year: tuple[Path, list[date]], tmp_path: Path
 ) -> None:
-    """The path that other programs take opens the book too; shown, it says which book it is."""
+    """The book can also be opened by the path that other programs use.
+
+    Its `repr` names the date, the holdings and the nights.
+    """
     database = Layout(year[0]).database
     copy = tmp_path / "copy.duckdb"
     shutil.copy(database.resolve(), copy)
@@ -727,7 +754,7 @@ def test_a_book_opens_by_its_file_and_says_what_it_is(
 
 
 def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:
-    """Where every night is held there are frames without rows, and no day to ask for."""
+    """If every night is held, frames have no rows, and there is no day to query."""
     held = night("20261118T021500Z", [Amount("1")], state="held", is_book=False)
     published(Layout(tmp_path), [held], "a")
     with open_book(tmp_path) as opened:

@@ -1,4 +1,4 @@
-"""The notebooks: each runs from top to bottom as Jupyter and as marimo do, exact and offline."""
+"""Tests of the notebooks, which run from top to bottom, as in Jupyter and marimo, and offline."""
 
 import json
 import os
@@ -32,14 +32,14 @@ sys.addaudithook(refuse)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of three nights with a gap, whose sums no decimal type of a tool holds."""
+    """Publish three nights with a gap, and with sums that exceed the decimal type of any tool."""
     home = tmp_path_factory.mktemp("notebooks") / "data"
     published(Layout(home), NIGHTS, "a")
     return home
 
 
 def ran(home: Path, *words: str, more: Mapping[str, str] | None = None) -> str:
-    """What a program prints in the folder of the home; a failure fails the test."""
+    """Run a program in the folder of the home, assert that it succeeds, and return its output."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=home.parent,
@@ -53,7 +53,7 @@ def ran(home: Path, *words: str, more: Mapping[str, str] | None = None) -> str:
 
 
 def cells(notebook: Path) -> list[str]:
-    """The code of a notebook, cell by cell."""
+    """Return the code of a notebook, cell by cell."""
     content = json.loads(notebook.read_text("utf-8"))
     assert (content["nbformat"], content["nbformat_minor"]) == (4, 4)
     code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
@@ -69,7 +69,10 @@ LOOKS = {
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_cell_by_cell(home: Path, notebook: Path) -> None:
-    """As Jupyter runs it, without the network: the sums are exact, names are no markup."""
+    """A notebook runs cell by cell, as in Jupyter, without the network.
+
+    Its sums are exact, and names do not become markup.
+    """
     program = "\n".join([OFFLINE, *cells(notebook), LOOKS[notebook.stem]])
     said = ran(home, "-W", "error", "-c", program)
     twice = exact([HUGE, HUGE])
@@ -89,7 +92,10 @@ def test_a_notebook_runs_cell_by_cell(home: Path, notebook: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_in_marimo(home: Path, notebook: Path) -> None:
-    """Converted as its first cell says, marimo runs it: no name is defined twice."""
+    """A notebook runs in marimo, after it is converted with the command in its first cell.
+
+    marimo requires that no name is defined twice.
+    """
     marimo = {"PYTHONPATH": str(environments.packages("engines"))}
     made = home.parent / f"{notebook.stem}.py"
     ran(home, "-m", "marimo", "convert", str(notebook), "-o", str(made), more=marimo)

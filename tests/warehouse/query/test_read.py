@@ -1,4 +1,4 @@
-"""Questions from the command line: exact on the way out, and harmless."""
+"""Tests of queries from the command line, which return exact results and do no harm."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ ODD = 'x"y\n\x1b[31m,=1+1'
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A published file with an exact amount and an odd name."""
+    """Publish a file with an exact amount and an odd name."""
     layout = Layout(tmp_path_factory.mktemp("query"))
     amounts = [Amount(EXACT), Amount("1.50", asset=ODD), Amount("1e30", asset="Z")]
     published(layout, [night("20261120T021500Z", amounts)], "a")
@@ -29,7 +29,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_digit_is_lost_in_any_format(database: Path) -> None:
-    """Decimals leave as all their digits, in JSON as text; NULL is empty or null."""
+    """Decimals have all their digits, in JSON as strings. NULL is empty or null."""
     answer = run(database, "select asset_id, amount from balances order by amount_text")
     assert [row[1] for row in csv.reader(io.StringIO(as_csv(answer)))] == [
         "amount",
@@ -42,7 +42,7 @@ def test_no_digit_is_lost_in_any_format(database: Path) -> None:
 
 
 def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
-    """CSV and JSON give a name back as it was; the terminal sees its control characters escaped."""
+    """CSV and JSON do not change names. The terminal table escapes their control characters."""
     answer = run(database, "select asset_id from balances where amount = 1.5")
     assert list(csv.reader(io.StringIO(as_csv(answer))))[1] == [ODD]
     assert json.loads(as_json(answer)) == [{"asset_id": ODD}]
@@ -74,14 +74,14 @@ def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
     ],
 )
 def test_each_kind_of_value(database: Path, sql: str, shown: str, held: object) -> None:
-    """Numbers, times and nested values have one exact form each."""
+    """Numbers, times and nested values each have one exact form."""
     answer = run(database, f"select {sql} as x")
     assert list(csv.reader(io.StringIO(as_csv(answer)))) == [["x"], [shown]]
     assert json.loads(as_json(answer)) == [{"x": held}]
 
 
 def test_columns_of_one_name_are_all_kept(database: Path) -> None:
-    """JSON objects hold every column, also where two have the same name."""
+    """JSON objects have every column, even if two columns have the same name."""
     answer = run(database, "select 1 as x, 2 as x")
     assert json.loads(as_json(answer)) == [{"x": 1, "x_2": 2}]
     answer = run(database, "select 1 as a, 2 as a, 3 as a_2")
@@ -89,7 +89,7 @@ def test_columns_of_one_name_are_all_kept(database: Path) -> None:
 
 
 def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
-    """At most as many rows as asked come back, and the answer knows that there were more."""
+    """A result has at most the requested number of rows, and shows if there were more."""
     assert run(database, "select * from range(5)", limit=4).is_cut
     whole = run(database, "select * from range(5)", limit=5)
     assert (len(whole.rows), whole.is_cut) == (5, False)
@@ -114,7 +114,7 @@ def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
     ],
 )
 def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
-    """Nothing is written, nothing else is read, and the limits stay."""
+    """A query cannot write anything, read other files or change the limits."""
     with pytest.raises(QueryFailed, match="Nothing was changed"):
         run(database, sql)
 
@@ -131,13 +131,13 @@ def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
 def test_a_mistake_is_told_in_duckdbs_words_with_what_to_type(
     database: Path, sql: str, words: str
 ) -> None:
-    """What was found, what DuckDB suggests, and where to look next."""
+    """The error shows the mistake, DuckDB's suggestion and the next command to type."""
     with pytest.raises(QueryFailed, match=words):
         run(database, sql)
 
 
 def test_no_warehouse_yet_says_what_to_do(tmp_path: Path) -> None:
-    """Before the first night the reader is told how to take it."""
+    """Before the first night, the error names the command that pulls a night."""
     with pytest.raises(FileNotFoundError, match="nightbook run"):
         open_database(Layout(tmp_path).database)
 
@@ -153,7 +153,10 @@ def test_two_readers_of_one_process_both_answer(database: Path) -> None:
 
 
 def test_tables_are_listed_with_their_words(database: Path) -> None:
-    """Tables, views and macros come with kind, comment and columns; main before the rest."""
+    """Tables, views and macros are listed with their kind, comment and columns.
+
+    The schema main is first.
+    """
     found = {(one.schema, one.name): one for one in tables(database)}
     assert found["main", "holdings"].kind == "view"
     assert found["history", "balances"].kind == "table"
@@ -163,7 +166,7 @@ def test_tables_are_listed_with_their_words(database: Path) -> None:
 
 
 def test_asking_starts_light() -> None:
-    """Importing the reader loads neither pandas nor Arrow."""
+    """Importing the reader does not load pandas, Arrow or NumPy."""
     code = (
         "import sys, warehouse.query.read; "
         "sys.exit(bool({'pandas', 'pyarrow', 'numpy'} & set(sys.modules)))"

@@ -1,4 +1,4 @@
-"""Views: every amount in every total, exact, and what is missing stays missing."""
+"""Tests of the views, whose totals include every amount exactly. Missing values stay missing."""
 
 import re
 import subprocess
@@ -56,14 +56,14 @@ BOOKS = st.lists(
 
 
 def ask(layout: Layout, query: str) -> list[tuple[Any, ...]]:
-    """What a reader of the published file is answered."""
+    """Return the rows of a query on the published database file."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         connection.execute("set TimeZone = 'UTC'")
         return connection.execute(query).fetchall()
 
 
 def part(amount: Amount) -> str:
-    """The column of `holdings` that an amount belongs to."""
+    """Return the column of `holdings` that includes an amount."""
     return amount.state if (amount.bucket, amount.state) in KNOWN else "other"
 
 
@@ -86,7 +86,7 @@ COLUMNS = {
 def test_every_total_is_the_exact_sum_of_the_texts(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
 ) -> None:
-    """Holdings by any key hold all the money, known kinds and unknown, and no digit is lost."""
+    """Holdings by portfolio, venue and asset include every amount exactly, of any kind."""
     layout = Layout(tmp_path_factory.mktemp("totals"))
     published(layout, [night(TONIGHT, amounts)], "a")
     for view, keys in VIEWS.items():
@@ -111,7 +111,10 @@ def test_every_total_is_the_exact_sum_of_the_texts(
 def test_an_account_shows_each_part_that_is_stated(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
 ) -> None:
-    """Each known part is in its column, the rest in other, what is not stated is NULL."""
+    """An account has each known part in its own column, and the sum of the others in `other`.
+
+    Parts that the API does not send are NULL.
+    """
     layout = Layout(tmp_path_factory.mktemp("accounts"))
     published(layout, [night(TONIGHT, amounts)], "a")
     keys = ("portfolio", "asset", "custom", "venue", "account")
@@ -132,7 +135,7 @@ def test_an_account_shows_each_part_that_is_stated(
 def test_a_kind_that_becomes_documented_is_lost_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """Holdings count a new documented kind as free or locked; an account has it in other."""
+    """A newly documented kind is free or locked in holdings, and in `other` in account_balances."""
     for made_once in (macros.cache_clear, files._database.cache_clear):
         request.addfinalizer(made_once)
     monkeypatch.setitem(KNOWN_BALANCES, "invented", ("free", "locked"))
@@ -155,7 +158,10 @@ EMPTY: dict[str, Any] = {"portfolio_id": "p9", "asset_id": "DOT"}
 
 
 def test_the_empty_ones_are_kept(tmp_path: Path) -> None:
-    """Empty accounts and positions without accounts have rows: parts NULL, totals 0."""
+    """Accounts without balances and positions without accounts have rows, with totals of 0.
+
+    The parts of an account without balances are NULL.
+    """
     layout = Layout(tmp_path)
     more: dict[str, list[dict[str, Any]]] = {
         "portfolios": [{"portfolio_id": "p9"}],
@@ -176,7 +182,7 @@ def test_the_empty_ones_are_kept(tmp_path: Path) -> None:
 
 
 def test_changes_are_by_value(tmp_path: Path) -> None:
-    """New, gone and changed amounts are listed with exact deltas; another spelling is no change."""
+    """New, gone and changed amounts have exact deltas. A different notation is not a change."""
     layout = Layout(tmp_path)
     old = [Amount("1.0"), Amount("1e30", "p2"), Amount("3", "p3"), Amount("1e40", "p4")]
     new = [Amount("1.000"), Amount("0.5", "p2"), Amount("4", "p5"), Amount("10e39", "p4")]
@@ -207,7 +213,11 @@ def test_changes_are_by_value(tmp_path: Path) -> None:
 def test_days_that_cannot_be_compared_are_a_plain_error(
     gap: Layout, macro: str, client: str
 ) -> None:
-    """A gap, the future, and a day before all books are said as such, and never no rows."""
+    """If two days cannot be compared, the macro fails with a clear error, not an empty result.
+
+    This happens if a day is before the first book or in the future, or if both days have the same
+    book.
+    """
     python = client if client == sys.executable else environments.python(client)
     script = """
 import sys, duckdb
@@ -245,7 +255,7 @@ for days in sys.argv[3:]:
 
 @pytest.fixture(scope="module")
 def gap(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """Two books with two nights between them that nobody took."""
+    """Publish two books, with two nights between them that nobody took."""
     layout = Layout(tmp_path_factory.mktemp("gap"))
     nights = [night("20261117T021500Z", [Amount("1")]), night(TONIGHT, [Amount("3")])]
     published(layout, nights, "a")
@@ -253,7 +263,7 @@ def gap(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:
-    """Each kind of lock has its row, unknown kinds too; zeros have none."""
+    """Each kind of locked funds has one row, including unknown kinds. Zero amounts have no row."""
     layout = Layout(tmp_path)
     amounts = [
         Amount("1", state="locked"),
@@ -272,7 +282,7 @@ def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:
 
 
 def _venues() -> Night:
-    """A night with money at venues of every sort."""
+    """Return a night with money at venues of different statuses, and at an unlisted venue."""
     amounts = [Amount("1", venue=venue) for venue in ("v1", "v2", "v3", "v4")]
     amounts += [Amount("0", venue="v5"), Amount("1", "p2", venue="v2")]
     made = night(TONIGHT, amounts)
@@ -291,7 +301,10 @@ def _venues() -> Night:
 
 
 def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
-    """Money at closed and unknown venues and outside integrations is told; zero is no money."""
+    """Money at closed or unknown venues or without a verified integration is a finding.
+
+    Zero amounts are not findings. An integration with an unknown venue is one.
+    """
     layout = Layout(tmp_path)
     found = _venues()
     integrations = [
@@ -317,7 +330,7 @@ def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
 
 
 def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -> None:
-    """What was in the book before and is not, or is called otherwise, is a finding."""
+    """A portfolio that vanished or changed its name since the previous book is a finding."""
     layout = Layout(tmp_path)
     old = night(BEFORE, [Amount("0", "p1"), Amount("0", "p2"), Amount("0", "p3")])
     new = night(TONIGHT, [Amount("0", "p2"), Amount("0", "p3")])
@@ -341,7 +354,10 @@ INSTRUMENT: dict[str, Any] = {"venue_id": "v1", "type": "spot"}
 
 
 def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
-    """Venues that are not trading and instruments that have expired are left out."""
+    """Expired instruments and instruments of venues that are not trading are not tradable.
+
+    Stale instruments and differences between the API's lists are findings.
+    """
     layout = Layout(tmp_path)
     soon = datetime(2026, 1, 2, tzinfo=UTC)
     past = datetime(2025, 12, 31, tzinfo=UTC)
@@ -400,7 +416,10 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
 
 
 def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
-    """A list that is empty and was not, without what expired; and a venue that was not read."""
+    """An instrument list that became empty or could not be read is a finding.
+
+    A list whose instruments have all expired is not a finding.
+    """
     layout = Layout(tmp_path)
     venues = [{"venue_id": f"v{number}"} for number in range(1, 5)]
     past = datetime(2025, 12, 31, tzinfo=UTC)
@@ -442,7 +461,10 @@ def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
 
 
 def test_freshness_counts_whole_days(tmp_path: Path) -> None:
-    """Days are between what the API says and the end of the read, negative when it is ahead."""
+    """Freshness counts whole days from the API's update time to the end of the read.
+
+    The number is negative if the update time is later than the end of the read.
+    """
     layout = Layout(tmp_path)
     more: dict[str, list[dict[str, Any]]] = {
         "portfolios": [
@@ -460,7 +482,7 @@ def test_freshness_counts_whole_days(tmp_path: Path) -> None:
 
 
 def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
-    """A view that opens without its meaning or an example is named."""
+    """A view file without an example is rejected, and the error names the file."""
     file = tmp_path / "bare.sql"
     file.write_text("-- One row per thing.\n\nselect 1\n")
     with pytest.raises(ValueError, match=r"header of bare\.sql needs a description and an"):
@@ -468,7 +490,7 @@ def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
 
 
 def test_as_of_is_the_same_query_over_another_day() -> None:
-    """Only the tables that a view reads are replaced, whole words only."""
+    """The query for a given day differs from the view only in the names of the tables."""
     query = "select * from balances join balances_before using (x), ops.snapshots"
     assert tables_in(query, {"balances", "snapshots", "accounts"}) == ("balances",)
     assert "balances_before" not in at_day("select * from balances", "day")
@@ -483,7 +505,7 @@ LISTED = [(type_, count) for type_ in ("spot", None) for count in ROUND]
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A night in which each of `LISTED` is the list of a venue, beside one future."""
+    """Publish a night with one venue for each list in `LISTED`. Each venue also has one future."""
     venues = {f"{type_}-{count}": (type_, count) for type_, count in LISTED}
     instruments = [
         INSTRUMENT | {"venue_id": venue, "type": type_, "instrument_id": f"i{number}"}
@@ -501,7 +523,10 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def test_a_round_count_of_records_is_a_loud_finding(
     listed: Layout, type_: str | None, count: int
 ) -> None:
-    """A list of exactly 100, 250 or 1,000 records is what the first page of several looks like."""
+    """A list of exactly 100, 250 or 1,000 records is a finding of high severity.
+
+    It may be only the first page of several.
+    """
     words = (
         f"The list of {type_ or 'untyped'} instruments has exactly {count} records. Check whether "
         "it is complete or only one page of several."
@@ -521,7 +546,10 @@ def test_a_round_count_of_records_is_a_loud_finding(
 def test_a_book_that_moved_while_it_was_read_says_so(
     stillness: str, severity: str, once: str, tmp_path: Path
 ) -> None:
-    """What differed between the first and the last read is a finding; a still night has none."""
+    """A book that changed between the first and the last read is a finding that names the changes.
+
+    The severity is low, or medium if the book also changed during the second read.
+    """
     layout = Layout(tmp_path)
     contents = written(layout, [night(TONIGHT, [])])
     about = {"stillness": stillness, "moved": "portfolios: 1 changed (p1)"}
@@ -534,7 +562,10 @@ def test_a_book_that_moved_while_it_was_read_says_so(
 
 
 def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
-    """It is loud if an amount counts more than once, whatever the notation and however large."""
+    """An account that is listed more than once is a finding.
+
+    The severity is high if equal amounts count more than once, in any notation and of any size.
+    """
     listings = {
         "equal": ("1.50", "1.5"),
         "vast": ("1e30", "1e30", "2"),
@@ -565,7 +596,10 @@ def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) -> None:
-    """Sold out, turned, bought, of another scale or new: before and after, to the last digit."""
+    """A large change of an asset's total is listed with the exact totals before and after.
+
+    Each change is also a finding, unless the asset is new. `severity_rank` sorts by severity.
+    """
     layout = Layout(tmp_path)
     totals = {
         "SOLD": ("2.000000000000000001", None),
@@ -610,7 +644,7 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
 
 
 def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: Path) -> None:
-    """Without a book before there is no move; a sum of six hundred digits is compared as well."""
+    """The first book has no asset moves, and totals of six hundred digits are compared as well."""
     layout = Layout(tmp_path)
     first, second = (
         night(name, [Amount(text, asset="X")])
@@ -623,7 +657,10 @@ def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: 
 
 
 def test_a_venue_and_a_portfolio_of_one_asset_that_are_empty_are_findings(tmp_path: Path) -> None:
-    """One asset alone holds no night, so the analyst hears of it here."""
+    """An emptied venue or portfolio that held a single asset is a finding.
+
+    A change in one asset alone does not hold a night, so the analyst sees it here.
+    """
     layout = Layout(tmp_path)
     before = night(BEFORE, [Amount("1"), Amount("5", portfolio="p2", venue="v2")])
     tonight = night(TONIGHT, [Amount("6"), Amount("0", portfolio="p2", venue="v2")])

@@ -1,4 +1,4 @@
-"""The sums of the views: a short way for small decimals, a long way for the rest, one result."""
+"""Tests of sums in views, with a fast path for small decimals and a slow path for the others."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,7 @@ from split
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the macros of `warehouse/macros` and nothing else."""
+    """Open an empty database with the macros that need no tables."""
     with duckdb.connect() as connection:
         make_macros(connection)
         yield connection
@@ -60,7 +60,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def test_both_ways_give_the_exact_sum(
     connection: duckdb.DuckDBPyConnection, rows: list[tuple[str, str]]
 ) -> None:
-    """What the short way claims is the sum of all rows, and the long way agrees with Python."""
+    """The slow path agrees with Python, and so does the fast path if all amounts are small."""
     kinds, texts = [kind for kind, _ in rows], [text for _, text in rows]
     found = connection.execute(QUERY, [kinds, texts]).fetchone()
     assert found is not None
@@ -92,7 +92,10 @@ def test_the_sum_of_one_night_is_exact(
 def test_only_small_amounts_go_the_short_way(
     connection: duckdb.DuckDBPyConnection, text: str, *, is_odd: bool
 ) -> None:
-    """A hundred million amounts below 1e12 cannot overflow DECIMAL(38,18); larger ones are text."""
+    """Only amounts below 1e12 use the fast path. Larger amounts stay text.
+
+    The sum of a hundred million amounts below 1e12 cannot overflow DECIMAL(38,18).
+    """
     query = "select internal.exact_split(internal.as_amount($1), $1)"
     found = connection.execute(query, [text]).fetchone()
     assert found == (

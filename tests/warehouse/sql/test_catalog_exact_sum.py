@@ -1,4 +1,4 @@
-"""Exact sums: plain SQL in the file, right to the last digit, whatever the API may send."""
+"""Tests of the exact sums in plain SQL, which are exact for any amounts from the API."""
 
 import json
 import subprocess
@@ -48,14 +48,14 @@ ILLEGAL_TOO = ("\u0661", "\uff11", "0x10", "1e+-5", "--1", "1.2.3", "1\x00", "\u
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the macros of `warehouse/macros` and nothing else."""
+    """Open an empty database with the macros that need no tables."""
     with duckdb.connect() as connection:
         make_macros(connection)
         yield connection
 
 
 def summed(connection: duckdb.DuckDBPyConnection, texts: Sequence[str | None]) -> object:
-    """What `exact_sum` makes of these texts."""
+    """Return the result of `exact_sum` for these amounts."""
     query = "select exact_sum(amount_text) from unnest(?::varchar[]) as given(amount_text)"
     found = connection.execute(query, [list(texts)]).fetchone()
     assert found is not None
@@ -71,7 +71,7 @@ def summed(connection: duckdb.DuckDBPyConnection, texts: Sequence[str | None]) -
 def test_the_sum_is_the_one_of_exact_decimals(
     connection: duckdb.DuckDBPyConnection, texts: list[str]
 ) -> None:
-    """Any legal amounts add up to what Python's decimals say with enough digits."""
+    """The sum of any valid amounts is equal to the sum of Python decimals with enough digits."""
     assert summed(connection, texts) == exact(texts)
 
 
@@ -80,7 +80,7 @@ def test_the_sum_is_the_one_of_exact_decimals(
 def test_plain_and_number_are_the_same_amount(
     connection: duckdb.DuckDBPyConnection, text: str
 ) -> None:
-    """`plain` keeps every digit, and `as_amount` is NULL rather than rounded."""
+    """`plain_digits` keeps every digit. `as_amount` returns NULL rather than a rounded number."""
     found = connection.execute(
         "select internal.plain_digits($1), internal.as_amount($1)", [text]
     ).fetchone()
@@ -91,7 +91,7 @@ def test_plain_and_number_are_the_same_amount(
 def test_what_is_no_amount_is_never_a_number(
     connection: duckdb.DuckDBPyConnection, text: str
 ) -> None:
-    """An illegal text stops the sum with words, and is NULL as an amount."""
+    """If a string is not an amount, the sum fails with a message, and `as_amount` returns NULL."""
     with pytest.raises(duckdb.Error, match="is no amount; nothing was added up"):
         summed(connection, ["1", text])
     found = connection.execute(
@@ -101,14 +101,14 @@ def test_what_is_no_amount_is_never_a_number(
 
 
 def test_nothing_adds_up_to_null(connection: duckdb.DuckDBPyConnection) -> None:
-    """No rows and only NULLs have no sum; NULLs among amounts are left out."""
+    """The sum of no rows or only NULLs is NULL. NULLs among amounts are skipped."""
     assert summed(connection, []) is None
     assert summed(connection, [None]) is None
     assert summed(connection, [None, "1.50"]) == "1.5"
 
 
 def test_it_is_an_aggregate_like_any_other(connection: duckdb.DuckDBPyConnection) -> None:
-    """It works beside other aggregates in GROUP BY ALL, and in HAVING."""
+    """`exact_sum` works next to other aggregates in GROUP BY ALL, and in HAVING."""
     query = """
         select kind, count(*) as n, exact_sum(t) as total
         from (values ('a', '1'), ('a', '1e30'), ('b', '0.5'), ('c', null)) as given(kind, t)
@@ -124,7 +124,7 @@ def test_it_is_an_aggregate_like_any_other(connection: duckdb.DuckDBPyConnection
 
 
 def test_many_large_amounts_do_not_overflow(connection: duckdb.DuckDBPyConnection) -> None:
-    """A hundred thousand of the largest decimals are far beyond DECIMAL(38,18), and exact."""
+    """The sum of 100,000 of the largest decimals is far beyond DECIMAL(38,18), but exact."""
     query = """
         select internal.exact_sums([internal.exact_part(x, x::varchar)])[1]
         from (
@@ -139,7 +139,7 @@ def test_many_large_amounts_do_not_overflow(connection: duckdb.DuckDBPyConnectio
 def test_sums_are_given_as_number_where_it_holds_them(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """A sum of texts that no decimal holds comes back as a decimal when it fits one."""
+    """If a sum fits a decimal, it is returned as a decimal, even if its amounts do not fit one."""
     query = """
         select internal.exact_sums([internal.exact_part(null::decimal(38, 18), t)])[1]
         from (values ('1e30'), ('-999999999999999999999999999999.5')) as given(t)
@@ -157,7 +157,7 @@ print(json.dumps(connection.execute(
 
 @pytest.mark.parametrize("older", ["duckdb12", "duckdb14", "duckdb15"])
 def test_older_clients_add_up_the_same(tmp_path: Path, older: str) -> None:
-    """The macros in the file work for the oldest client the storage format allows."""
+    """The macros give the same sums from DuckDB 1.2 on, the oldest client that reads the file."""
     file = tmp_path / "old.duckdb"
     groups = [list(EDGES), ["1.5", "2"], ["-1e30", "1"], [*EDGES[:3], "7.25e-3"]]
     with duckdb.connect(

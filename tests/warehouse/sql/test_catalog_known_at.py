@@ -1,4 +1,4 @@
-"""What we believed on a day, and what was restated since: of nights that were decided on twice."""
+"""Tests of the macros for earlier states of the book, with nights that were decided on twice."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ BOOKS = (FIRST, AGAIN, LATE)
 
 
 def at(night: Night, hours: float = 0) -> datetime:
-    """So many hours after a night began."""
+    """Return the time that is `hours` hours after the start of a night."""
     begun = datetime.strptime(night.snapshot_id, "%Y%m%dT%H%M%S%z")
     return begun.astimezone(UTC) + timedelta(hours=hours)
 
 
-# Each decision: on which night, which state it led to, and when.
+# Each decision: its night, the state that it led to, and its time.
 DECIDED = (
     (FIRST, "accepted", at(FIRST, 1)),
     (WRONG, "accepted", at(WRONG, 1)),
@@ -44,7 +44,7 @@ DECIDED = (
 def book(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A warehouse with a night taken again, one accepted late and one rejected at last."""
+    """Open a warehouse with nights that were read twice, accepted late and rejected at last."""
     layout = Layout(tmp_path_factory.mktemp("known"))
     states = {one.snapshot_id: state for one, state, _ in DECIDED}
     nights = [
@@ -99,13 +99,16 @@ def book(
 def test_what_was_the_book_then(
     book: duckdb.DuckDBPyConnection, moment: datetime, wanted: list[Night]
 ) -> None:
-    """At each moment a date's book is the newest snapshot that was accepted by then."""
+    """At each moment, the book of a date is the newest snapshot that was accepted by then."""
     rows = book.execute("select snapshot_id from known_at(?) order by all", [moment]).fetchall()
     assert [snapshot for (snapshot,) in rows] == [one.snapshot_id for one in wanted]
 
 
 def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
-    """Of a night that is not the book any more, the totals are known to the last digit."""
+    """Totals are exact even for a night that is no longer the book.
+
+    If there was no book at that moment, the macro fails.
+    """
     query = "select asset_id, total_text, total from totals_known_at(?, ?) order by all"
     rows = book.execute(query, [WRONG.day, at(WRONG, 1.5)]).fetchall()
     assert rows[0] == ("BTC", "1" + "0" * 40, None)
@@ -118,7 +121,7 @@ def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_what_was_restated_since(book: duckdb.DuckDBPyConnection) -> None:
-    """Replaced, added and withdrawn totals with their exact difference; what is only new is not."""
+    """Replaced, added and withdrawn totals have exact differences. New nights are not included."""
     query = (
         "select snapshot_date, change, asset_id, before_text, after_text, delta_text, reason "
         "from restated_since(?) order by all"

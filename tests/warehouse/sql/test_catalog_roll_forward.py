@@ -1,4 +1,4 @@
-"""The roll-forward: opening and causes add up to closing, to the last digit, for every asset."""
+"""Tests of the roll-forward, in which opening and causes add up exactly to closing."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ Account = tuple[str, str, bool, str]
 
 
 def by_account(amounts: Iterable[Amount]) -> dict[Account, str]:
-    """The exact total of each account."""
+    """Return the exact total of each account."""
     found: dict[Account, list[str]] = defaultdict(list)
     for one in amounts:
         found[one.portfolio, one.asset, one.custom, one.account].append(one.text)
@@ -44,12 +44,12 @@ def by_account(amounts: Iterable[Amount]) -> dict[Account, str]:
 
 
 def less(text: str) -> str:
-    """The same amount, taken away."""
+    """Return the amount with the opposite sign."""
     return text[1:] if text.startswith("-") else f"-{text}"
 
 
 def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[str, list[str]]]:
-    """The parts of each asset's roll-forward, worked out by Python."""
+    """Compute the parts of each asset's roll-forward in Python."""
     before, now = by_account(old), by_account(new)
     found: dict[tuple[str, bool], dict[str, list[str]]] = {}
     for account in before.keys() | now.keys():
@@ -73,7 +73,10 @@ def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[st
 def test_opening_and_causes_are_closing(
     tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]
 ) -> None:
-    """Each part is the sum that Python takes, and the five add up to closing exactly."""
+    """Each part is equal to the sum that Python computes.
+
+    The opening total and the four causes add up exactly to the closing total.
+    """
     layout = Layout(tmp_path_factory.mktemp("rolled"))
     nights = [
         night(f"{day:%Y%m%d}T021500Z", amounts)
@@ -99,7 +102,10 @@ def test_opening_and_causes_are_closing(
 
 
 def test_books_and_dates_are_those_that_were_used(tmp_path: Path) -> None:
-    """Between any two dates the books on or before them are taken, and backwards is backwards."""
+    """A roll-forward uses the newest books on or before its two dates, in either direction.
+
+    A date before the first book is an error.
+    """
     layout = Layout(tmp_path)
     nights = [
         night("20261117T021500Z", [Amount("1")]),

@@ -1,4 +1,4 @@
-"""Checks: each one finds what it is for, and nothing in a good book."""
+"""Tests of the checks, which find every kind of error in a book and pass a good book."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ GOOD = night("20261120T021500Z", [Amount("1.5"), Amount("1e30", asset="ETH")])
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A warehouse of one good book."""
+    """Publish a warehouse with one good book."""
     layout = Layout(tmp_path_factory.mktemp("checks"))
     published(layout, [GOOD], "a")
     return layout
@@ -24,7 +24,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture
 def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A good book that can be spoilt: its tables copied into memory, without constraints."""
+    """Copy the tables of a good book into memory without constraints, so tests can spoil them."""
     with duckdb.connect() as connection:
         connection.execute(f"attach '{layout.database}' as book (read_only)")
         for table in (*BOOK, *HOLDINGS):
@@ -37,18 +37,18 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def failed(connection: duckdb.DuckDBPyConnection) -> dict[str, CheckResult]:
-    """The checks that found something."""
+    """Return the results of the checks that found wrong rows."""
     return {result.name: result for result in run_checks(connection) if not result.is_ok}
 
 
 def test_a_good_book_passes_every_check(connection: duckdb.DuckDBPyConnection) -> None:
-    """Every check runs on every book, and a good one passes them all."""
+    """Every check runs on a good book, and the book passes them all."""
     assert failed(connection) == {}
     assert len(run_checks(connection)) == len(every_check())
 
 
 def test_every_table_has_its_key_checked() -> None:
-    """No table of the book is without a check of its key."""
+    """Every table of the book has a check of its key."""
     names = {check.name for check in every_check()}
     assert {f"{table.name}_key" for table in BOOK} <= names
     assert {check.severity for check in every_check()} <= {"error", "warning"}
@@ -56,7 +56,7 @@ def test_every_table_has_its_key_checked() -> None:
 
 @pytest.mark.parametrize("name", ["portfolios", "positions", "accounts", "balances", "venues"])
 def test_a_repeated_key_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """A row that is there twice is counted and shown."""
+    """A repeated row is counted and shown as the example."""
     connection.execute(f"insert into {name} select * from {name} limit 1")
     found = failed(connection)
     assert list(found) == [f"{name}_key"]
@@ -67,7 +67,7 @@ def test_a_repeated_key_is_found(connection: duckdb.DuckDBPyConnection, name: st
 
 @pytest.mark.parametrize("name", ["portfolios", "positions", "accounts"])
 def test_an_orphan_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """A row whose parent is gone is found, whichever the level."""
+    """A row without a parent is found at every level."""
     connection.execute(f"delete from {name}")
     assert list(failed(connection)) == ["orphans"]
 
@@ -76,7 +76,7 @@ def test_an_orphan_is_found(connection: duckdb.DuckDBPyConnection, name: str) ->
 def test_an_amount_that_is_not_its_text_is_found(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
-    """A number that differs by one in the last digit, or is missing, is found."""
+    """A number that differs from its text, even in the last digit, or is missing, is found."""
     connection.execute(f"update balances set amount = {amount} where asset_id = 'BTC'")
     found = failed(connection)
     assert list(found) == ["amounts"]
@@ -87,7 +87,7 @@ def test_an_amount_that_is_not_its_text_is_found(
 def test_a_sum_that_lost_an_amount_is_found(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:
-    """What is held must add up to the control totals, to the last digit and where a row is gone."""
+    """Holdings must equal the control totals to the last digit. A missing row is found as well."""
     connection.execute(f"update {name} set total_text = '1.499999999999999999' where total = 1.5")
     connection.execute(f"update {name} set total = 1.499999999999999999 where total = 1.5")
     assert list(failed(connection)) == ["holdings"]
@@ -98,7 +98,7 @@ def test_a_sum_that_lost_an_amount_is_found(
 def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Drift fails its check on the first night that has it, as a warning, and not on the next."""
+    """Drift fails its check, as a warning, only on the first night that has it."""
     new = "date '2026-11-20', date '2026-11-20', '\"x\"', 3"
     connection.execute(f"insert into ops.drift values ('data[].note', 'unknown field', 'n', {new})")
     found = failed(connection)
@@ -110,6 +110,6 @@ def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
 
 
 def test_a_text_that_is_no_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:
-    """A text that no sum could take is found before it is shown."""
+    """A text that is not an amount, and so cannot be added up, is found."""
     connection.execute("update balances set amount = null, amount_text = 'NaN'")
     assert failed(connection)["amounts"].wrong_rows == 2

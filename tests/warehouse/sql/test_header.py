@@ -1,4 +1,4 @@
-"""Forms: what several views share is written once, and a file that asks for none is left alone."""
+"""Tests of forms, which contain SQL that several views share."""
 
 import re
 from dataclasses import replace
@@ -38,13 +38,17 @@ WORDS = SqlFile(
 
 @pytest.fixture
 def forms(tmp_path: Path) -> Path:
-    """A folder with one form."""
+    """Create a folder with one form."""
     (tmp_path / "plain.sql").write_text(FORM)
     return tmp_path
 
 
 def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
-    """The query stands in the form; a line of names has one a line, and other lines have all."""
+    """The filled form contains the query, the key and the other columns of the file.
+
+    A line that begins with a list of columns becomes one line per column. On other lines, the list
+    stays on one line.
+    """
     assert fill_form(WORDS, forms).sql == (
         "with told as (\n    select\n        1 as a\n)\n\n"
         "select\n    a,\n    b,\n    c,\n    d,\n    1 as total\nfrom told\ngroup by a, b"
@@ -52,7 +56,10 @@ def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
 
 
 def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
-    """Meanings and notes of both are told together, so that no column is without its words."""
+    """The columns of the form replace the entry `form`, so that every column has its meaning.
+
+    The notes of the form precede the notes of the file.
+    """
     both = fill_form(WORDS, forms)
     assert list(both.entries) == ["a", "b", "c", "total", "d"]
     assert both.comment == "One row a thing. Notes of the form. Notes of the file."
@@ -60,18 +67,18 @@ def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["other by a", "plain", "plain by z", "../plain by a"])
 def test_a_form_that_cannot_be_filled_is_named(forms: Path, wanted: str) -> None:
-    """What was asked for is said, and what it should be."""
+    """If a form cannot be filled, the error shows the invalid entry and the expected one."""
     with pytest.raises(ValueError, match=r"things\.sql has the form `.*`. Expected the name"):
         fill_form(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
 
 
 def test_a_file_without_a_form_is_as_it_is(forms: Path) -> None:
-    """Most views share nothing: their SQL is the file's."""
+    """A file without a form stays unchanged, as most views do."""
     alone = replace(WORDS, entries={"a": "One."})
     assert fill_form(alone, forms) == alone
 
 
 def test_nothing_of_a_form_is_left_open() -> None:
-    """In no view that is made does a mark of a form remain."""
+    """No view contains an unfilled placeholder of a form."""
     marks = re.compile(r"\$(query|key|own|packed|compared)")
     assert [view.name for view in views() if marks.search(view.sql)] == []

@@ -1,4 +1,4 @@
-"""The dictionary: fresh, complete, and every query in it answers."""
+"""Tests of the dictionary, which is up to date and complete, and whose queries all run."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ NIGHTS = [
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A warehouse of two nights."""
+    """Publish a warehouse with two nights."""
     layout = Layout(tmp_path_factory.mktemp("dictionary"))
     published(layout, NIGHTS, "a")
     return layout
@@ -36,26 +36,26 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture(scope="module")
 def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A reader of it."""
+    """Open a reader of that warehouse."""
     with open_database(layout.database) as connection:
         yield connection
 
 
 def test_the_committed_dictionary_is_fresh() -> None:
-    """What is committed is what the contract says today; `make dictionary` writes it."""
+    """The committed dictionary matches the current contract. `make dictionary` writes it."""
     assert FILE.read_text("utf-8") == render()
 
 
 @pytest.mark.parametrize(("name", "sql"), examples(), ids=lambda value: value.split(" ")[0])
 @pytest.mark.usefixtures("connection")
 def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
-    """Each example can be pasted, in the hardened reader of the command line."""
+    """Each example runs in the hardened reader of the command line, so that users can paste it."""
     assert run(layout.database, sql).columns, name
 
 
 @pytest.mark.parametrize("first", [date(2024, 2, 28), date(2025, 12, 30)], ids=str)
 def test_every_printed_statement_answers_on_any_date(tmp_path: Path, first: date) -> None:
-    """What the dictionary prints can be pasted into a demo of any day."""
+    """Each statement in the dictionary runs on books of any date, so that it works in any demo."""
     nights = [
         night(f"{first + timedelta(number):%Y%m%d}T021500Z", [Amount("1.5"), Amount(text, "p2")])
         for number, text in enumerate(("1", "2", "3"))
@@ -73,7 +73,7 @@ def test_every_printed_statement_answers_on_any_date(tmp_path: Path, first: date
 def test_a_view_documents_exactly_its_columns(
     connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
-    """The header of a view names its columns in their order, none missing and none too many."""
+    """The header of a view names exactly the columns of the view, in the same order."""
     found = connection.execute(f"select * from {words.name} limit 0").description or ()
     assert [column[0] for column in found] == list(words.entries)
 
@@ -82,7 +82,7 @@ def test_a_view_documents_exactly_its_columns(
 def test_every_summed_column_has_an_exact_twin(
     connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
-    """A DECIMAL column of a view that sums is followed by its text."""
+    """Each DECIMAL column with a sum has a text column with the exact sum."""
     rows = connection.execute(f"describe select * from {words.name}").fetchall()
     kinds = {name: kind for name, kind, *_ in rows}
     constraints = {column.name for table in BOOK for column in table.columns}
@@ -93,7 +93,7 @@ def test_every_summed_column_has_an_exact_twin(
 
 
 def test_everything_in_the_file_is_explained(layout: Layout) -> None:
-    """Every table, view, macro and column carries its comment in the file itself."""
+    """Every table, view, macro and column has a comment in the database file."""
     found = tables(layout.database)
     silent = [one.name for one in found if not one.comment]
     silent += [
@@ -106,7 +106,7 @@ def test_everything_in_the_file_is_explained(layout: Layout) -> None:
 
 
 def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
-    """No table, view or macro is only in the file, and none only in the dictionary."""
+    """The file has exactly the declared tables, views and macros, all in the dictionary."""
     declared = {table.name for table in BOOK}
     declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED)}
     declared |= {words.name for words in views()}

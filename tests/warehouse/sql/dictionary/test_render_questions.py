@@ -1,4 +1,4 @@
-"""The twenty questions: each is short, and answers a book whose answers are known."""
+"""Tests of the twenty questions, whose queries are short and return the expected rows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,7 +78,7 @@ def _traded(name: str) -> list[dict[str, Any]]:
 
 
 def _tonight() -> Night:
-    """The newest book: a new name, a closed venue, an account of an own asset, an odd field."""
+    """Return the newest book: a new name, a closed venue, a custom asset and an unknown field."""
     day = date(2026, 11, 20)
     more = {"integrations": [LINKED], "instruments": _traded("BTC-NEW")}
     made = night(TONIGHT, [BTC, ETH, OWN], more)
@@ -105,7 +105,7 @@ def _tonight() -> Night:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three books, a night that was not taken, and one that is held."""
+    """Publish three books, with one missing and one held night."""
     old = {"instruments": _traded("BTC-OLD")}
     nights = [
         night("20261117T021500Z", [Amount("1")], old),
@@ -120,14 +120,17 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("words", ANSWERS)
 def test_a_question_has_its_answer(database: Path, words: str) -> None:
-    """The query of a question gives the rows that a person would write down."""
+    """The query of a question returns the rows that a person would write down."""
     question = next(one for one in QUESTIONS if one.words.startswith(words))
     found = run(database, question.sql).rows
     assert [" ".join(text(value) for value in line) for line in found] == ANSWERS[words]
 
 
 def test_every_total_ties_out(database: Path) -> None:
-    """The one question whose answer depends on how much is measured: nothing differs."""
+    """The question about totals finds no difference.
+
+    The number of totals that it compares depends on the book, so this test allows any large number.
+    """
     question = next(one for one in QUESTIONS if one.words.startswith("Does every total agree"))
     ((measured, different),) = run(database, question.sql).rows
     assert measured > len(QUESTIONS)
@@ -135,7 +138,7 @@ def test_every_total_ties_out(database: Path) -> None:
 
 
 def test_there_are_twenty_and_the_dictionary_has_them() -> None:
-    """Twenty short questions of three people, each in the dictionary and none without a test."""
+    """There are twenty short questions from three people. All are tested and in the dictionary."""
     assert len(QUESTIONS) == len(ANSWERS) + 1 == 20
     assert {one.asker for one in QUESTIONS} == {"analyst", "auditor", "head of treasury"}
     page = FILE.read_text("utf-8")
@@ -146,5 +149,5 @@ def test_there_are_twenty_and_the_dictionary_has_them() -> None:
 
 
 def test_no_question_reads_the_clock() -> None:
-    """What was answered this morning is answered the same tomorrow on the same file."""
+    """No question depends on the current time, so the same file gives the same answer tomorrow."""
     assert not [one.words for one in QUESTIONS if "current_" in one.sql or "now()" in one.sql]
