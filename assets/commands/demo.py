@@ -216,8 +216,8 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
             env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            # a separate process group, so that Ctrl-C does not reach the children, which a second
-            # signal would kill
+            # Use a separate process group, so that the children do not get Ctrl-C, too. A second
+            # signal would kill them.
             process_group=0,
         )
         for arguments in modules

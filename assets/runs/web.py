@@ -29,7 +29,7 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The HTTP status and the message with which a request is refused."""
+    """The HTTP status and the message for a refused request."""
 
     status: int
     message: str

@@ -158,7 +158,7 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
     """Return whether a position was rejected because it contains a duplicate key."""
-    # A position can have many accounts, so parse only the rest of the position.
+    # A position can have many accounts, so leave them out and parse only its other fields.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
     around = [whole[:first], b"null" if inner else b"", whole[first + len(inner) :]]

@@ -218,7 +218,7 @@ class TolerantReader:
     def _broken(
         self, place: JsonPath, defect: Defect, value: Any, *, money: bool
     ) -> UnusableRecord:
-        """Record that a record cannot become a row. Return the exception to raise."""
+        """Add a reject for a record that cannot become a row. Return the exception to raise."""
         self.reject(place, defect, value, money=money)
         return UnusableRecord(defect.message)
 
@@ -391,7 +391,8 @@ class TolerantReader:
         self, bucket: str, above: tuple[str, ...], value: Any, location: JsonPath
     ) -> list[Row]:
         """Return rows for all amounts in a value that the API document does not describe."""
-        # Reject values that may be money but are not amounts. Their siblings still become rows.
+        # Reject values that may be money but are not amounts. Valid amounts next to them still
+        # become rows.
         rows: list[Row] = []
         for leaf in leaves(value, above):
             place = location

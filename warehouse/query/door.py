@@ -29,7 +29,7 @@ from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_e
 from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
-# Number of attempts to open a version, because a publish may remove the version in the meantime.
+# Try several times to open a version, because a publish may remove it in the meantime.
 _ATTEMPTS = 5
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
