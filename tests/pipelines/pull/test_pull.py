@@ -1,4 +1,4 @@
-"""Pulling over real loopback: what is asked for, what is landed, and what stops a night."""
+"""Tests of pulls over a real loopback socket: requests, landed responses and failures."""
 
 import itertools
 import random
@@ -34,7 +34,7 @@ PREFIX = "/edge/v1beta"
 
 
 class Night:
-    """One pull from a sandbox, and what the sandbox was asked for."""
+    """Pulls from a sandbox, with the requests that it received and the reported progress."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -45,7 +45,7 @@ class Night:
     def take(
         self,
         *faults: str,
-        world: Calendar = LivingWorld(),  # noqa: B008 - frozen, so one instance may be everybody's
+        world: Calendar = LivingWorld(),  # noqa: B008 - frozen, so calls can share the instance
         secret: str = DEMO_SECRET,
         known: Mapping[str, bool] | None = None,
         pause: Callable[[float], None] = lambda _: None,
@@ -54,7 +54,7 @@ class Night:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         **choices: Any,
     ) -> Manifest:
-        """Pull tonight's book."""
+        """Pull tonight's book from a sandbox with these faults and choices."""
         chosen = [parse(text) for text in faults]
         app = application(
             world,
@@ -91,7 +91,7 @@ class Night:
 
 @pytest.fixture
 def night(layout: Layout) -> Night:
-    """A night that is still to be pulled."""
+    """Return a night that has not been pulled yet."""
     return Night(layout)
 
 
@@ -104,9 +104,10 @@ def _paths(venues: Iterable[str], encode: Callable[[str], str] = lambda one: one
 
 
 def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
-    """Both lists with their expansions, both types of every venue; each of these is in a file.
+    """A night lands both lists with `include`, and the instruments of every venue by type.
 
-    At the end both lists are read once more to be compared, without what could be expanded.
+    At the end, both lists are read without `include`. These responses are only compared, not
+    stored.
     """
     manifest = night.take()
     lists = {f"{PREFIX}/portfolios?include=integrations", f"{PREFIX}/venues?include=instruments"}
@@ -132,7 +133,7 @@ def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
 
 
 def test_progress_counts_requests_and_bytes(night: Night) -> None:
-    """Told with each piece of a body and each answer, and in the end all that is known is done."""
+    """Progress never decreases, and ends with the number of all requests and bytes."""
     manifest = night.take()
     counts = [(one.done, one.known, one.amount) for one in night.told]
     for before, after in itertools.pairwise(counts):
@@ -144,7 +145,7 @@ def test_progress_counts_requests_and_bytes(night: Night) -> None:
 
 
 def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layout) -> None:
-    """Two pulls of one world number their requests and name their files alike."""
+    """Two pulls of the same world number their requests and name their files identically."""
     first, second = (
         [(one.request_no, one.path, one.query, one.file) for one in Night(layout).take().answers]
         for _ in range(2)
@@ -153,7 +154,7 @@ def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layo
 
 
 def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
-    """Its requests are in the manifest without a file and with words; all others are landed."""
+    """The requests for a venue that fails have an error and no file. All others are landed."""
     manifest = night.take("access-denied-400,path=/venues/kestrel/*")
     assert flatten.failed_venues(manifest) == {"kestrel"}
     assert flatten.whole_venues(manifest) == VENUES - {"kestrel"}
@@ -169,7 +170,7 @@ def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
 def test_without_portfolios_or_venues_there_is_no_snapshot(
     night: Night, fault: str, path: str
 ) -> None:
-    """A list that cannot be read raises in words, and nothing of the night stays landed."""
+    """If either list cannot be read, the pull lands nothing and raises an error with its path."""
     with pytest.raises(EdgeError, match=path):
         night.take(f"{fault},path={path}")
     assert [path for path in night.layout.landing.rglob("*") if path.is_file()] == []
@@ -177,7 +178,7 @@ def test_without_portfolios_or_venues_there_is_no_snapshot(
 
 
 def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
-    """One wrong signature is enough: nothing is landed and no venue is asked."""
+    """A wrong secret ends the night after at most two requests, and nothing is landed."""
     with pytest.raises(AuthenticationFailed):
         night.take(secret="wrong")
     assert len(night.asked) <= 2
@@ -185,7 +186,7 @@ def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
 
 
 def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
-    """A secret that is changed while the night is pulled leaves a gap, not half a book."""
+    """If the key is refused in the middle of a pull, nothing is landed, so the night is a gap."""
     with pytest.raises(AuthenticationFailed):
         night.take("authentication-failed,path=/venues/*")
     assert list(night.layout.landing.iterdir()) == []
@@ -194,7 +195,7 @@ def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
 def test_whatever_ends_a_pull_leaves_nothing_landed(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also an error that is not of the API, such as a full disk."""
+    """After any other error, such as a full disk, nothing remains in the landing zone."""
 
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
@@ -206,7 +207,10 @@ def test_whatever_ends_a_pull_leaves_nothing_landed(
 
 
 def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night) -> None:
-    """Where a venue embeds an instrument of an undocumented type, that venue alone is asked."""
+    """A venue that embeds an instrument of an undocumented type is also read without a type.
+
+    All other venues are read only by type.
+    """
     manifest = night.take("instrument-type-unknown,venue=kestrel")
     more = [answer for answer in manifest.answers if answer.venue_id and not answer.query]
     assert [answer.venue_id for answer in more] == ["kestrel"]
@@ -219,7 +223,10 @@ def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night
 
 
 def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) -> None:
-    """What it embeds cannot be missed while one of its lists is not there."""
+    """If a typed list of a venue failed, the venue is not requested without a type.
+
+    Without both typed lists, the pull cannot tell if an embedded instrument is missing from them.
+    """
     night.take("500,path=/venues/kestrel/instruments,count=5")
     assert f"{PREFIX}/venues/kestrel/instruments" not in night.asked
 
@@ -228,7 +235,7 @@ def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) 
 def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
     night: Night, broken: dict[str, Any]
 ) -> None:
-    """One broken embedded instrument must not hide all of a venue's instruments."""
+    """The instruments of a venue are read even if its record violates the contract."""
     world = LivingWorld().at(DAY)
     venues = tuple({**one, **broken} if one["id"] == "kestrel" else one for one in world.venues)
     manifest = night.take(world=World(world.portfolios, venues, world.instruments))
@@ -236,7 +243,11 @@ def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
 
 
 def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Night) -> None:
-    """Though it was asked to: an instrument of a new type is in neither typed list (2.6, 4.5)."""
+    """If venues do not embed their instruments despite `include`, all are also read without a type.
+
+    Otherwise, an instrument of a new type would be missed, because neither typed list contains it
+    (2.6, 4.5).
+    """
     manifest = night.take("instruments-untold,path=/venues")
     untyped = {path for path in night.asked if path.endswith("/instruments")}
     assert len(untyped) == len(VENUES)
@@ -246,7 +257,7 @@ def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Ni
 
 
 def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
-    """What a path can carry is asked for and read; what it cannot, is told."""
+    """Venue IDs are sent exactly. If an ID cannot be in a path, that venue fails with an error."""
     manifest = night.take("hostile-ids")
     refused = {"..", ".", "tab\there"}
     assert flatten.failed_venues(manifest) == refused
@@ -259,7 +270,10 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
 
 
 def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
-    """No page is shown in the document: the answer that has a cursor is named."""
+    """A cursor or a total in `meta` gives notices that name the operation.
+
+    The document does not describe paging.
+    """
     manifest = night.take("meta-cursor,path=/portfolios")
     assert manifest.notices == (
         "meta.nextCursor: says that there is more (list_portfolios)",
@@ -270,7 +284,7 @@ def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
 
 
 def test_a_null_record_does_not_stop_a_pull(night: Night) -> None:
-    """It is landed as it came, and becomes a reject when it is flattened."""
+    """A null record is landed unchanged, and flattening rejects it."""
     manifest = night.take("record-null")
     rows, parts = nights.staged(night.layout, manifest)
     assert len(rows["portfolios"]) == len(LivingWorld().at(DAY).portfolios)
@@ -282,7 +296,7 @@ def test_a_null_record_does_not_stop_a_pull(night: Night) -> None:
 def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
+    """If the list of venues is nested too deeply to be split, the pull fails and lands nothing."""
     monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"resource":"venue"'))
     with pytest.raises(MalformedResponse, match="nested too deeply"):
         night.take()
@@ -292,7 +306,7 @@ def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
 def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Instruments that cannot be taken apart are an answer that could not be read."""
+    """If the instruments of a venue are nested too deeply to be split, only that venue fails."""
     monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"feedId":"kestrel:'))
     manifest = night.take()
     assert flatten.failed_venues(manifest) == {"kestrel"}
@@ -328,7 +342,7 @@ def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
 def test_what_the_document_leaves_open_changes_no_row_count_and_no_sum(
     night: Night, choices: dict[str, Any]
 ) -> None:
-    """Nulls for absent fields, other forms of times and amounts: the same book, exactly."""
+    """Nulls for absent fields, different formats and sorted lists give the same counts and sums."""
     base = Night(night.layout)
     plain_rows, plain_parts = nights.staged(night.layout, base.take())
     rows, parts = nights.staged(night.layout, night.take(**choices))

@@ -1,4 +1,4 @@
-"""The date of a night is the server's: a wrong clock of this machine moves nothing."""
+"""Tests of a night's date, which follows the server's clock if this machine's clock is wrong."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -34,7 +34,7 @@ def chosen(home: Path, **more: str) -> Settings:
 
 
 def taken(home: Path, off: timedelta, true: datetime = START, **simulated: object) -> Manifest:
-    """Take a night on a machine whose clock is off, from a server whose clock is not."""
+    """Pull a night on a machine whose clock is off, from a server whose clock is right."""
     simulation = Simulation(time=Time(true), **simulated)  # type: ignore[arg-type] # its own fields
     with simulation.time.running():
         return pull.pull_snapshot(
@@ -51,7 +51,10 @@ def taken(home: Path, off: timedelta, true: datetime = START, **simulated: objec
 def test_a_night_is_filed_under_the_date_of_the_server(
     hours: float, choices: Choices, tmp_path: Path
 ) -> None:
-    """Off by hours either way, whether the server minds or not: date, id and start are true."""
+    """If this machine's clock is hours off, a night's date, ID and times follow the server's clock.
+
+    It does not matter whether the server refuses the wrong timestamps or accepts them.
+    """
     if hours < 0 and choices is ANY_AHEAD:
         choices = Choices(window_ms=10**9)
     manifest = taken(tmp_path, hours * HOUR, choices=choices)
@@ -72,7 +75,10 @@ def test_a_night_is_filed_under_the_date_of_the_server(
 
 @pytest.mark.parametrize("seconds", [-9, -2, 0, 9])
 def test_a_clock_that_is_off_by_seconds_is_left_alone(seconds: int, tmp_path: Path) -> None:
-    """The Date has whole seconds and a trip takes time: what is within them is no error."""
+    """A clock that is off by at most 9 seconds is not corrected.
+
+    `Date` has whole seconds and a round trip takes time, so a small difference proves nothing.
+    """
     manifest = taken(tmp_path, timedelta(seconds=seconds))
     assert manifest.clock_skew_ms is None
     assert manifest.started_at == manifest.machine_started_at
@@ -80,7 +86,10 @@ def test_a_clock_that_is_off_by_seconds_is_left_alone(seconds: int, tmp_path: Pa
 
 
 def dated(header: str, value: str | None) -> Callable[[httpx.Request], httpx.Response | None]:
-    """Answer as a proxy that says another date, or none, and nothing else of its own."""
+    """Return a `reach` function that responds with an empty list and without a `Date`.
+
+    The response has the given header if `value` is not None.
+    """
 
     def reach(_request: httpx.Request) -> httpx.Response | None:
         return httpx.Response(
@@ -94,14 +103,14 @@ def dated(header: str, value: str | None) -> Callable[[httpx.Request], httpx.Res
 
 @pytest.mark.parametrize("age", ["7200", None], ids=["of a cache", "none"])
 def test_a_date_that_is_not_the_servers_own_dates_nothing(age: str | None, tmp_path: Path) -> None:
-    """Without a Date, or with one out of a cache, a night is of this machine's date."""
+    """If no response has a `Date`, with or without an `Age`, a night has this machine's date."""
     manifest = taken(tmp_path, 20 * HOUR, reach=dated("Age", age))
     assert manifest.snapshot_date == START.date() + timedelta(days=0 if START.hour < 4 else 1)
     assert not manifest.is_date_doubtful
 
 
 def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> None:
-    """A clock that was ahead, then right, then behind: a later night never looks older."""
+    """Snapshot IDs ascend in true time, even if the clock is ahead, then right, then behind."""
     layout = Layout(tmp_path)
     offs = [20 * HOUR, timedelta(0), -20 * HOUR, 3 * HOUR]
     true = [START + timedelta(days=number) for number in range(len(offs))]
@@ -117,7 +126,10 @@ def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("off", [22 * HOUR, -22 * HOUR])
 def test_the_steps_of_a_run_go_on_with_what_it_landed(off: timedelta, tmp_path: Path) -> None:
-    """Dagster's date is the machine's; the other steps take the night that this run read."""
+    """Later steps of a run find the night that it landed, even if this machine's date is wrong.
+
+    Dagster's date is the date by this machine's clock.
+    """
     now = START + off
     before = taken(tmp_path, timedelta(0), START - timedelta(days=1))
     wide = Choices(window_ms=10**9, future_window_ms=None)

@@ -1,4 +1,4 @@
-"""Rate limits and trouble that passes: the night is read whole while the deadline allows it."""
+"""Tests of rate limits and temporary failures: a night is complete if the deadline allows it."""
 
 import random
 from collections.abc import Callable
@@ -29,7 +29,7 @@ DEADLINE = 1800.0
 
 
 def taken(home: Path, simulation: Simulation, events: list[Event] | None = None) -> Manifest:
-    """Take a night in simulated time, with the settings that a keeper has by default."""
+    """Pull a night in simulated time, with the default settings."""
     access = {
         "NIGHTBOOK_API_URL": "http://127.0.0.1:1",
         "NIGHTBOOK_API_KEY": DEMO_KEY,
@@ -48,13 +48,13 @@ def taken(home: Path, simulation: Simulation, events: list[Event] | None = None)
 
 
 def errors(manifest: Manifest) -> list[str]:
-    """What could not be read, of which venue."""
+    """Return the venue and the error of each failed request."""
     return [f"{one.venue_id}: {one.error}" for one in manifest.answers if one.error is not None]
 
 
 @pytest.mark.parametrize(("limit", "seconds"), [(8, 15), (4, 25), (2, 40), (1, 80)])
 def test_a_rate_limit_costs_time_and_no_list(limit: int, seconds: int, tmp_path: Path) -> None:
-    """At 8 to 1 requests a second all 24 lists are read, in little more time than it must take."""
+    """With a limit of 1 to 8 requests per second, all 28 requests succeed with little delay."""
     simulation = Simulation(choices=Choices(requests_per_second=limit))
     manifest = taken(tmp_path, simulation)
     assert errors(manifest) == []
@@ -64,7 +64,7 @@ def test_a_rate_limit_costs_time_and_no_list(limit: int, seconds: int, tmp_path:
 
 
 def once(answer: Callable[[], httpx.Response], path: str) -> Callable[..., httpx.Response | None]:
-    """Answer the first request for a path so, and no other."""
+    """Return a `reach` function that responds only to the first request for a path."""
     done = list[str]()
 
     def reach(request: httpx.Request) -> httpx.Response | None:
@@ -77,7 +77,7 @@ def once(answer: Callable[[], httpx.Response], path: str) -> Callable[..., httpx
 
 
 def told(seconds: object, status: int = 429, **headers: str) -> Callable[[], httpx.Response]:
-    """Make a refusal that tells how long to wait."""
+    """Return a function that creates a refusal with a `Retry-After` header."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda: httpx.Response(status, headers={"Retry-After": str(seconds), **named})
 
@@ -94,7 +94,7 @@ def told(seconds: object, status: int = 429, **headers: str) -> Callable[[], htt
 def test_a_wait_that_is_told_is_waited_by_all(
     seconds: int, path: str, status: int, tmp_path: Path
 ) -> None:
-    """However long, while the deadline allows it: nothing is sent before, everything after."""
+    """If the deadline allows it, all requests wait as long as `Retry-After` says, and succeed."""
     simulation = Simulation(reach=once(told(seconds, status), path))
     assert errors(taken(tmp_path, simulation)) == []
     [at] = [moment for moment, _, one in simulation.asked if one == status]
@@ -107,7 +107,7 @@ def test_a_wait_that_is_told_is_waited_by_all(
 def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
     seconds: str, tmp_path: Path
 ) -> None:
-    """A list that must be had is not waited for when waiting is useless: one request each."""
+    """If the requested wait exceeds the deadline, the night fails at once and reports the wait."""
     simulation = Simulation(reach=lambda _: told(seconds)())
     with pytest.raises((DeadlineExceeded, ServerError)) as ended:
         taken(tmp_path, simulation)
@@ -116,7 +116,7 @@ def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
 
 
 def test_one_venue_that_asks_for_a_day_costs_no_other(tmp_path: Path) -> None:
-    """What a single list tells to wait must not end the night of the others."""
+    """If the lists of one venue respond with a wait of a day, only these two lists fail."""
     simulation = Simulation(faults=("429-day,path=/venues/kestrel/*",))
     failed = errors(taken(tmp_path, simulation))
     assert len(failed) == 2
@@ -130,7 +130,7 @@ def test_one_venue_that_asks_for_a_day_costs_no_other(tmp_path: Path) -> None:
 def test_a_limit_that_says_when_it_counts_anew_is_believed(
     header: str, counts_from: str, tmp_path: Path
 ) -> None:
-    """Without `Retry-After` the usual header tells the wait, in seconds or as Unix time."""
+    """Without `Retry-After`, the usual reset header gives the wait, in seconds or as Unix time."""
     simulation = Simulation()
 
     def reach(request: httpx.Request) -> httpx.Response | None:
@@ -146,7 +146,10 @@ def test_a_limit_that_says_when_it_counts_anew_is_believed(
 
 
 def test_a_refusal_for_ever_is_not_hammered(tmp_path: Path) -> None:
-    """429 with `Retry-After: 1` to everything, until the deadline: at most every half minute."""
+    """If every response is 429 with `Retry-After: 1`, fewer than 100 requests are sent.
+
+    The pull slows down to one request per half minute, and ends at the deadline.
+    """
     simulation = Simulation(reach=lambda _: told(1)())
     with pytest.raises(EdgeError, match="NIGHTBOOK_DEADLINE"):
         taken(tmp_path, simulation)
@@ -155,7 +158,7 @@ def test_a_refusal_for_ever_is_not_hammered(tmp_path: Path) -> None:
 
 
 def test_a_slower_pace_is_told_once_and_not_for_each_request(tmp_path: Path) -> None:
-    """Whoever watches hears that requests go more slowly; nothing of it is an error."""
+    """A slowdown is reported as a `pace` event, but not as an error and not for each request."""
     events = list[Event]()
     taken(tmp_path, Simulation(choices=Choices(requests_per_second=1)), events)
     assert {event.kind for event in events} == {"pace"}
@@ -163,12 +166,12 @@ def test_a_slower_pace_is_told_once_and_not_for_each_request(tmp_path: Path) -> 
 
 
 def reset(_request: httpx.Request) -> httpx.Response:
-    """Lose the connection."""
+    """Fail as if the connection was reset."""
     raise httpx.ReadError("connection reset by peer")
 
 
 def page(status: int) -> Callable[[httpx.Request], httpx.Response]:
-    """Make the page of a proxy."""
+    """Return a function that responds with a proxy's HTML page."""
     return lambda _: httpx.Response(status, html="<h1>Back soon</h1>")
 
 
@@ -195,7 +198,7 @@ TROUBLE: dict[str, Callable[[httpx.Request], httpx.Response]] = {
 def test_trouble_that_passes_costs_no_list(
     minutes: float, begins: float, kind: str, tmp_path: Path
 ) -> None:
-    """Ten seconds or twenty minutes, from the first request or in full flight: all is read."""
+    """All lists are read despite failures of 10 seconds to 20 minutes, from the start or later."""
     simulation, ends = Simulation(), begins + minutes * MINUTE
 
     def reach(request: httpx.Request) -> httpx.Response | None:
@@ -213,7 +216,7 @@ def test_trouble_that_passes_costs_no_list(
 def test_a_venue_that_fails_for_ever_does_not_hold_the_night(
     kind: str, dead: int, tmp_path: Path
 ) -> None:
-    """Others are answered, so it is that venue: it is given up within two minutes."""
+    """Venues that always fail are given up within two minutes, because other venues respond."""
     venues = sorted(str(one["id"]) for one in Simulation().world.at(START_DAY).venues)[-dead:]
     simulation = Simulation(
         reach=lambda request: (
@@ -226,7 +229,10 @@ def test_a_venue_that_fails_for_ever_does_not_hold_the_night(
 
 
 def test_a_contract_that_changed_for_good_is_asked_for_about_once_a_minute(tmp_path: Path) -> None:
-    """Every answer lacks `meta`: until the deadline, and then told for what it is."""
+    """If every response lacks `meta`, fewer than 60 requests are sent until the deadline.
+
+    The error at the deadline names `meta`.
+    """
     simulation = Simulation(reach=lambda _: httpx.Response(200, json={"data": []}))
     with pytest.raises((DeadlineExceeded, MalformedResponse), match="meta"):
         taken(tmp_path, simulation)
@@ -235,7 +241,10 @@ def test_a_contract_that_changed_for_good_is_asked_for_about_once_a_minute(tmp_p
 
 
 def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> None:
-    """About once a minute, and what was seen last is in the words."""
+    """A service that is down gets about one request per minute until the deadline.
+
+    The error contains the last failure.
+    """
     simulation = Simulation(reach=reset)
     with pytest.raises((DeadlineExceeded, ConnectionFailed), match="connection reset by peer"):
         taken(tmp_path, simulation)
@@ -244,7 +253,10 @@ def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> N
 
 
 def test_outages_again_and_again_cost_no_list(tmp_path: Path) -> None:
-    """Half of all half-minutes the service is down, and it allows two requests a second."""
+    """All lists are read even if the service is down in about half of all half-minutes.
+
+    It also allows only two requests per second.
+    """
     draws = random.Random(3)
     down = {number for number in range(60) if draws.random() < 0.5}
     simulation = Simulation(choices=Choices(requests_per_second=2))

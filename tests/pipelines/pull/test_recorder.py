@@ -1,4 +1,4 @@
-"""The end of a pull: what moved while it was read, and what became of what has gone."""
+"""Tests of the recheck at the end of a pull: changed lists, and portfolios that disappeared."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -42,24 +42,24 @@ LARGEST = max(WORLD.portfolios, key=lambda one: len(one["positions"]))["id"]
 
 @pytest.fixture
 def pulled(layout: Layout) -> Night:
-    """A night that is still to be pulled."""
+    """Return a night that has not been pulled yet."""
     return Night(layout)
 
 
 def purposes(manifest: Manifest) -> dict[str, int]:
-    """How many requests were for what."""
+    """Count the requests of a pull by purpose."""
     return dict(Counter(one.purpose for one in manifest.answers))
 
 
 def ids(pulled: Night, manifest: Manifest) -> set[str]:
-    """The portfolios of the book that is made of a pull."""
+    """Flatten a pull, and return the IDs of the portfolios in its book."""
     rows, parts = nights.staged(pulled.layout, manifest)
     assert nights.differing(parts) == []
     return {row["portfolio_id"] for row in rows["portfolios"]}
 
 
 def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None:
-    """Both lists again without what could be expanded; nothing of it is kept on disk."""
+    """If nothing changed, the recheck reads both lists without `include` and stores neither."""
     manifest = pulled.take()
     assert manifest.window == Window(STILL)
     assert purposes(manifest) == {"book": 26, "closing": 2}
@@ -72,7 +72,7 @@ def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None
 
 
 def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night) -> None:
-    """The second reading is the book where it stood still; the first one stays on disk."""
+    """If the portfolios changed, they are reread for the book, and the first list stays on disk."""
     manifest = pulled.take("next-day,path=/portfolios,after=1")
     assert manifest.window.state == MOVED
     assert manifest.window.moved[0].startswith("portfolios: ")
@@ -83,14 +83,17 @@ def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night
 
 
 def test_a_book_that_moves_again_says_so(pulled: Night) -> None:
-    """It is read again once, not for ever: the window says that it was still moving."""
+    """A changed list is reread only once. If it has changed once more, the window is `moving`."""
     manifest = pulled.take("next-day,path=/portfolios,after=1,count=1")
     assert manifest.window.state == MOVING
     assert ids(pulled, manifest) == set(KNOWN)
 
 
 def test_a_venue_that_is_new_at_the_end_has_its_instruments_read(pulled: Night) -> None:
-    """What came while the book was read is in it, and what went is not."""
+    """A venue that appears during a pull is in the book, and a venue that disappears is not.
+
+    The instruments of the new venue are in the book too.
+    """
     world = World(WORLD.portfolios, WORLD.venues, WORLD.instruments)
     changing = Changing(
         World(world.portfolios, world.venues[:-1], world.instruments),
@@ -111,19 +114,19 @@ def test_a_venue_that_is_new_at_the_end_has_its_instruments_read(pulled: Night) 
 
 
 class Changing:
-    """A world that becomes another one after so many requests."""
+    """A world that changes into a second world after a number of requests."""
 
     def __init__(self, first: World, second: World, after: int) -> None:
         self.first, self.second, self.left = first, second, after
 
     def at(self, _day: object, /) -> World:
-        """The world of the next request."""
+        """Count a request, and return the world for it."""
         self.left -= 1
         return self.first if self.left >= 0 else self.second
 
 
 class Twin(str):
-    """A key that may stand in a record beside its equal."""
+    """A string that equals only itself, so that a record can have the same key twice."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -134,7 +137,7 @@ class Twin(str):
 
 @pytest.mark.parametrize("again", ["another", "", ".", 7, None])
 def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: object) -> None:
-    """Both reads of a list name it by the same one of its ids, so it is only one that changed."""
+    """If a record has two IDs, both reads of a list use the same one, so only one venue changes."""
     venue = {str(key): value for key, value in WORLD.venues[0].items()}
     twice = {"id": venue.pop("id"), **venue, Twin("id"): again}
     moved = twice | {"updatedAt": "2026-11-20T02:16:00.000Z"}
@@ -152,7 +155,10 @@ def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: ob
 
 @pytest.mark.parametrize("path", ["/portfolios", "/venues"])
 def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> None:
-    """The book was read whole; that its end is not known is said, with the error."""
+    """If the recheck fails, the book is still complete, and the window is `unknown`.
+
+    The manifest contains the error of the closing request.
+    """
     manifest = pulled.take(f"access-denied-400,path={path},after=1")
     assert manifest.window == Window(UNKNOWN)
     told = [one for one in manifest.answers if one.error is not None]
@@ -161,7 +167,7 @@ def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> 
 
 
 def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> None:
-    """The second read has all portfolios again: it is the book, and nobody need be woken."""
+    """If the list is empty once but complete when reread, the book has all portfolios."""
     waited = list[float]()
     manifest = pulled.take(
         "portfolios-empty,path=/portfolios,count=1", known=KNOWN, pause=waited.append
@@ -184,7 +190,7 @@ FATES = {
 
 @pytest.mark.parametrize("fault", FATES)
 def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None:
-    """Access taken away, deleted, or still there and left out of the list: three things."""
+    """A request by ID shows if a missing portfolio is refused, deleted or just not listed."""
     manifest = pulled.take(fault, known=KNOWN, order="sorted")
     expected = FATES[fault]
     if expected is None:
@@ -198,7 +204,7 @@ def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None
 
 
 def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) -> None:
-    """A single object that comes with another id is not believed."""
+    """If the response to a request by ID has a different ID, the portfolio's state is unknown."""
     manifest = pulled.take(
         "portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*", known=KNOWN
     )
@@ -206,7 +212,10 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
 
 
 def test_what_held_no_money_is_not_asked_for() -> None:
-    """An empty portfolio may go; with money among them all are asked for, money first, but ten."""
+    """Missing portfolios are requested only if one had money, or if all portfolios are missing.
+
+    At most ten are requested, and portfolios with money come first.
+    """
     assert recorder.to_request({"a": False, "b": False}, ["a"]) == []
     assert recorder.to_request({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
     assert recorder.to_request({"a": False}, []) == ["a"]
@@ -226,12 +235,12 @@ def test_what_held_no_money_is_not_asked_for() -> None:
     ],
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
-    """Only what the document has a code for is told as known."""
+    """Only a success, ACCESS_DENIED and RESOURCE_NOT_FOUND show a missing portfolio's state."""
     assert recorder.final_state(error) == fate
 
 
 def test_differences_are_told_in_one_sentence() -> None:
-    """New, gone and changed with their ids, the first three of each."""
+    """A difference counts new, missing and changed records, each with the first three IDs."""
     first = {one: (one, None) for one in "abcdef"}
     last = {"a": ("a", None), "b": ("x", None)} | {one: (one, None) for one in "ghijk"}
     assert recorder.difference("venues", first, first) == ""
@@ -241,7 +250,7 @@ def test_differences_are_told_in_one_sentence() -> None:
 
 
 def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
-    """What was landed by an older version is read as it is: its stillness is not known."""
+    """A manifest from an older version, without window and purposes, loads with the defaults."""
     manifest = nights.land(layout, nights.Book())
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
     content = sealed_json.read(path)
@@ -255,7 +264,10 @@ def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
 
 
 def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
-    """The manifest has it all: judged again from landing, the reason is word for word the same."""
+    """If a landed night is judged a second time, the decision is the same.
+
+    The manifest contains all results of the recheck.
+    """
     base = nights.STARTED - timedelta(days=1)
     before = nights.take(pulled.layout, nights.of_world(WORLD), base)
     assert before.state == "accepted"
@@ -284,7 +296,7 @@ def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
 def test_a_night_is_of_the_date_on_which_it_began(
     clock: str, zone: str, day: str, tmp_path: Path
 ) -> None:
-    """Seconds before midnight it is still that day, also where the id is one of a second later."""
+    """A night has the date of its start, even if its ID contains a time after midnight."""
     started, layout = datetime.fromisoformat(clock), Layout(tmp_path)
     for _ in range(3):
         pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
@@ -302,7 +314,7 @@ def test_a_night_is_of_the_date_on_which_it_began(
 
 
 def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
-    """A pull that starts a tenth of a second before midnight is of that date, whatever follows."""
+    """A pull that starts a tenth of a second before midnight has that date, whenever it ends."""
     started = datetime.fromisoformat("2026-11-20T23:59:59.9+00:00")
     app = application(WORLD, DEMO_KEYS, unix_ms, today=lambda: DAY)
     with serve(app) as served:

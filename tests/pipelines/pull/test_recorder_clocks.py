@@ -1,4 +1,4 @@
-"""Clocks during a pull: the wall's may jump, and the deadline bounds the waiting too (O2)."""
+"""Tests of clocks during a pull: the wall clock may jump, and waits end at the deadline (O2)."""
 
 import time
 from collections.abc import Callable
@@ -24,29 +24,29 @@ SLOTS = 8
 
 
 class Jumping:
-    """A wall clock that jumps when the sandbox is asked for the so-manieth time."""
+    """A wall clock that jumps at request number `when`. It is also the world, to count requests."""
 
     def __init__(self, by: timedelta, when: int) -> None:
         self.by, self.left = by, when
 
     def at(self, _day: date, /) -> World:
-        """The world, which is the same all along."""
+        """Count a request, and return the world, which never changes."""
         self.left -= 1
         return WORLD
 
     def now(self) -> datetime:
-        """The time it shows."""
+        """Return the time that the clock shows."""
         return datetime.now(UTC) + (self.by if self.left <= 0 else timedelta(0))
 
 
 @pytest.fixture
 def pulled(layout: Layout) -> Night:
-    """A night that is still to be pulled."""
+    """Return a night that has not been pulled yet."""
     return Night(layout)
 
 
 def timed(work: Callable[[], object]) -> float:
-    """How many seconds it took."""
+    """Return the number of seconds that a function takes."""
     begun = time.monotonic()
     work()
     return time.monotonic() - begun
@@ -54,9 +54,10 @@ def timed(work: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("by", JUMPS)
 def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled: Night) -> None:
-    """Requests under way are signed anew once, with the server's time; the book is the same.
+    """If the clock jumps, requests in progress are signed once more, and the book is the same.
 
-    The deadline of a minute is by a clock that does not jump: an hour forward does not end it.
+    The second signature uses the server's time. The deadline of one minute follows a clock that
+    does not jump, so a jump of an hour does not end the pull.
     """
     yesterday = nights.STARTED - 24 * HOUR
     assert nights.take(pulled.layout, nights.of_world(WORLD), yesterday).state == "accepted"
@@ -77,7 +78,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
 @pytest.mark.torture
 @pytest.mark.parametrize("by", JUMPS)
 def test_the_deadline_does_not_jump_with_the_clock(by: timedelta, pulled: Night) -> None:
-    """A venue that hangs is given up when a second and a half have passed, not an hour later."""
+    """A hanging venue fails after 1.5 seconds, even if the wall clock jumps by an hour."""
     clock = Jumping(by, 5)
 
     def take() -> None:
@@ -90,7 +91,7 @@ def test_the_deadline_does_not_jump_with_the_clock(by: timedelta, pulled: Night)
 
 @pytest.mark.parametrize("by", JUMPS)
 def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pulled: Night) -> None:
-    """Ten seconds after the first, whatever the wall's clock shows meanwhile."""
+    """The second read is ten seconds after the first, even if the wall clock jumps in between."""
     waited = list[float]()
     clock = Jumping(by, 5)
     manifest = pulled.take(
@@ -107,7 +108,10 @@ def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pull
 
 
 def test_the_wait_before_a_second_read_counts_against_the_deadline(pulled: Night) -> None:
-    """Where less than twice the wait is left, half of it is waited: the read can be made."""
+    """If the deadline is less than twice the wait away, the pull waits for half of that time.
+
+    So the second read can still be made before the deadline.
+    """
     waited = list[float]()
 
     def pause(seconds: float) -> None:
@@ -124,7 +128,10 @@ def test_the_wait_before_a_second_read_counts_against_the_deadline(pulled: Night
 
 
 def test_after_the_deadline_there_is_no_wait(pulled: Night) -> None:
-    """Where nothing is left, nothing is waited for: what could not be confirmed says so."""
+    """After the deadline, the pull does not wait, and its closing requests fail.
+
+    Their errors report that no time was left.
+    """
     waited = list[float]()
     manifest = pulled.take(
         "portfolios-empty",

@@ -1,6 +1,7 @@
-"""A caller written from the specification alone, and the application it calls in memory.
+"""Fixtures of the sandbox's tests: a caller, which is written only from the specification.
 
-The application is driven without an HTTP library, so that a test decides every byte of the path.
+It calls the application in memory and without an HTTP library, so that a test controls every byte
+of the path.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """A response of the application."""
 
     status: int
     headers: dict[str, str]
@@ -41,18 +42,18 @@ class Reply:
 
     @property
     def json(self) -> Any:
-        """The document of the body."""
+        """The parsed JSON body."""
         return json.loads(self.body)
 
     @property
     def refusal(self) -> tuple[int, str]:
-        """Status and code of an error envelope with one error."""
+        """The status and the error code of an error envelope with one error."""
         [error] = self.json["errors"]
         return self.status, error["error"]
 
 
 def sign(secret: str, method: str, path: str, timestamp: str, body: bytes = b"") -> str:
-    """The signature of 5.2, written a second time."""
+    """Compute the signature of 5.2, independently of the sandbox's code."""
     text = method.encode() + path.encode() + body + timestamp.encode()
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
@@ -71,7 +72,7 @@ def call(
     drop: str = "",
     **choices: Any,
 ) -> Reply:
-    """One signed request; `drop` is a header to leave out, `choices` are fields of Choices."""
+    """Send a signed request. `drop` is a header to omit, and `choices` are fields of `Choices`."""
     target, at = prefix + path, str(timestamp)
     secret = KEYS[key].secret if key in KEYS else "unknown"
     headers = {
@@ -89,7 +90,7 @@ def call(
 async def drive(
     app: ASGIApp, target: str, query: str, *, method: str, headers: dict[str, str], body: bytes
 ) -> Reply:
-    """One request through an ASGI application."""
+    """Send a request through an ASGI application, and return the response."""
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
@@ -114,23 +115,23 @@ async def drive(
 
 @pytest.fixture(scope="session")
 def ask() -> Callable[..., Reply]:
-    """A signed request to the application in memory."""
+    """Return the function that sends a signed request to the application in memory."""
     return call
 
 
 @pytest.fixture(scope="session")
 def signed() -> Callable[..., str]:
-    """The signer."""
+    """Return the function that computes signatures."""
     return sign
 
 
 @pytest.fixture(scope="session")
 def now() -> int:
-    """The clock of the application in memory, Unix milliseconds."""
+    """Return the time of the application's clock, in Unix milliseconds."""
     return NOW
 
 
 @pytest.fixture(scope="session")
 def some() -> frozenset[str]:
-    """The portfolios that the caller `some` may access."""
+    """Return the IDs of the portfolios that the caller `some` may access."""
     return SOME

@@ -1,4 +1,4 @@
-"""Who may ask, and when (5, 9). Numbers are those of the 132 statements these tests check."""
+"""Tests of authentication (5, 9). Numbers refer to the 132 statements that the tests check."""
 
 import hashlib
 import hmac
@@ -49,7 +49,7 @@ KNOWN = [
 def test_known_signatures_are_accepted(
     path: str, at: int, signature: str, ask: Ask, signed: Callable[..., str]
 ) -> None:
-    """The three known-answer signatures are made, by both signers, and let a caller in (5.2)."""
+    """Both signers compute the three known-answer signatures, and the server accepts them (5.2)."""
     assert digest("test-secret", payload("GET", path.encode(), b"", str(at))) == signature
     assert signed("test-secret", "GET", path, str(at)) == signature
     app = application(LivingWorld(), {"k": Caller("test-secret")}, lambda: at)
@@ -58,7 +58,7 @@ def test_known_signatures_are_accepted(
 
 
 def by_hand(text: str, algorithm: str = "sha384", secret: bytes = SECRET) -> str:
-    """A signature over any text."""
+    """Compute the signature of any text."""
     return hmac.new(secret, text.encode(), algorithm).hexdigest()
 
 
@@ -79,7 +79,7 @@ def by_hand(text: str, algorithm: str = "sha384", secret: bytes = SECRET) -> str
     ],
 )
 def test_only_the_right_payload_is_accepted(pattern: str, query: str, ask: Ask, now: int) -> None:
-    """A signature over anything but method, path, body and timestamp is refused (5.2)."""
+    """A signature of anything but method, path, body and timestamp is refused (5.2)."""
     right = by_hand(f"GET{PREFIX}/venues{now}")
     wrong = by_hand(pattern.format(p=f"{PREFIX}/venues", t=now))
     assert ask("/venues", query, signature=right).status == 200
@@ -87,21 +87,21 @@ def test_only_the_right_payload_is_accepted(pattern: str, query: str, ask: Ask, 
 
 
 def test_118_the_header_text_is_what_is_signed(ask: Ask, now: int) -> None:
-    """A leading zero in the header alone breaks the signature; in both it does not (5.2, 5)."""
+    """A leading zero in the timestamp header is accepted only if it is also signed (5.2, 5)."""
     wrong = by_hand(f"GET{PREFIX}/venues{now}")
     assert ask("/venues", timestamp=f"0{now}", signature=wrong).refusal == REFUSED
     assert ask("/venues", timestamp=f"0{now}").status == 200
 
 
 def test_116_changing_the_query_keeps_a_signature_valid(ask: Ask, now: int) -> None:
-    """The query is no part of what is signed (5.2, 3)."""
+    """The query is not signed, so it can change under the same signature (5.2, 3)."""
     signature = by_hand(f"GET{PREFIX}/venues{now}")
     for query in ("", "include=instruments", "id=kestrel"):
         assert ask("/venues", query, signature=signature).status == 200
 
 
 def test_119_only_hmac_sha_384_is_accepted(ask: Ask, now: int) -> None:
-    """Another digest, and the bare hash with the secret in front, are refused (5.2, 6)."""
+    """Other HMAC digests, and a plain SHA-384 hash of secret and text, are refused (5.2, 6)."""
     text = f"GET{PREFIX}/venues{now}"
     bare = hashlib.sha384(SECRET + text.encode()).hexdigest()
     for signature in (by_hand(text, "sha256"), by_hand(text, "sha512"), bare):
@@ -110,14 +110,14 @@ def test_119_only_hmac_sha_384_is_accepted(ask: Ask, now: int) -> None:
 
 
 def test_120_the_secret_is_that_of_the_key(ask: Ask, now: int) -> None:
-    """Another caller's secret signs nothing for this key (5.2, 6)."""
+    """A signature with a different caller's secret is refused for this key (5.2, 6)."""
     signature = by_hand(f"GET{PREFIX}/venues{now}", secret=b"secret-of-some")
     assert ask("/venues", signature=signature).refusal == REFUSED
     assert ask("/venues", key="some", signature=signature).status == 200
 
 
 def test_121_the_signature_is_hex_of_48_bytes(ask: Ask, now: int) -> None:
-    """96 hexadecimal characters; one less, one more and base64 are refused (5.2, 7)."""
+    """A signature is 96 hexadecimal characters. Other lengths and base64 are refused (5.2, 7)."""
     signature = by_hand(f"GET{PREFIX}/venues{now}")
     assert len(signature) == 96
     for wrong in (signature[:-1], signature + "0", "0x" + signature, "é" * 96, "A" * 64):
@@ -131,14 +131,17 @@ def test_121_the_signature_is_hex_of_48_bytes(ask: Ask, now: int) -> None:
 def test_122_123_older_than_30_seconds_is_rejected(
     age: int, status: int, ask: Ask, now: int
 ) -> None:
-    """30 seconds are inside the window, a millisecond more is not (5.3)."""
+    """A timestamp may be at most 30 seconds old, exact to the millisecond (5.3)."""
     reply = ask("/venues", timestamp=now - age)
     assert reply.status == status
     assert status == 200 or reply.refusal == TOO_LATE
 
 
 def test_the_window_ahead_is_a_choice(ask: Ask, now: int) -> None:
-    """A timestamp from the future is refused beyond 30 s, unless the service does not mind."""
+    """A timestamp more than 30 s in the future is refused, unless a choice allows it.
+
+    A second choice excludes timestamps that are exactly 30 s old.
+    """
     assert ask("/venues", timestamp=now + 30_000).status == 200
     assert ask("/venues", timestamp=now + 30_001).refusal == TOO_LATE
     assert ask("/venues", timestamp=now + 10**9, future_window_ms=None).status == 200
@@ -160,7 +163,7 @@ def test_the_window_ahead_is_a_choice(ask: Ask, now: int) -> None:
     ],
 )
 def test_124_a_timestamp_is_an_integer(text: str, ask: Ask) -> None:
-    """Anything but an int64 of milliseconds is TIMESTAMP_INVALID, never an authentication (5.3)."""
+    """A timestamp that is not a positive int64 is TIMESTAMP_INVALID, even if it is signed (5.3)."""
     signature = by_hand(f"GET{PREFIX}/venues{text}")
     wire = text.encode().decode("latin-1")
     for window in (30_000, None) if text != "-1" else (30_000,):
@@ -169,7 +172,7 @@ def test_124_a_timestamp_is_an_integer(text: str, ask: Ask) -> None:
 
 
 def test_125_126_wrong_signature_and_unknown_key(ask: Ask) -> None:
-    """A wrong signature and an unknown key are told in the same words (5.3)."""
+    """A wrong signature and an unknown key get identical responses (5.3)."""
     wrong, unknown = ask("/venues", signature="0" * 96), ask("/venues", key="stranger")
     assert wrong.refusal == unknown.refusal == REFUSED
     assert wrong.body == unknown.body
@@ -186,7 +189,7 @@ def test_125_126_wrong_signature_and_unknown_key(ask: Ask) -> None:
 def test_076_077_078_all_three_headers_are_required(
     header: str, refusal: tuple[int, str], ask: Ask
 ) -> None:
-    """Without one of the three a request is refused; how is a choice (4, 5.3)."""
+    """A request without one of the three headers is refused, and choices set the error (4, 5.3)."""
     assert ask("/venues", drop=header).refusal == refusal
     answer = (400, "PARAMETER_INVALID")
     assert ask("/venues", drop=header, missing_key=answer, missing_timestamp=answer).refusal == (
@@ -195,14 +198,14 @@ def test_076_077_078_all_three_headers_are_required(
 
 
 def test_127_a_signature_is_for_one_path(ask: Ask, now: int) -> None:
-    """An id cannot be exchanged under a signature (5.2)."""
+    """A signature is valid only for the ID in its path (5.2)."""
     signature = by_hand(f"GET{PREFIX}/venues/kestrel{now}")
     assert ask("/venues/kestrel", signature=signature).status == 200
     assert ask("/venues/meridian", signature=signature).refusal == REFUSED
 
 
 def test_128_errors_are_texts(ask: Ask) -> None:
-    """Code and message are strings, in every kind of refusal (7)."""
+    """Code and message are strings in every kind of refusal (7)."""
     replies = [ask("/x"), ask("/venues", key="stranger"), ask("/venues", "x=1"), ask("/venues/x")]
     for reply in replies:
         assert all(type(text) is str for one in reply.json["errors"] for text in one.values())
@@ -210,7 +213,7 @@ def test_128_errors_are_texts(ask: Ask) -> None:
 
 
 def test_132_another_version_is_not_served(ask: Ask) -> None:
-    """The version is part of the prefix (9)."""
+    """Paths with a different version in their prefix are not served (9)."""
     for prefix in ("/edge/v1", "/edge/v2beta", "/edge/v1beta2", "/EDGE/v1beta"):
         for key in ("all", "stranger"):
             reply = ask("/venues", prefix=prefix, key=key)
@@ -218,14 +221,14 @@ def test_132_another_version_is_not_served(ask: Ask) -> None:
 
 
 def test_the_body_is_signed_when_there_is_one(ask: Ask, now: int) -> None:
-    """A body that nobody asked for is part of the payload (5.2, 1)."""
+    """A request body is part of the signed payload, although no operation needs one (5.2, 1)."""
     empty = by_hand(f"GET{PREFIX}/venues{now}")
     assert ask("/venues", body=b"{}").status == 200
     assert ask("/venues", body=b"{}", signature=empty).refusal == REFUSED
 
 
 def test_an_encoded_path_is_signed_as_sent_unless_chosen_otherwise(ask: Ask, now: int) -> None:
-    """The path is signed as it is on the wire; a service that decodes first is a switch (5.2)."""
+    """The path is signed as it is sent, unless a choice accepts the decoded path (5.2)."""
     sent = by_hand(f"GET{PREFIX}/venues/north%20sea%2Fotc%20desk{now}")
     decoded = by_hand(f"GET{PREFIX}/venues/north sea/otc desk{now}")
     path = "/venues/north%20sea%2Fotc%20desk"

@@ -1,4 +1,4 @@
-"""The names and scopes of faults: how they are asked for, and what is said of a wrong one."""
+"""Tests of the names and scopes of faults, and of the messages about wrong ones."""
 
 from datetime import date
 
@@ -12,7 +12,7 @@ from pipelines.sandbox.faults.worlds import WORLD_FAULTS
 
 
 def test_every_fault_has_a_name_and_one_line() -> None:
-    """Names are single words for a command line, and differ between the kinds of fault."""
+    """Fault names can be parsed and are unique. Each has a description of one short line."""
     kinds = (ANSWER_FAULTS, BODY_FAULTS, RECORD_FAULTS, WORLD_FAULTS, WIRE_FAULTS)
     assert len(DESCRIPTIONS) == sum(map(len, kinds)) + 6
     for name, words in DESCRIPTIONS.items():
@@ -22,7 +22,7 @@ def test_every_fault_has_a_name_and_one_line() -> None:
 
 
 def test_scopes_are_read() -> None:
-    """Every scope comes from its text."""
+    """Every part of a scope is parsed."""
     fault = parse("slow,path=/v*,venue=a b,portfolio=p,count=2,after=1,seconds=0.5,mib=3")
     assert (fault.path, fault.venue, fault.portfolio) == ("/v*", "a b", "p")
     assert (fault.count, fault.after, fault.seconds, fault.mib) == (2, 1, 0.5, 3)
@@ -31,14 +31,14 @@ def test_scopes_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["slow,count=two", "slow,nonsense=1", "slow,", "slow,since=x"])
 def test_a_wrong_scope_is_told_with_the_right_ones(text: str) -> None:
-    """The message quotes what came and lists the scopes."""
+    """The message about a wrong scope lists all possible parts of a scope."""
     with pytest.raises(ValueError, match="path=, venue=, portfolio=, count=, after=, since="):
         parse(text)
 
 
 @pytest.mark.parametrize(("text", "meant"), [("slwo", "Did you mean 'slow'"), ("nonsense", "")])
 def test_an_unknown_fault_is_told_with_those_like_it(text: str, meant: str) -> None:
-    """The message says what was nearly typed, and where all 170 are listed."""
+    """The message suggests a similar name, if any, and the option that lists all faults."""
     words = f"no fault named '{text}'\\. ?{meant}.*--fault list"
     with pytest.raises(ValueError, match=words):
         parse(text)

@@ -1,4 +1,4 @@
-"""The switches that change the form of answers: what the document leaves open (2, 4.6, 8, 9)."""
+"""Tests of the choices for points that the document leaves open (2, 4.6, 8, 9)."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -40,14 +40,14 @@ WORLD = World(
 
 
 def portfolio(ask: Ask, **choices: Any) -> Any:
-    """The only portfolio of a world made by hand, in the chosen form."""
+    """Return the only portfolio of the handmade world, as served with these choices."""
     keys = {"all": Caller("secret-of-all")}
     app = application(WORLD, keys, lambda: NOW, Choices(**choices))
     return ask("/portfolios", app=app).json["data"][0]
 
 
 def test_a_world_made_by_hand_is_served_as_it_is(ask: Ask) -> None:
-    """By default every record goes out as it was made, on any day."""
+    """By default, a handmade world is served unchanged, and it is the same on every day."""
     assert portfolio(ask) == WORLD.portfolios[0]
     assert WORLD.at(date(1999, 1, 1)) is WORLD
 
@@ -57,7 +57,7 @@ def test_a_world_made_by_hand_is_served_as_it_is(ask: Ask) -> None:
     [("as-made", "12.50"), ("padded", "12.500000000000000000"), ("exponent", "1250e-2")],
 )
 def test_amounts_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None:
-    """Each form is another text of the same number (2.10)."""
+    """Each format is a different string for the same number (2.10)."""
     one = portfolio(ask, amounts=form)["positions"][0]["accounts"][0]["balance"]["margin"]
     assert one == {"locked": text}
     assert Decimal(text) == Decimal("12.50")
@@ -72,13 +72,13 @@ def test_amounts_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None
     ],
 )
 def test_instants_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None:
-    """Each form is another text of the same instant (2)."""
+    """Each format is a different string for the same instant (2)."""
     assert portfolio(ask, datetimes=form)["createdAt"] == text
     assert datetime.fromisoformat(text) == datetime.fromisoformat(MADE)
 
 
 def test_absent_fields_may_come_as_null(ask: Ask) -> None:
-    """Only optional fields that are absent turn into null, at every depth."""
+    """With the choice `optional_as_null`, absent optional fields are null at every depth."""
     one = portfolio(ask, optional_as_null=True)
     balance = one["positions"][0]["accounts"][0]["balance"]
     assert one["integrations"] is None
@@ -91,7 +91,7 @@ def test_absent_fields_may_come_as_null(ask: Ask) -> None:
 
 
 def test_pages_and_meta(ask: Ask) -> None:
-    """A page ends early and says so in meta; what stands in meta is chosen (2.10, 4.6)."""
+    """A truncated list has a cursor in `meta`, next to the chosen content (2.10, 4.6)."""
     reply = ask("/venues", page_size=5, meta={"took": 3}).json
     assert len(reply["data"]) == 5
     assert reply["meta"] == {"took": 3, "next": "5"}
@@ -99,7 +99,7 @@ def test_pages_and_meta(ask: Ask) -> None:
 
 
 def test_a_gateway_may_stand_before_the_prefix(ask: Ask, signed: Callable[..., str]) -> None:
-    """The gateway's prefix is served, and signed or not as chosen (1, 5.2)."""
+    """Paths begin with the gateway's prefix, and a choice decides if it is signed (1, 5.2)."""
     path = "/edge/v1beta/venues"
     without = signed("secret-of-all", "GET", path, str(NOW))
     within = signed("secret-of-all", "GET", f"/gate{path}", str(NOW))
@@ -111,7 +111,7 @@ def test_a_gateway_may_stand_before_the_prefix(ask: Ask, signed: Callable[..., s
 
 
 def test_rate_limits_and_sunsets(ask: Ask) -> None:
-    """More requests than a second may hold are refused; an end of service is in headers (8, 9)."""
+    """Requests above the rate limit are refused, and headers announce the end of service (8, 9)."""
     keys = {"all": Caller("secret-of-all")}
     clock = [NOW]
     app = application(WORLD, keys, lambda: clock[0], Choices(requests_per_second=2))
@@ -124,7 +124,7 @@ def test_rate_limits_and_sunsets(ask: Ask) -> None:
 
 
 def test_headers_hold_the_servers_clock(ask: Ask) -> None:
-    """The Date header is the clock that the window is measured by; the content type is chosen."""
+    """`Date` shows the clock by which timestamps are checked. The content type is a choice."""
     headers = ask("/venues").headers
     assert headers["date"] == "Wed, 18 Nov 2026 11:06:40 GMT"
     assert headers["content-type"] == "application/json"
@@ -133,7 +133,7 @@ def test_headers_hold_the_servers_clock(ask: Ask) -> None:
 
 
 def test_signature_digits_have_a_case(ask: Ask, signed: Callable[..., str]) -> None:
-    """Either case of hex is accepted, unless one is chosen (5.2, 7)."""
+    """Signatures in lower and upper case are accepted, unless a choice requires one (5.2, 7)."""
     upper = signed("secret-of-all", "GET", "/edge/v1beta/venues", str(NOW)).upper()
     assert ask("/venues", signature=upper).status == 200
     assert ask("/venues", signature=upper, hex_case="lower").status == 401
@@ -141,7 +141,7 @@ def test_signature_digits_have_a_case(ask: Ask, signed: Callable[..., str]) -> N
 
 
 def test_the_order_of_checks_is_a_choice(ask: Ask) -> None:
-    """Where key and time are both wrong, the chosen one is told (7)."""
+    """If both key and timestamp are wrong, the order of the checks decides the error (7)."""
     both = {"key": "stranger", "timestamp": NOW - 60_000}
     assert ask("/venues", **both).refusal == (400, "TIMESTAMP_INVALID")
     swapped = ask("/venues", **both, checks=("authentication", "timestamp"))
@@ -151,7 +151,10 @@ def test_the_order_of_checks_is_a_choice(ask: Ask) -> None:
 
 
 def test_what_a_missing_object_is_called_is_a_choice(ask: Ask) -> None:
-    """Status and code of a path id that names nothing, and of a path and method (4.6, 7)."""
+    """Choices set the status and code for unknown IDs and unknown paths (4.6, 7).
+
+    They also set the time window and the code for rate limits.
+    """
     gone = ask("/venues/x", missing_status=404, missing_code="ACCESS_DENIED")
     assert gone.refusal == (404, "ACCESS_DENIED")
     assert ask("/x", unknown_path_status=400).refusal == (400, "RESOURCE_NOT_FOUND")
@@ -162,14 +165,14 @@ def test_what_a_missing_object_is_called_is_a_choice(ask: Ask) -> None:
 
 
 def test_venues_may_embed_their_instruments_unasked(ask: Ask) -> None:
-    """Instruments without include are a switch, as integrations are (2.6, 2.10)."""
+    """A choice decides if venues embed their instruments without `include` (2.6, 2.10)."""
     assert all("instruments" not in one for one in ask("/venues").json["data"])
     unasked = ask("/venues", instruments_without_include=True).json["data"]
     assert all("instruments" in one for one in unasked)
 
 
 def test_choices_are_made_from_texts() -> None:
-    """Numbers, nothing, pairs, objects and words come from their texts; the rest stays."""
+    """Numbers, null, lists, objects and strings are parsed. Other choices keep their defaults."""
     made = parse_choices(
         [
             "missing_status=404",
@@ -202,12 +205,12 @@ def test_choices_are_made_from_texts() -> None:
     ],
 )
 def test_a_wrong_choice_is_told(text: str, words: str) -> None:
-    """The message names the choice, and the names there are."""
+    """The error message names the wrong choice, or lists all names if the name is unknown."""
     with pytest.raises(ValueError, match=words):
         parse_choices([text])
 
 
 def test_every_choice_is_tried_somewhere() -> None:
-    """No switch stands in Choices that no test turns."""
+    """Every field of `Choices` is used in these test modules."""
     tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     assert [field.name for field in fields(Choices) if field.name not in tests] == []

@@ -1,4 +1,4 @@
-"""What each operation answers (4, 7), as numbered statements about the document."""
+"""Tests of the operations' responses (4, 7), as numbered statements about the document."""
 
 import ast
 import re
@@ -21,18 +21,18 @@ STRANGER = "00000000-0000-4000-8000-000000000001"
 
 @pytest.fixture(scope="module")
 def ids(ask: Ask) -> list[str]:
-    """The portfolios of the world."""
+    """Return the IDs of the world's portfolios, sorted."""
     return sorted(one["id"] for one in ask("/portfolios").json["data"])
 
 
 def found(reply: Any) -> list[str]:
-    """The ids of a list, sorted."""
+    """Check that a list request succeeded, and return the IDs in the list, sorted."""
     assert reply.status == 200
     return sorted(one["id"] for one in reply.json["data"])
 
 
 def test_001_there_are_five_get_paths_and_no_more(ask: Ask, ids: list[str]) -> None:
-    """The five paths answer; everything near them is not there (1, 4)."""
+    """The five paths are served, and similar paths are not found (1, 4)."""
     real = ["/portfolios", f"/portfolios/{ids[0]}", "/venues", "/venues/kestrel"]
     for path in [*real, "/venues/kestrel/instruments"]:
         assert ask(path).status == 200
@@ -45,7 +45,7 @@ def test_001_there_are_five_get_paths_and_no_more(ask: Ask, ids: list[str]) -> N
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "get"])
 def test_008_074_no_method_but_get_answers_success(method: str, ask: Ask) -> None:
-    """Every other method is refused in the envelope, with the methods that are allowed (1, 4)."""
+    """Every method except GET is refused with an error envelope and an `Allow` header (1, 4)."""
     reply = ask("/portfolios", method=method)
     assert reply.refusal == (405, "METHOD_UNSUPPORTED")
     assert reply.headers["allow"] == "GET"
@@ -53,12 +53,12 @@ def test_008_074_no_method_but_get_answers_success(method: str, ask: Ask) -> Non
 
 
 def test_075_no_body_is_needed(ask: Ask) -> None:
-    """A request without a body is a whole request (4)."""
+    """A request without a body is accepted (4)."""
     assert ask("/portfolios", body=b"").status == 200
 
 
 def test_079_080_declared_paths_answer_200_400_or_401(ask: Ask, ids: list[str]) -> None:
-    """Whatever is asked of a declared path, the status is one of three, errors in form (4, 7)."""
+    """Requests for declared paths get 200, or an error envelope with 400 or 401 (4, 7)."""
     paths = ["/portfolios", f"/portfolios/{ids[0]}", "/venues", "/venues/kestrel"]
     paths += ["/venues/kestrel/instruments", "/portfolios/x", "/venues/x", "/venues/x/instruments"]
     queries = ["", "include=integrations", "include=instruments", "type=spot", "id=x", "&&=", "%ff"]
@@ -71,14 +71,14 @@ def test_079_080_declared_paths_answer_200_400_or_401(ask: Ask, ids: list[str]) 
 
 
 def test_081_090_callers_see_their_own_portfolios(ask: Ask, ids: list[str], some: Any) -> None:
-    """Each caller's list holds what that caller may access, and nothing else (4.1, 5.3)."""
+    """The list contains exactly the portfolios that the caller may access (4.1, 5.3)."""
     assert len(ids) > len(some) > 0
     assert found(ask("/portfolios", key="some")) == sorted(some)
     assert found(ask("/portfolios", key="none")) == []
 
 
 def test_082_083_084_085_the_id_list_filters(ask: Ask, ids: list[str], some: Any) -> None:
-    """An id list gives the known ones; invalid and inaccessible ids give an empty list (4.1)."""
+    """An ID list returns the known portfolios, and a single unknown ID an empty list (4.1)."""
     assert found(ask("/portfolios", f"id={ids[0]}")) == ids[:1]
     assert found(ask("/portfolios", f"id={ids[0]},{ids[1]}")) == ids[:2]
     assert found(ask("/portfolios", f"id={ids[0]}%2C{ids[1]},{ids[1]}")) == ids[:2]
@@ -93,7 +93,7 @@ def test_082_083_084_085_the_id_list_filters(ask: Ask, ids: list[str], some: Any
 
 
 def test_an_id_of_a_list_may_be_in_upper_case(ask: Ask, ids: list[str]) -> None:
-    """As in a path: a uuid in other letters is the same, unless chosen otherwise."""
+    """A UUID in an ID list may be in upper case, as in a path, unless a choice forbids it."""
     upper = f"id={ids[0].upper()}"
     assert found(ask("/portfolios", upper)) == ids[:1]
     assert found(ask("/portfolios", upper, uuid_any_case=False)) == []
@@ -102,12 +102,12 @@ def test_an_id_of_a_list_may_be_in_upper_case(ask: Ask, ids: list[str]) -> None:
 
 @pytest.mark.parametrize("query", ["id=%zz", "include=%", "%zz=1", "id=a%2"])
 def test_an_escape_that_is_none_is_an_invalid_value(ask: Ask, query: str) -> None:
-    """In a query as in a path: what it stands for cannot be known (7)."""
+    """An invalid percent escape in a query is an invalid value, as in a path (7)."""
     assert ask("/portfolios", query).refusal == INVALID
 
 
 def test_the_open_points_of_the_id_list_are_switches(ask: Ask, ids: list[str]) -> None:
-    """Mixed lists, the empty list and the longest list are answered as chosen (4.1, 8)."""
+    """Choices decide the responses to mixed, empty, long and repeated ID lists (4.1, 8)."""
     mixed = f"id={ids[0]},{STRANGER}"
     assert found(ask("/portfolios", mixed)) == ids[:1]
     assert found(ask("/portfolios", mixed, unknown_ids="empty")) == []
@@ -124,7 +124,7 @@ def test_the_open_points_of_the_id_list_are_switches(ask: Ask, ids: list[str]) -
 
 
 def test_086_089_include_and_id_combine(ask: Ask, ids: list[str]) -> None:
-    """One portfolio of the list, expanded (4.1)."""
+    """With `include` and `id`, the list has only the named portfolio, with integrations (4.1)."""
     reply = ask("/portfolios", f"include=integrations&id={ids[3]}")
     assert found(reply) == [ids[3]]
     assert "integrations" in reply.json["data"][0]
@@ -162,12 +162,12 @@ def test_086_089_include_and_id_combine(ask: Ask, ids: list[str]) -> None:
 def test_wrong_parameters_are_refused(
     path: str, query: str, refusal: tuple[int, str], ask: Ask, ids: list[str]
 ) -> None:
-    """An unsupported parameter and a wrong value each have their code (7)."""
+    """Unsupported parameters, invalid values and unknown IDs each have an error code (7)."""
     assert ask(path.format(id=ids[0]), query.format(id=ids[0])).refusal == refusal
 
 
 def test_091_092_one_portfolio_by_its_path(ask: Ask, ids: list[str]) -> None:
-    """The path id returns that portfolio, in either case of its letters, expanded (4.2)."""
+    """An ID in the path, in lower or upper case, returns that portfolio with integrations (4.2)."""
     for path in (f"/portfolios/{ids[0]}", f"/portfolios/{ids[0].upper()}"):
         data = ask(path, "include=integrations").json["data"]
         assert data["id"] == ids[0]
@@ -177,7 +177,7 @@ def test_091_092_one_portfolio_by_its_path(ask: Ask, ids: list[str]) -> None:
 
 
 def test_096_130_access_denied_with_400_and_with_401(ask: Ask, ids: list[str], some: Any) -> None:
-    """Somebody else's portfolio is refused with either status, or told as not there (4.2, 7)."""
+    """An inaccessible portfolio is refused with 400 or 401, or reported as not found (4.2, 7)."""
     path = "/portfolios/" + next(one for one in ids if one not in some)
     for status in (400, 401):
         reply = ask(path, key="some", denied_status=status)
@@ -188,14 +188,14 @@ def test_096_130_access_denied_with_400_and_with_401(ask: Ask, ids: list[str], s
 
 
 def test_097_098_the_venue_list_and_its_filter(ask: Ask) -> None:
-    """All venues, or those that an id list names (4.3)."""
+    """The list contains all venues, or only the venues in an ID list (4.3)."""
     assert len(found(ask("/venues"))) == 12
     two = "id=kestrel,north%20sea%2Fotc+desk,stranger"
     assert found(ask("/venues", two)) == ["kestrel", "north sea/otc desk"]
 
 
 def test_099_103_104_venues_expand(ask: Ask) -> None:
-    """With include a venue embeds its instruments, in the list and alone; without, none (4.4)."""
+    """A venue embeds its instruments only with `include`, in a list or as a single object (4.4)."""
     listed = ask("/venues", "include=instruments&id=kestrel").json["data"][0]
     alone = ask("/venues/kestrel", "include=instruments").json["data"]
     plain = ask("/venues/kestrel").json["data"]
@@ -205,7 +205,10 @@ def test_099_103_104_venues_expand(ask: Ask) -> None:
 
 
 def test_107_108_109_110_instruments_and_their_types(ask: Ask) -> None:
-    """Spot and future are the two parts of the list, and both hold whole instruments (4.5)."""
+    """The spot list and the future list together are the list without a type (4.5).
+
+    All three contain complete instruments.
+    """
     both = ask("/venues/kestrel/instruments").json["data"]
     parts = {
         kind: ask("/venues/kestrel/instruments", f"type={kind}").json["data"]
@@ -218,7 +221,10 @@ def test_107_108_109_110_instruments_and_their_types(ask: Ask) -> None:
 
 
 def test_129_131_every_code_is_reachable_and_no_other(ask: Ask, ids: list[str]) -> None:
-    """The eight declared codes and the one that is only shown, by request or by switch (7)."""
+    """The responses use the eight declared codes, the undeclared one, and no other (7).
+
+    Some codes need a choice.
+    """
 
     class Broken:
         def at(self, _day: Any) -> Any:
@@ -243,7 +249,7 @@ def test_129_131_every_code_is_reachable_and_no_other(ask: Ask, ids: list[str]) 
 
 
 def test_several_errors_are_told_when_chosen(ask: Ask) -> None:
-    """One error for each wrong parameter, where the service tells them all (7)."""
+    """With the choice `all_errors`, a response has one error for each wrong parameter (7)."""
     errors = ask("/venues", "x=1&include=2&y=3", all_errors=True).json["errors"]
     assert [one["error"] for one in errors] == [UNSUPPORTED[1], UNSUPPORTED[1], INVALID[1]]
     assert len(ask("/venues", "x=1&include=2&y=3").json["errors"]) == 1

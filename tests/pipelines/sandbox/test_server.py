@@ -1,4 +1,4 @@
-"""The sandbox on a socket: loopback only, raw paths, its own Date, envelopes to the last."""
+"""Tests of the sandbox on a socket: loopback addresses, raw paths, `Date` and error envelopes."""
 
 import contextlib
 import signal
@@ -28,20 +28,20 @@ Sign = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[RunningServer]:
-    """The default world on a free port."""
+    """Serve the default world on a free port."""
     with serve(application(LivingWorld(), DEMO_KEYS, unix_ms)) as server:
         yield server
 
 
 def headers(signed: Sign, path: str) -> dict[str, str]:
-    """The three headers for a path, now."""
+    """Return the three headers for a path, signed now."""
     at = str(time.time_ns() // 1_000_000)
     signature = signed(DEMO_SECRET, "GET", path, at)
     return {"SVC-API-KEY": DEMO_KEY, "SVC-API-TIMESTAMP": at, "SVC-API-SIGNATURE": signature}
 
 
 def test_a_client_written_elsewhere_is_answered(served: RunningServer, signed: Sign) -> None:
-    """Over a socket: the list of venues, then one with a slash and a space in its id."""
+    """A standard HTTP client can read venues, even if an ID contains a slash and a space."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         path = "/edge/v1beta/venues"
         assert len(client.get(path, headers=headers(signed, path)).json()["data"]) == 12
@@ -56,14 +56,14 @@ def test_a_client_written_elsewhere_is_answered(served: RunningServer, signed: S
 
 
 def test_a_kept_connection_is_answered_at_once(served: RunningServer) -> None:
-    """No answer waits the 40 ms for which a socket gathers bytes unless it is told not to."""
+    """Responses on a persistent connection do not wait 40 ms, as they would without TCP_NODELAY."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         took = [client.get("/openapi.json").elapsed.total_seconds() for _ in range(15)]
-    assert min(took[1:]) < 0.03  # the first answer of a connection never waits
+    assert min(took[1:]) < 0.03  # the first response on a connection never waits
 
 
 def test_a_header_said_twice_is_refused(served: RunningServer, signed: Sign) -> None:
-    """Two keys, even equal ones, authenticate nobody (5.1)."""
+    """A request with two key headers is refused, even if they are equal (5.1)."""
     path = "/edge/v1beta/venues"
     pairs = [*headers(signed, path).items(), ("SVC-API-KEY", DEMO_KEY)]
     reply = httpx.get(served.origin + path, headers=pairs, trust_env=False)
@@ -74,11 +74,12 @@ def test_a_header_said_twice_is_refused(served: RunningServer, signed: Sign) -> 
     "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
 )
 def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: RunningServer) -> None:
-    """Bytes that are no request are refused in the form of section 7, never with a bare text."""
+    """Bytes that are not a valid request get an error envelope (section 7), not plain text."""
     with socket.create_connection((served.host, served.port), timeout=5) as connection:
         connection.sendall(wire)
         said = b""
-        # What it had not read of the request when it closed resets the connection after its answer.
+        # If the server closes before it has read the whole request, the connection is reset after
+        # the response.
         with contextlib.suppress(ConnectionResetError):
             while piece := connection.recv(1 << 16):
                 said += piece
@@ -89,7 +90,7 @@ def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: RunningServ
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) -> None:
-    """An exception inside is INTERNAL_SERVER_ERROR with the chosen status, and tells no more."""
+    """An exception gives INTERNAL_SERVER_ERROR with the chosen status, and without details."""
 
     class Broken:
         def at(self, _day: object, /) -> World:
@@ -106,19 +107,20 @@ def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) ->
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.test"])  # noqa: S104 - refused
 def test_only_loopback_is_served(host: str) -> None:
-    """An address that others could reach is refused, and no socket is opened."""
+    """An address that other machines could reach is refused."""
     with pytest.raises(ValueError, match="only from this machine"), serve(_nothing, host):
         pass
 
 
 async def _nothing(_scope: object, _receive: object, _send: object) -> None:
-    """An application that is never reached."""
+    """Do nothing. This application is never called."""
 
 
 def test_a_server_runs_until_it_is_interrupted() -> None:
-    """A process that serves until Ctrl-C answers, and ends well."""
+    """A serving process responds to requests, and Ctrl-C ends it with exit code 0."""
     program = (
-        # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
+        # If a shell starts the tests in the background, they ignore Ctrl-C, and so would this
+        # process.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pipelines.sandbox import server\n"
         "from pipelines.sandbox.world import world\n"
@@ -140,7 +142,7 @@ def test_a_server_runs_until_it_is_interrupted() -> None:
 
 
 def test_a_server_that_is_closed_is_gone() -> None:
-    """After the block nothing listens any more, and the port is free again."""
+    """After the `with` block, the port refuses connections and is free for a new server."""
     app = application(LivingWorld(), DEMO_KEYS, unix_ms)
     with serve(app, "localhost") as first:
         port = first.port

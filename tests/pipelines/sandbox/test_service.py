@@ -1,4 +1,4 @@
-"""What the bodies hold (1 to 3), as numbered statements about the document."""
+"""Tests of response bodies (1 to 3), as numbered statements about the document."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ SPOT_OR_FUTURE = {"spot", "future"}
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Everything that the API tells, read through it."""
+    """All data of the API, read through its operations."""
 
     portfolios: list[Record]
     venues: list[Record]
@@ -33,43 +33,43 @@ class Book:
 
     @property
     def integrations(self) -> list[Record]:
-        """Of all portfolios."""
+        """The integrations of all portfolios."""
         return [one for portfolio in self.portfolios for one in portfolio["integrations"]]
 
     @property
     def positions(self) -> list[Record]:
-        """Of all portfolios."""
+        """The positions of all portfolios."""
         return [one for portfolio in self.portfolios for one in portfolio["positions"]]
 
     @property
     def accounts(self) -> list[Record]:
-        """Of all positions."""
+        """The accounts of all positions."""
         return [one for position in self.positions for one in position["accounts"]]
 
     @property
     def balances(self) -> list[Record]:
-        """Of all accounts."""
+        """The balances of all accounts."""
         return [account["balance"] for account in self.accounts]
 
     @property
     def embedded(self) -> list[Record]:
-        """Instruments as venues embed them."""
+        """The instruments that venues embed."""
         return [one for venue in self.venues for one in venue["instruments"]]
 
     @property
     def limits(self) -> list[Record]:
-        """Trading constraints, where there are any."""
+        """The trading constraints of instruments that have any."""
         return [
             one["tradingConstraints"] for one in self.instruments if "tradingConstraints" in one
         ]
 
     def buckets(self, name: str) -> list[Record]:
-        """One kind of sub-object, of all balances."""
+        """Return the sub-objects of one kind from all balances."""
         return [balance[name] for balance in self.balances if name in balance]
 
 
 def every(records: Iterable[Any], holds: Callable[[Any], bool]) -> bool:
-    """Does it hold for each of them, and is there one at all."""
+    """Return True if there are records, and the condition is true for all of them."""
     found = [bool(holds(record)) for record in records]
     return bool(found) and all(found)
 
@@ -83,13 +83,13 @@ def instants(records: list[Record], name: str) -> bool:
 
 
 def within(records: list[Record], name: str, allowed: set[str]) -> bool:
-    """Only allowed values, and each of them somewhere."""
+    """Return True if the field has only allowed values, and has each of them at least once."""
     return {one[name] for one in records} == allowed
 
 
 @pytest.fixture(scope="module")
 def book(ask: Callable[..., Any]) -> Book:
-    """The whole book of one day, and some refusals."""
+    """Return the whole book of one day, and some refusals."""
     portfolios = ask("/portfolios", "include=integrations").json
     venues = ask("/venues", "include=instruments").json
     lists = [
@@ -230,12 +230,12 @@ STATEMENTS: Mapping[int, Callable[[Book], bool]] = {
 
 @pytest.mark.parametrize("number", STATEMENTS)
 def test_bodies_hold_what_the_document_says(number: int, book: Book) -> None:
-    """Each statement about fields, values and envelopes holds for the whole book of a day."""
+    """Each statement about fields, values and envelopes is true for the whole book of a day."""
     assert STATEMENTS[number](book)
 
 
 def test_018_include_makes_integrations_present(ask: Callable[..., Any]) -> None:
-    """A service that leaves integrations out sends them when they are asked for (2.1, 2.10)."""
+    """A service that omits integrations by default sends them with `include` (2.1, 2.10)."""
     without = ask("/portfolios", integrations_without_include=False).json["data"]
     with_them = ask("/portfolios", "include=integrations", integrations_without_include=False).json[
         "data"
@@ -245,7 +245,7 @@ def test_018_include_makes_integrations_present(ask: Callable[..., Any]) -> None
 
 
 def test_002_everything_is_under_the_prefix(ask: Callable[..., Any]) -> None:
-    """The same five paths without the prefix are not served (1)."""
+    """The API's paths are not served without the prefix (1)."""
     assert len(OPERATIONS) == 5
     for path in ("/portfolios", "/venues", "/venues/kestrel", "/venues/kestrel/instruments"):
         assert ask(path).status == 200

@@ -1,4 +1,4 @@
-"""The sandbox's description of itself: true for whatever is asked of it."""
+"""Tests of the sandbox's OpenAPI description: all responses match it."""
 
 import json
 import re
@@ -21,20 +21,20 @@ from pipelines.sandbox.world.world import LivingWorld
 
 NOW = 1_795_000_000_000
 FULL = LivingWorld().at(date(2026, 11, 21))
-# Without the two largest portfolios, so that a great many answers can be read.
+# Exclude the two largest portfolios, so that many responses can be read in a short time.
 WORLD = replace(FULL, portfolios=FULL.portfolios[2:])
 KEYS = {"all": Caller("secret-of-all"), "none": Caller("secret-of-none", frozenset())}
 Ask = Callable[..., Any]
 
 
 def app(**choices: Any) -> Any:
-    """The application that makes these choices, over the smaller world."""
+    """Return an application with these choices, which serves the smaller world."""
     return application(WORLD, KEYS, lambda: NOW, Choices(**choices))
 
 
 @pytest.fixture(scope="module")
 def document(ask: Ask) -> dict[str, Any]:
-    """The description as it is served."""
+    """Return the OpenAPI description, as the sandbox serves it."""
     reply = ask("", app=app(), prefix="/openapi.json", drop="SVC-API-SIGNATURE")
     assert reply.status == 200
     found: dict[str, Any] = reply.json
@@ -42,7 +42,10 @@ def document(ask: Ask) -> dict[str, Any]:
 
 
 def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], where: str) -> list[str]:
-    """Where a value is not what a schema says; as much of JSON Schema as the description uses."""
+    """Return the differences between a value and its schema.
+
+    This supports only the parts of JSON Schema that the description uses.
+    """
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/components/schemas/")
         return faults(value, document["components"]["schemas"][name], document, where)
@@ -65,7 +68,7 @@ def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], where: 
 def faults_of_object(
     value: dict[str, Any], schema: dict[str, Any], document: dict[str, Any], where: str
 ) -> list[str]:
-    """Where an object has a field too few, too many, or a wrong one."""
+    """Return the missing, undescribed and wrong fields of an object."""
     fields = schema.get("properties", {})
     found = [f"{where} lacks {name}" for name in schema.get("required", []) if name not in value]
     for name, one in value.items():
@@ -77,7 +80,7 @@ def faults_of_object(
 
 
 def right_text(text: Any, schema: dict[str, Any]) -> bool:
-    """Does a text, or a truth value, keep to enum, pattern and format."""
+    """Return True if a string or a Boolean matches its schema's enum, pattern and format."""
     if "enum" in schema and text not in schema["enum"]:
         return False
     if "pattern" in schema and not re.search(schema["pattern"], text):
@@ -90,7 +93,10 @@ def right_text(text: Any, schema: dict[str, Any]) -> bool:
 
 
 def test_it_describes_what_is_declared(document: dict[str, Any]) -> None:
-    """Five paths, every resource, every field, every parameter, and every reference resolves."""
+    """The description has all five paths, and all resources, fields and parameters.
+
+    All its references resolve.
+    """
     assert len(document["paths"]) == len(OPERATIONS) == 5
     for name, fields in RESOURCES.items():
         schema = document["components"]["schemas"][name]
@@ -105,7 +111,7 @@ def test_it_describes_what_is_declared(document: dict[str, Any]) -> None:
 
 
 def test_it_follows_the_choices(ask: Ask) -> None:
-    """Another status, a gateway and nulls stand in the description of the server that has them."""
+    """The description of a server contains the statuses, gateway and nulls that were chosen."""
     other = app(missing_status=404, gateway="/gate", optional_as_null=True, requests_per_second=9)
     document = ask("", app=other, prefix="/openapi.json").json
     described = document["paths"]["/gate/edge/v1beta/venues/{id}"]["get"]
@@ -115,7 +121,7 @@ def test_it_follows_the_choices(ask: Ask) -> None:
 
 
 def test_the_checker_finds_what_is_wrong(document: dict[str, Any]) -> None:
-    """A field too many, too few, and a wrong value are each found: this test could fail."""
+    """The checker finds unknown and missing fields and wrong values, so these tests can fail."""
     schema = {"$ref": "#/components/schemas/Integration"}
     good = {"id": str(UUID(int=1)), "venueId": "v", "integrationStatus": "verified"}
     assert faults(good, schema, document, "i") == []
@@ -149,7 +155,7 @@ REQUESTS = st.fixed_dictionaries(
 def test_whatever_is_asked_the_answer_is_as_described(
     asked: dict[str, Any], ask: Ask, document: dict[str, Any]
 ) -> None:
-    """Any id, any parameters, any caller, any clock: a described status with its schema."""
+    """For any ID, parameters, caller and clock, the response has a described status and schema."""
     template = "/" + "/".join(asked["operation"].path)
     path = template.replace("{id}", quote(asked["id"], safe=""))
     query = urlencode(asked["parameters"])

@@ -1,4 +1,4 @@
-"""Faults of the wire: what really comes out of the socket, byte by byte."""
+"""Tests of wire faults: the exact bytes that a client receives from the socket."""
 
 import socket
 import time
@@ -30,7 +30,7 @@ PATIENCE = 0.3
 
 @contextmanager
 def broken(*texts: str) -> Iterator[RunningServer]:
-    """An empty world behind faults."""
+    """Serve an empty world with these faults."""
     faults = [parse(text) for text in texts]
     app = application(World(), DEMO_KEYS, unix_ms, Choices(), faults)
     with serve(app, faults=faults) as served:
@@ -38,7 +38,7 @@ def broken(*texts: str) -> Iterator[RunningServer]:
 
 
 def request(signed: Sign, path: str = PATH) -> bytes:
-    """One signed request as bytes."""
+    """Return a signed request as bytes."""
     at = str(time.time_ns() // 1_000_000)
     signature = signed(DEMO_SECRET, "GET", path, at)
     lines = [f"GET {path} HTTP/1.1", "Host: sandbox", f"SVC-API-KEY: {DEMO_KEY}"]
@@ -47,7 +47,7 @@ def request(signed: Sign, path: str = PATH) -> bytes:
 
 
 def receive(connection: socket.socket, *, most: int = 400_000) -> bytes:
-    """Whatever comes until the connection ends, is reset, or is silent for a while."""
+    """Return all received bytes, with a mark if the connection was reset or is silent."""
     connection.settimeout(PATIENCE)
     came = b""
     try:
@@ -61,7 +61,7 @@ def receive(connection: socket.socket, *, most: int = 400_000) -> bytes:
 
 
 def fetch(served: RunningServer, signed: Sign) -> bytes:
-    """What comes for one request on a connection of its own."""
+    """Send a request on a new connection, and return the received bytes."""
     with socket.create_connection((served.host, served.port), timeout=5) as connection:
         connection.sendall(request(signed))
         return receive(connection)
@@ -96,7 +96,7 @@ EXPECTED: dict[str, Callable[[bytes], bool]] = {
 
 @pytest.mark.parametrize("name", sorted(WIRE_FAULTS))
 def test_the_wire_breaks_as_it_says(name: str, signed: Sign) -> None:
-    """The first request meets the fault; the second, on a new connection, is answered well."""
+    """The first request gets the fault, and the second, on a new connection, a good response."""
     seconds = ",seconds=0.001" if name == "drip" else ""
     with broken(f"{name},count=1{seconds}") as served:
         came = fetch(served, signed)
@@ -107,7 +107,7 @@ def test_the_wire_breaks_as_it_says(name: str, signed: Sign) -> None:
 
 
 def test_connections_live_on_where_no_fault_strikes(signed: Sign) -> None:
-    """Two requests on one connection go through the front; a fault elsewhere leaves them alone."""
+    """A connection stays open for several requests until a request matches the fault."""
     with (
         broken("close,path=/venues*") as served,
         socket.create_connection((served.host, served.port), timeout=5) as connection,
@@ -120,7 +120,7 @@ def test_connections_live_on_where_no_fault_strikes(signed: Sign) -> None:
 
 
 def test_faults_of_both_kinds_together(signed: Sign) -> None:
-    """The application's fault is inside the bytes that the wire's fault breaks."""
+    """A wire fault also applies to a response that an application fault has changed."""
     with broken("html-200", "cut-body") as served:
         came = fetch(served, signed)
     assert b"<!doctype html>" in came
@@ -128,7 +128,7 @@ def test_faults_of_both_kinds_together(signed: Sign) -> None:
 
 
 def test_a_refused_port_opens_later(signed: Sign) -> None:
-    """The port is closed for as long as asked, then everything is well."""
+    """The port refuses connections for the given time, and then the server works."""
     with broken("refused,seconds=0.2") as served:
         with pytest.raises(ConnectionRefusedError):
             fetch(served, signed)
@@ -137,7 +137,7 @@ def test_a_refused_port_opens_later(signed: Sign) -> None:
 
 
 def test_a_server_with_a_hanging_answer_ends_at_once(signed: Sign) -> None:
-    """Leaving the block does not wait for an answer that never comes."""
+    """Leaving the `with` block does not wait for a response that never arrives."""
     with broken("hang") as served:
         connection = socket.create_connection((served.host, served.port), timeout=5)
         connection.sendall(request(signed))

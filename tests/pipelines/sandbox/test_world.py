@@ -1,4 +1,4 @@
-"""The world that the sandbox serves: one for a seed and a date, legal, alive, never a scare."""
+"""Tests of the sandbox's world: it is reproducible, valid and changing, and no night is held."""
 
 import json
 import re
@@ -24,7 +24,7 @@ DAYS = st.dates(date(2025, 1, 1), date(2035, 12, 31))
 
 
 def wrong(value: Any, field: FieldSpec, where: str) -> list[str]:
-    """Where a value is not what the declaration says."""
+    """Check a value, or a list of values, against its field's declaration. Return the problems."""
     if field.many:
         if type(value) is not list:
             return [f"{where} is no list"]
@@ -34,7 +34,7 @@ def wrong(value: Any, field: FieldSpec, where: str) -> list[str]:
 
 
 def wrong_one(value: Any, field: FieldSpec, where: str) -> list[str]:
-    """Where one value is not what the declaration says."""
+    """Check a single value against its field's declaration. Return the problems."""
     if field.kind in RESOURCES:
         return wrong_record(value, field.kind, where)
     kinds: dict[str, Callable[[Any], bool]] = {
@@ -49,7 +49,7 @@ def wrong_one(value: Any, field: FieldSpec, where: str) -> list[str]:
 
 
 def wrong_record(record: Any, resource: str, where: str) -> list[str]:
-    """Where a record has a field too many, too few, or one of another kind."""
+    """Return the problems of a record: missing, undeclared and invalid fields."""
     fields = {field.name: field for field in RESOURCES[resource]}
     missing = [name for name, field in fields.items() if field.required and name not in record]
     found = [f"{where} lacks {name}" for name in missing]
@@ -60,7 +60,7 @@ def wrong_record(record: Any, resource: str, where: str) -> list[str]:
 
 
 def amounts(world: World) -> dict[str, Decimal]:
-    """The exact total of each asset."""
+    """Return the exact total of each asset."""
     totals: dict[str, Decimal] = {}
     for portfolio in world.portfolios:
         for asset, text in money(portfolio):
@@ -69,7 +69,7 @@ def amounts(world: World) -> dict[str, Decimal]:
 
 
 def money(portfolio: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every amount of a portfolio with its asset."""
+    """Return all amounts of a portfolio, each with its asset."""
     return [
         (position["assetId"], text)
         for position in portfolio["positions"]
@@ -80,14 +80,14 @@ def money(portfolio: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def accounts(world: World) -> int:
-    """How many accounts there are."""
+    """Count the accounts of a world."""
     return sum(len(one["accounts"]) for each in world.portfolios for one in each["positions"])
 
 
 @settings(max_examples=8, deadline=None)
 @given(DAYS)
 def test_any_days_world_is_legal(day: date) -> None:
-    """On every day each record has the declared fields, of the declared types, and no other."""
+    """On any day, all records match their declarations, and a venue's instrument IDs are unique."""
     world = LivingWorld().at(day)
     assert [text for one in world.portfolios for text in wrong_record(one, "Portfolio", "p")] == []
     assert [text for one in world.venues for text in wrong_record(one, "Venue", "v")] == []
@@ -99,7 +99,7 @@ def test_any_days_world_is_legal(day: date) -> None:
 @settings(max_examples=8, deadline=None)
 @given(DAYS)
 def test_nothing_is_dated_after_the_day_it_is_served(day: date) -> None:
-    """What a world tells has happened, and nothing changed before it was made."""
+    """All records were last updated before the served day, and not before their creation."""
     world = LivingWorld().at(day)
     listed = [one for each in (world.instruments or {}).values() for one in each]
     for one in (*world.portfolios, *world.venues, *listed):
@@ -110,7 +110,7 @@ def test_nothing_is_dated_after_the_day_it_is_served(day: date) -> None:
 
 
 def test_a_seed_and_a_date_make_one_world() -> None:
-    """The same words give the same world again; another seed or day gives another."""
+    """A seed and a date always give the same world. Other seeds and dates give other worlds."""
     again = LivingWorld("nightbook", 1)
     LivingWorld.at(again, FIRST + timedelta(days=9))
     assert again.at(FIRST) == LivingWorld().at(FIRST)
@@ -123,7 +123,7 @@ def test_a_seed_and_a_date_make_one_world() -> None:
 
 
 def test_the_default_world_is_small_and_a_scale_multiplies_it() -> None:
-    """Under a megabyte of JSON by default; three times the scale, three times the records."""
+    """The default world is less than 1 MB of JSON. A scale of 3 gives three times the records."""
     one, three = LivingWorld().at(FIRST), LivingWorld(scale=3).at(FIRST)
     documents = (one.portfolios, one.venues, one.instruments)
     assert sum(len(json.dumps(document)) for document in documents) < 1_000_000
@@ -134,7 +134,11 @@ def test_the_default_world_is_small_and_a_scale_multiplies_it() -> None:
 
 
 def test_the_world_is_believable_and_awkward() -> None:
-    """From empty to large, custom assets, no accounts, 0 to 18 decimals, names that need care."""
+    """The world is realistic, but also has unusual records.
+
+    It has empty and large portfolios, custom assets, positions without accounts, 0 to 18 decimals,
+    and names and IDs that must be escaped.
+    """
     world = LivingWorld().at(FIRST)
     sizes = sorted(len(one["positions"]) for one in world.portfolios)
     assert sizes[0] == 0
@@ -157,7 +161,7 @@ def test_the_world_is_believable_and_awkward() -> None:
 
 @pytest.mark.parametrize("start", range(6))
 def test_any_three_nights_show_life(start: int) -> None:
-    """In three nights, whatever the date, everything that may change does change somewhere."""
+    """In any three nights, everything that can change changes at least once."""
     worlds = [LivingWorld().at(NIGHTS[start + number]) for number in range(3)]
     books = [{one["id"]: one for one in world.portfolios} for world in worlds]
     assert len({frozenset(book) for book in books}) > 1
@@ -185,7 +189,7 @@ def test_any_three_nights_show_life(start: int) -> None:
 
 
 def test_money_moves_and_stands_still() -> None:
-    """From one night to the next some balances of an account change, and others do not."""
+    """From one night to the next, the balances of some accounts change, and others do not."""
     texts = []
     for day in NIGHTS[:2]:
         [treasury] = [one for one in LivingWorld().at(day).portfolios if one["name"][:2] == "Tr"]
@@ -202,7 +206,7 @@ def test_money_moves_and_stands_still() -> None:
 
 
 def test_futures_end_and_others_follow() -> None:
-    """No future is listed on the day it ends, the last Friday of a quarter included."""
+    """Futures are not listed on the day they expire, even on the last Friday of a quarter."""
     for day in (date(2026, 12, 24), date(2026, 12, 25), date(2026, 12, 26)):
         ends = [
             date.fromisoformat(one["expiration"][:10])
@@ -215,7 +219,7 @@ def test_futures_end_and_others_follow() -> None:
 
 
 def states(world: World) -> dict[str, str]:
-    """The status of each integration."""
+    """Map the ID of each integration to its status."""
     return {
         one["id"]: one["integrationStatus"]
         for portfolio in world.portfolios
@@ -224,7 +228,7 @@ def states(world: World) -> dict[str, str]:
 
 
 def test_no_night_would_be_held() -> None:
-    """No portfolio with money vanishes, and no total or count falls by a fifth, in three weeks."""
+    """In three weeks, no portfolio with money disappears and no total or count falls by a fifth."""
     for before, after in pairwise(LivingWorld().at(day) for day in NIGHTS):
         gone = {one["id"] for one in before.portfolios} - {one["id"] for one in after.portfolios}
         assert not any(money(one) for one in before.portfolios if one["id"] in gone)
@@ -238,7 +242,7 @@ def test_no_night_would_be_held() -> None:
 
 @given(st.integers(-(10**40), 10**40), st.integers(0, 18), st.booleans())
 def test_amounts_are_exact(units: int, decimals: int, padded: bool) -> None:  # noqa: FBT001 - drawn
-    """The text is the number of units to the last digit, whatever its size."""
+    """The string of an amount is exact to the last digit, regardless of its size."""
     text = amount(units, decimals, padded=padded)
     whole, _, fraction = text.partition(".")
     assert int(whole + fraction) * 10 ** (decimals - len(fraction)) == units
@@ -246,7 +250,7 @@ def test_amounts_are_exact(units: int, decimals: int, padded: bool) -> None:  # 
 
 
 def test_order_differs_from_request_to_request(ask: Callable[..., Any]) -> None:
-    """The same list comes in another order, nested lists too, unless sorting is chosen (4.6)."""
+    """Each response has all lists in a new order, even nested ones, unless one is chosen (4.6)."""
     replies = [ask("/portfolios").json["data"] for _ in range(4)]
     assert len({str([one["id"] for one in reply]) for reply in replies}) > 1
     treasuries = [one for reply in replies for one in reply if len(one["positions"]) == 300]

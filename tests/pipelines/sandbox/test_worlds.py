@@ -1,4 +1,4 @@
-"""Faults that the application shows: each changes what it says, where and as often as asked."""
+"""Tests of the application's faults: each changes only the responses in its scope."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ NOW = 1_795_000_000_000
 DAY = date(2026, 11, 21)
 KEYS = {"all": Caller("secret-of-all")}
 FULL = LivingWorld().at(DAY)
-# Without the largest portfolio, so that every fault can be tried in a short time.
+# Exclude the largest portfolio, so that every fault can be tested in a short time.
 WORLD = replace(FULL, portfolios=FULL.portfolios[1:])
 LISTS = {
     "/portfolios": "include=integrations",
@@ -37,7 +37,7 @@ ANSWERS = sorted({*ANSWER_FAULTS, *BODY_FAULTS})
 
 
 def with_faults(*texts: str, world: Calendar = WORLD, **more: Any) -> Any:
-    """The application with faults, its lists in a fixed order."""
+    """Return an application with these faults and with sorted lists."""
     faults = [parse(text) for text in texts]
     options = {"today": lambda: DAY, **more}
     return application(world, KEYS, lambda: NOW, Choices(order="sorted"), faults, **options)
@@ -45,14 +45,17 @@ def with_faults(*texts: str, world: Calendar = WORLD, **more: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def sound(ask: Ask) -> dict[str, Any]:
-    """The answers to the three lists without a fault."""
+    """Return the responses to the three list requests without a fault."""
     app = with_faults()
     return {path: ask(path, query, app=app) for path, query in LISTS.items()}
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_data_faults_change_data(name: str, ask: Ask, sound: dict[str, Any]) -> None:
-    """Each fault of the data is an answer in good form, and some record is not what it was."""
+    """With each data fault, requests still succeed, but at least one response is different.
+
+    Only the instruments of a removed venue may fail.
+    """
     venue = ",venue=kestrel" if "instrument" in name and "empty" in name else ""
     app = with_faults(name + venue)
     replies = {path: ask(path, query, app=app) for path, query in LISTS.items()}
@@ -63,7 +66,7 @@ def test_data_faults_change_data(name: str, ask: Ask, sound: dict[str, Any]) -> 
 
 
 def test_faults_never_reach_the_world(ask: Ask, sound: dict[str, Any]) -> None:
-    """After every fault of the data, together and alone, the sound world is served as before."""
+    """Data faults do not change the world, which is still served unchanged without them."""
     for path, query in LISTS.items():
         for names in (WORLD_FAULTS, RECORD_FAULTS):
             assert ask(path, query, app=with_faults(*names)).status in {200, 400}
@@ -72,7 +75,7 @@ def test_faults_never_reach_the_world(ask: Ask, sound: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answer_faults_change_answers(name: str, ask: Ask, sound: dict[str, Any]) -> None:
-    """Each fault of an answer strikes once when asked to, and the next answer is sound."""
+    """With `count=1`, each response fault changes only the first response."""
     small = ",mib=1" if "mib" in DESCRIPTIONS[name] else ""
     app = with_faults(f"{name},count=1{small}")
     path, query = "/portfolios", LISTS["/portfolios"]
@@ -83,7 +86,7 @@ def test_answer_faults_change_answers(name: str, ask: Ask, sound: dict[str, Any]
 
 
 def amounts(reply: Any) -> list[Any]:
-    """Every value in a balance."""
+    """Return all values in the balances of a response."""
     return [
         value
         for portfolio in reply.json["data"]
@@ -108,7 +111,7 @@ def amounts(reply: Any) -> list[Any]:
 def test_one_amount_is_changed_and_no_other(
     name: str, value: Any, ask: Ask, sound: dict[str, Any]
 ) -> None:
-    """The value stands where one amount stood; in a named portfolio, it stands there."""
+    """Each fault replaces exactly one amount, which is in the named portfolio."""
     named = sound["/portfolios"].json["data"]
     chosen = next(one for one in named if one["name"].startswith("=Alpha"))
     reply = ask("/portfolios", app=with_faults(f"{name},portfolio={chosen['id']}"))
@@ -119,7 +122,7 @@ def test_one_amount_is_changed_and_no_other(
 
 
 def test_an_unknown_bucket_holds_money(ask: Ask) -> None:
-    """`invented` comes with free and locked in every balance of the largest portfolio."""
+    """The bucket `invented`, with free and locked, is in all balances of the largest portfolio."""
     reply = ask("/portfolios", app=with_faults("unknown-bucket"))
     largest = max(WORLD.portfolios, key=lambda one: len(one["positions"]))
     accounts = sum(len(position["accounts"]) for position in largest["positions"])
@@ -127,7 +130,7 @@ def test_an_unknown_bucket_holds_money(ask: Ask) -> None:
 
 
 def test_halves_and_fifths_are_what_they_say(ask: Ask, sound: dict[str, Any]) -> None:
-    """Half the accounts, three of five venues, all trading balances are gone."""
+    """The faults remove half of the accounts, three of five venues, or all trading balances."""
     before = len(sound["/venues"].json["data"])
     assert len(ask("/venues", app=with_faults("venues-dropped")).json["data"]) == before * 2 // 5
     halved = ask("/portfolios", app=with_faults("accounts-halved")).json["data"]
@@ -140,7 +143,10 @@ def test_halves_and_fifths_are_what_they_say(ask: Ask, sound: dict[str, Any]) ->
 
 
 def test_lost_access_and_lost_portfolios_differ(ask: Ask, sound: dict[str, Any]) -> None:
-    """Both give an empty list; one object tells them apart (4.1, 4.2)."""
+    """Lost access and lost portfolios both give an empty list.
+
+    They differ in the error for a single portfolio (4.1, 4.2).
+    """
     one = sound["/portfolios"].json["data"][0]["id"]
     refusals = {}
     for name in ("access-lost", "portfolios-empty"):
@@ -151,7 +157,7 @@ def test_lost_access_and_lost_portfolios_differ(ask: Ask, sound: dict[str, Any])
 
 
 def test_a_vanished_portfolio_has_vanished_everywhere(ask: Ask, sound: dict[str, Any]) -> None:
-    """It is neither in the list nor under its path."""
+    """A vanished portfolio is neither in the list nor under its path."""
     largest = max(sound["/portfolios"].json["data"], key=lambda one: len(one["positions"]))["id"]
     app = with_faults("portfolio-vanished")
     assert largest not in {one["id"] for one in ask("/portfolios", app=app).json["data"]}
@@ -159,7 +165,7 @@ def test_a_vanished_portfolio_has_vanished_everywhere(ask: Ask, sound: dict[str,
 
 
 def test_an_option_is_in_neither_type(ask: Ask) -> None:
-    """A type that is not documented is in the whole list and in no filtered one (4.5)."""
+    """An instrument of an undocumented type is in the whole list, but in no typed list (4.5)."""
     app, path = with_faults("instrument-type-unknown"), "/venues/kestrel/instruments"
     lists = [ask(path, query, app=app).json["data"] for query in ("", "type=spot", "type=future")]
     assert len(lists[0]) == len(lists[1]) + len(lists[2]) + 1
@@ -167,7 +173,7 @@ def test_an_option_is_in_neither_type(ask: Ask) -> None:
 
 
 def test_hostile_ids_are_served_under_their_paths(ask: Ask) -> None:
-    """Each id that needs care is found when every byte of it is percent-encoded."""
+    """Each hostile ID is found under a path in which all its bytes are percent-encoded."""
     app = with_faults("hostile-ids")
     for name in HOSTILE_IDS:
         path = "/venues/" + "".join(f"%{byte:02X}" for byte in name.encode())
@@ -176,7 +182,7 @@ def test_hostile_ids_are_served_under_their_paths(ask: Ask) -> None:
 
 
 def test_a_fault_strikes_where_and_when_it_is_asked_to(ask: Ask) -> None:
-    """Path, venue, count, after and since narrow a fault; two faults may strike at once."""
+    """`path`, `venue`, `count`, `after` and `since` limit a fault. Two faults can act together."""
     app = with_faults("503,path=/venues/*,venue=kestrel,after=1,count=1")
     paths = ["/portfolios", "/venues/kestrel", "/venues/meridian", "/venues/kestrel/instruments"]
     statuses = [ask(path, app=app).status for path in [*paths, *paths]]
@@ -189,7 +195,7 @@ def test_a_fault_strikes_where_and_when_it_is_asked_to(ask: Ask) -> None:
 
 
 def test_some_venues_fail_and_others_do_not(ask: Ask, sound: dict[str, Any]) -> None:
-    """More than a tenth of the instrument lists fail, and nothing else does."""
+    """The fault affects three instrument lists, more than a tenth of them, and nothing else."""
     app = with_faults("venues-fail")
     ids = [one["id"] for one in sound["/venues"].json["data"] if "/" not in one["id"]]
     statuses = [ask(f"/venues/{one}/instruments", app=app).status for one in ids]
@@ -198,7 +204,7 @@ def test_some_venues_fail_and_others_do_not(ask: Ask, sound: dict[str, Any]) -> 
 
 
 def test_a_skewed_clock_is_told_and_refuses(ask: Ask) -> None:
-    """The server is 45 s ahead: it refuses the right time, and its Date is its own."""
+    """A server whose clock is 45 s ahead refuses the right time, and `Date` shows its own clock."""
     reply = ask("/venues", app=with_faults("clock-skew"))
     assert reply.refusal == (400, "TIMESTAMP_INVALID")
     assert reply.headers["date"] == "Wed, 18 Nov 2026 11:07:25 GMT"
@@ -209,7 +215,7 @@ def test_a_skewed_clock_is_told_and_refuses(ask: Ask) -> None:
 
 
 def test_the_world_may_move_during_a_night(ask: Ask) -> None:
-    """After some requests the next day is served."""
+    """With `next-day` and `after=1`, the second request gets the next day's data."""
     app = with_faults("next-day,after=1", world=LivingWorld())
     bodies = [ask("/portfolios", app=app).body for _ in range(2)]
     tomorrow = with_faults(world=LivingWorld(), today=lambda: date(2026, 11, 22))
@@ -217,7 +223,7 @@ def test_the_world_may_move_during_a_night(ask: Ask) -> None:
 
 
 def test_a_slow_answer_is_a_good_one(ask: Ask, sound: dict[str, Any]) -> None:
-    """It waits as long as it is asked to, by the sleep it is given."""
+    """A slow response is complete, and waits for the given number of seconds or the default."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -242,12 +248,12 @@ def test_a_slow_answer_is_a_good_one(ask: Ask, sound: dict[str, Any]) -> None:
     ],
 )
 def test_retry_after_in_both_forms(text: str, header: str, ask: Ask) -> None:
-    """A throttled answer says when to come back, in seconds or as a date."""
+    """A throttled response has `Retry-After`, as a number of seconds or as a date."""
     assert ask("/venues", app=with_faults(text)).headers["retry-after"] == header
 
 
 def test_headers_may_be_left_out(ask: Ask) -> None:
-    """A refused time without a Date, or with an old one and its age."""
+    """A refusal of a timestamp can lack `Date`, or have an old `Date` with its `Age`."""
     assert "date" not in ask("/venues", app=with_faults("timestamp-invalid-no-date")).headers
     cached = ask("/venues", app=with_faults("timestamp-invalid-cached")).headers
     assert (cached["date"], cached["age"]) == ("Wed, 18 Nov 2026 10:06:40 GMT", "3600")
@@ -258,7 +264,10 @@ def test_headers_may_be_left_out(ask: Ask) -> None:
     sorted(BODY_FAULTS.keys() - {"surrogate-pair", "gzip", "large", "integer-huge", "nesting"}),
 )
 def test_broken_bodies_are_broken(name: str, ask: Ask) -> None:
-    """A strict reader of JSON refuses the body, or finds that the envelope is not that of 2.9."""
+    """A strict JSON parser rejects each broken body, or finds an envelope that differs from 2.9.
+
+    Only `gzip-not` and `data-ten` have a valid document.
+    """
     app = with_faults(f"{name},mib=1" if name == "gzip-bomb" else name)
     body = ask("/portfolios", app=app).body
 
@@ -290,7 +299,7 @@ def test_broken_bodies_are_broken(name: str, ask: Ask) -> None:
 def test_every_part_of_a_scope_is_documented_and_the_example_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`sandbox --fault list` ends with each part of a SCOPE, and its example can be typed."""
+    """`sandbox --fault list` describes each part of a SCOPE, and prints a valid example."""
     assert main(("sandbox", "--fault", "list")) == 0
     printed = capsys.readouterr().out
     for field in fields(Fault):
