@@ -1,4 +1,4 @@
-"""Amounts and times as text: against Python's own decimals and dates, hostile texts included."""
+"""Tests of amounts and times as text, also hostile, against Python's decimals and dates."""
 
 import json
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ ODD = st.text("0123456789.-+eE _\n\x00\u0661\uff11", max_size=12)
 
 
 def test_what_is_no_amount_is_none() -> None:
-    """Underscores, spaces, other scripts, NaN, huge exponents and endless texts are refused."""
+    """Underscores, spaces, other scripts, NaN, huge exponents and long texts are not amounts."""
     assert [text for text in NO_AMOUNTS if amounts.parse(text) is not None] == []
     values, invalid, inexact = amounts.column(pa.array(NO_AMOUNTS))
     assert (invalid, inexact) == (list(range(len(NO_AMOUNTS))), [])
@@ -48,7 +48,7 @@ def test_what_is_no_amount_is_none() -> None:
 
 
 def test_an_amount_has_up_to_a_thousand_letters() -> None:
-    """Every digit of the longest one is kept."""
+    """Every digit of the longest allowed amount is kept, and a longer text is not an amount."""
     text = f"-{'9' * 500}.{'8' * 498}"
     assert len(text) == 1000
     value = amounts.parse(text)
@@ -59,7 +59,7 @@ def test_an_amount_has_up_to_a_thousand_letters() -> None:
 
 @pytest.mark.parametrize("text", ["1e0", "1e-0", "1e+000", "2e00200", "2E-0200", "0e200", "1e010"])
 def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
-    """However many there are, the exponent is the number that they stand before."""
+    """Leading zeros do not change an exponent, however many there are."""
     with localcontext(prec=2000):
         assert amounts.parse(text) == Decimal(text)
 
@@ -67,7 +67,7 @@ def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
 @MANY
 @given(st.lists(strategies.amounts() | ODD | st.none(), max_size=20))
 def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None:
-    """Each value is the Decimal of its text or NULL, and the places of lost texts are told."""
+    """Each value is the Decimal of its text or NULL, and the indices of lost texts are returned."""
     values, invalid, inexact = amounts.column(pa.array(several, pa.string()))
     expected = [
         oracle.value(text) if text is not None and oracle.is_amount(text) else None
@@ -83,7 +83,7 @@ def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None
 @MANY
 @given(st.lists(st.from_regex(r"\A-?[0-9]{0,25}\.?[0-9]{0,25}\Z") | st.none(), max_size=5))
 def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | None]) -> None:
-    """However many there are, and wherever the point is: what the grammar says, or NULL."""
+    """A column of plain digits has the parser's values or NULL, for any number of digits."""
     values, invalid, inexact = amounts.column(pa.array(["e", *several], pa.string()).slice(1))
     parsed = [None if text is None else amounts.parse(text) for text in several]
     assert values.to_pylist() == [None if v is None else fit_decimal(v) for v in parsed]
@@ -95,7 +95,7 @@ def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | No
 @MANY
 @given(strategies.amounts())
 def test_plain_digits_say_the_same_amount(text: str) -> None:
-    """No exponent, no needless zero, no minus zero, and not a digit lost."""
+    """A plain amount has no exponent, no needless zero and no minus zero, and keeps every digit."""
     value = amounts.parse(text)
     assert value is not None
     printed = plain(value)
@@ -110,7 +110,7 @@ def test_plain_digits_say_the_same_amount(text: str) -> None:
 @MANY
 @given(st.lists(strategies.amounts(), max_size=20))
 def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
-    """Summed in any order, it is what integers of the smallest unit give."""
+    """In any order, the sum of amounts equals the sum of integers in the smallest unit."""
     values = [value for text in several if (value := amounts.parse(text)) is not None]
     with localcontext(prec=2000):
         units = sum(int(Decimal(text).scaleb(300)) for text in several)
@@ -121,7 +121,7 @@ def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
 @MANY
 @given(st.lists(strategies.moments(), max_size=10))
 def test_a_column_of_times_is_what_each_says(several: list[str]) -> None:
-    """UTC microseconds, cut and never rounded; the places of cut ones are told."""
+    """Times are UTC microseconds, cut and never rounded. The indices of cut times are returned."""
     values, wrong, cut = timestamps.column(pa.array(several, pa.string()))
     assert values.to_pylist() == [oracle.moment(text) for text in several]
     assert wrong == []
@@ -145,7 +145,7 @@ NO_TIMES = (
 
 
 def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
-    """A date that never was, a missing zone and other text are NULL; those beside them are read."""
+    """Impossible dates, missing zones and other texts are NULL, and their neighbours are read."""
     good = "2024-05-06T07:08:09Z"
     mixed = [text for odd in NO_TIMES for text in (odd, good)]
     values, wrong, cut = timestamps.column(pa.array(mixed))
@@ -156,12 +156,12 @@ def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
 
 @pytest.mark.parametrize("text", NO_TIMES)
 def test_what_is_no_time_is_none_by_itself(text: str) -> None:
-    """Nothing beside it has the column looked at text by text."""
+    """A wrong time is found even if its column has no other value that needs exact reading."""
     assert timestamps.column(pa.array([text, None]))[1:] == ([0], [])
 
 
 def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
-    """Which reader a column needs does not change what is told of it."""
+    """A cut time is reported even if a broken neighbour makes the column use a different reader."""
     mixed = ["2024-05-06T07:08:09.1234567Z", "2024-02-30T00:00:00Z", None]
     assert timestamps.column(pa.array(mixed))[1:] == ([1], [0])
 
@@ -169,7 +169,7 @@ def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
 @MANY
 @given(strategies.ANYTHING.filter(lambda text: "ud800" not in text))
 def test_json_prints_as_it_was_read(text: str) -> None:
-    """Numbers keep their digits, repeated keys stay, and what is printed reads as the same."""
+    """Numbers keep their digits, repeated keys stay, and the printed text has the same value."""
     printed = json_text.text_of(json_text.read_json(text.encode()))
     plain = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str)
     assert plain.decode(printed) == plain.decode(text)
@@ -177,7 +177,7 @@ def test_json_prints_as_it_was_read(text: str) -> None:
 
 
 def test_json_prints_however_deep_it_is() -> None:
-    """Nesting that the decoder takes is printed too, wherever in a program it is called."""
+    """Nesting that the decoder accepts can also be printed, at any call depth of the program."""
     deep = "[" * 400 + '{"a":1}' + "]" * 400
 
     def called(depth: int) -> str:
@@ -188,7 +188,7 @@ def test_json_prints_however_deep_it_is() -> None:
 
 @given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner)))
 def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
-    """Whatever stands in texts and keys, a value is as deep as its lists and objects."""
+    """The depth of a value counts lists and objects, and ignores brackets in strings and keys."""
 
     def depth(part: Any) -> int:
         inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -201,7 +201,7 @@ def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
 
 @pytest.mark.parametrize(("one", "other"), [('{"a":[1,2],"b":3}', '{"b":3,"a":[2,1]}')])
 def test_canonical_text_forgets_order_and_nothing_else(one: str, other: str) -> None:
-    """Keys and arrays in any order print the same; another digit does not."""
+    """Keys and arrays in any order print the same text, but a different digit does not."""
     first, second = (
         json_text.text_of(json_text.read_json(text.encode()), canonical=True)
         for text in (one, other)

@@ -15,7 +15,7 @@ from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
 
 DAY = timedelta(days=1)
-# Keys as they were stored before messages had a text of their own.
+# Keys as they were stored before messages had their own text.
 KEYS = {
     "a record that can be taken apart was expected: this one is nested too deeply": (
         defects.TOO_DEEP
@@ -57,7 +57,7 @@ KEYS = {
 
 
 def book(amount: str) -> nights.Book:
-    """A night with one broken amount in each of two accounts, or with two good ones."""
+    """Return a night with this amount, which may be broken, in each of two accounts."""
     times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
     accounts = [
         {"venueId": "v", "name": name, "balance": {"margin": {"locked": amount}}} for name in "ab"

@@ -1,4 +1,4 @@
-"""What a night says beside its rows, the same whichever reader read it: words, lists, no money."""
+"""Tests of a night's notes: new values, differing lists and rejects, with both readers."""
 
 import contextlib
 import itertools
@@ -21,19 +21,19 @@ both = pytest.mark.parametrize("reader", [contextlib.nullcontext, tolerant_only]
 
 
 def told(layout: Layout, book: nights.Book, what: str) -> list[dict[str, Any]]:
-    """All notes of a kind of a night."""
+    """Return all notes of one kind for a night."""
     _, parts = nights.staged(layout, nights.land(layout, book))
     return nights.noted(parts, what)
 
 
 def embedding(*names: str) -> dict[str, Any]:
-    """The venue with these instruments in it."""
+    """Return the venue with these instruments in it."""
     listed = [{"id": name, "type": "spot", "displayName": name} for name in names]
     return VENUE | {"instruments": listed}
 
 
 def listed(name: str, **changes: Any) -> dict[str, Any]:
-    """An instrument of a list that says what the venue says of it."""
+    """Return an instrument of a list, with the type and name that `embedding` gives it."""
     return INSTRUMENT | {"id": name, "type": "spot", "displayName": name} | changes
 
 
@@ -41,7 +41,7 @@ def listed(name: str, **changes: Any) -> dict[str, Any]:
 def test_a_new_word_is_told_with_its_kind_an_example_and_how_often(
     layout: Layout, reader: Reader
 ) -> None:
-    """Each word of each field once, in a fixed order; documented ones are not told."""
+    """Each undocumented value of a field is noted once, in a fixed order, with its count."""
     links = [
         {"id": str(number), "venueId": "v", "integrationStatus": word}
         for number, word in enumerate(["paused", "verified", 'la"te', "paused"])
@@ -59,7 +59,7 @@ def test_a_new_word_is_told_with_its_kind_an_example_and_how_often(
 def test_lists_of_one_venue_that_disagree_are_told_by_what_lacks_the_instrument(
     layout: Layout, reader: Reader
 ) -> None:
-    """An instrument may be missing from the venue, from its own list, or from the typed ones."""
+    """A note names the source without the instrument: the venue, its lists, or its typed lists."""
     lists = {
         ("v", "spot"): [listed(name) for name in ("both", "listed")],
         ("v", "future"): [listed("future")],
@@ -82,7 +82,7 @@ def test_lists_of_one_venue_that_disagree_are_told_by_what_lacks_the_instrument(
 
 @both
 def test_type_and_name_of_an_instrument_are_compared(layout: Layout, reader: Reader) -> None:
-    """What the venue says of it and what its list says; the row has what the list says."""
+    """Differences between a venue and its list are noted, and the row has the list's values."""
     lists = {
         ("v", "spot"): [listed("same"), listed("named", displayName="x")],
         ("v", "future"): [listed("turned", type="future"), listed("broken", type=7)],
@@ -99,7 +99,7 @@ def test_type_and_name_of_an_instrument_are_compared(layout: Layout, reader: Rea
 
 @both
 def test_an_instrument_that_only_the_venue_has_is_kept(layout: Layout, reader: Reader) -> None:
-    """With the type and the name that the venue says, and nothing else; it is counted, too."""
+    """The instrument is a row with only the venue's type and name, and control totals count it."""
     venue = embedding("only", "both")
     venue["instruments"] += [{"id": "typeless", "displayName": "T"}, {"type": "spot"}, 7]
     book = nights.Book([], [venue], {("v", "spot"): [listed("both")], ("v", None): []})
@@ -114,7 +114,7 @@ def test_an_instrument_that_only_the_venue_has_is_kept(layout: Layout, reader: R
 
 
 def test_what_only_the_venue_has_is_kept_fresh_every_night(layout: Layout) -> None:
-    """Where its lists are empty nothing is carried over for it: it was never in a list."""
+    """An instrument that was never in the venue's lists is not carried over and never stale."""
     lists: dict[Any, Any] = {("v", "spot"): [], ("v", "future"): []}
     for night in range(3):
         book = nights.Book([holding({"margin": {"locked": "1"}})], [embedding("only")], lists)
@@ -131,7 +131,7 @@ def test_what_only_the_venue_has_is_kept_fresh_every_night(layout: Layout) -> No
 def test_a_venue_that_embeds_nothing_is_compared_with_nothing(
     layout: Layout, reader: Reader
 ) -> None:
-    """Without the key there is no list to disagree with; an empty one lacks everything."""
+    """Without the key, nothing is compared. An empty list lacks every listed instrument."""
     lists = {("v", "spot"): [INSTRUMENT], ("e", "spot"): [INSTRUMENT]}
     venues = [VENUE, VENUE | {"id": "e", "instruments": []}]
     with reader():
@@ -154,7 +154,7 @@ def test_a_venue_that_embeds_nothing_is_compared_with_nothing(
 def test_no_money_is_in_what_venues_and_instruments_reject(
     layout: Layout, book: nights.Book, path: str
 ) -> None:
-    """Broken or repeated, they hold no night; the sound record beside them is a row."""
+    """Broken or repeated venues and instruments carry no money, and the valid record is a row."""
     rows, parts = nights.staged(layout, nights.land(layout, book))
     found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
     assert found == [(path, False)]
@@ -163,14 +163,14 @@ def test_no_money_is_in_what_venues_and_instruments_reject(
 
 
 def links(*several: tuple[str, str]) -> nights.Book:
-    """A portfolio with these integrations: id and venue."""
+    """Return a book with one portfolio that has these integrations: ID and venue."""
     made = [{"id": one, "venueId": at, "integrationStatus": "verified"} for one, at in several]
     return nights.Book([portfolio(integrations=made)])
 
 
 @both
 def test_integrations_stand_in_the_order_they_came(layout: Layout, reader: Reader) -> None:
-    """Each is a row; what has an id of its own repeats nothing."""
+    """Each integration is a row, in the order of the JSON. Different IDs are not a repetition."""
     with reader():
         rows, parts = nights.staged(layout, nights.land(layout, links(("b", "v"), ("a", "v"))))
     found = [(row["integration_id"], row["venue_id"]) for row in rows["integrations"]]
@@ -179,7 +179,7 @@ def test_integrations_stand_in_the_order_they_came(layout: Layout, reader: Reade
 
 
 def test_of_integrations_with_one_id_the_first_by_content_is_taken(layout: Layout) -> None:
-    """Whatever order they came in; the others beside it are untouched and all are counted."""
+    """Of integrations with one ID, the first by content is used, and all of them are counted."""
     came = [("x", "w"), ("b", "v"), ("x", "u"), ("x", "v")]
     for order in (came, came[::-1]):
         rows, parts = nights.staged(layout, nights.land(layout, links(*order)))
@@ -199,7 +199,7 @@ def _balance(text: str) -> dict[str, Any]:
 def test_accounts_that_repeat_are_numbered_by_content(
     layout: Layout, order: tuple[str, ...]
 ) -> None:
-    """The same account thrice in a position, and once in another of that asset, in any order."""
+    """Repeated accounts of an asset get numbers by content, in any order and over two positions."""
     accounts = [{"venueId": "v", "name": "a", "balance": _balance(text)} for text in order]
     accounts.insert(1, {"venueId": "v", "name": "b", "balance": _balance("7")})
     whole = {"assetId": "BTC", "isCustomAsset": False}
@@ -238,7 +238,7 @@ def test_accounts_that_repeat_are_numbered_by_content(
 def test_a_repeated_portfolio_is_told_with_its_text(
     layout: Layout, change: dict[str, Any], reason: str, *, money: bool, left: int
 ) -> None:
-    """Which record it repeats, whether they are the same, and all of its JSON."""
+    """A reject names the repeated record, says if both are the same, and contains its JSON."""
     two = [portfolio(name="a"), portfolio(name="a") | change]
     text = "[" + ", ".join(json.dumps(one) for one in two) + "]"
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book(text.encode())))
@@ -252,7 +252,7 @@ def test_a_repeated_portfolio_is_told_with_its_text(
 
 
 def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
-    """How often it came, without money in it; the others stand as they came."""
+    """A repeated type is rejected without money, with its count. The types keep their order."""
     venue = VENUE | {"type": ["otc", "exchange", "otc", "otc"]}
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book([], [venue])))
     assert [row["type"] for row in rows["venue_types"]] == ["otc", "exchange"]
@@ -262,7 +262,7 @@ def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
 
 
 def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> None:
-    """However long a record is, it is one piece, and none of its accounts is lost."""
+    """However long a record is, the fast reader reads it in one piece and loses no account."""
     accounts = [
         {"venueId": "v", "name": f"{number} {'x' * 900}", "balance": {"margin": {"locked": "1"}}}
         for number in range(2_500)

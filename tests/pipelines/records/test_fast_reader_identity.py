@@ -1,4 +1,4 @@
-"""Whose record it is, told from its bytes."""
+"""Tests of the ID of a record, which is read from its bytes."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ LAYOUTS = st.sampled_from([{"separators": (",", ":")}, {"separators": (", ", ": 
 def test_the_id_of_a_record_is_its_own(
     *, text: str, others: dict[str, Any], first: bool, plain: bool, layout: dict[str, Any]
 ) -> None:
-    """Wherever the key stands, however it is laid out or escaped, and whatever else has an id."""
+    """The ID is found at any position, in any layout and escaping, and inner IDs are ignored."""
     record = {"id": text} | others if first else others | {"id": text}
     raw = json.dumps(record, ensure_ascii=plain, **layout).encode(errors="surrogatepass")
     assert id_of(msgspec.Raw(raw)) == text
@@ -29,6 +29,6 @@ def test_the_id_of_a_record_is_its_own(
 
 @given(st.one_of(st.none(), st.integers(), st.booleans(), st.lists(st.text())), MEMBERS)
 def test_what_is_no_text_is_no_id(value: Any, others: dict[str, Any]) -> None:
-    """A number, a list or nothing under `id`, or no such key, tells nobody whose it is."""
+    """A record has no ID if `id` is missing or is a number, a list, a boolean or null."""
     for record in ({"id": value} | others, others):
         assert id_of(msgspec.Raw(json.dumps(record).encode())) is None

@@ -1,4 +1,4 @@
-"""Keys that stand twice are seen, however many records a parent has."""
+"""Tests of repeated keys, which are found for any number of records per parent."""
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,7 @@ def test_a_key_is_distinct_among_those_of_its_parent_alone(
     children: list[list[tuple[str, str]]],
     unique: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """Few are held against each other, many are grouped: both see the same."""
+    """Few keys are compared pairwise, and many are grouped. Both ways find the same repeats."""
     given_ = [sorted(set(keys)) if unique else keys for keys in children]
     rows = [(parent, *key) for parent, keys in enumerate(given_) for key in keys]
     columns = {

@@ -1,4 +1,4 @@
-"""The laws of flattening, for any document that the specification allows, and for any other."""
+"""Laws of flattening, for any document that the specification allows, and for any other."""
 
 import json
 import random
@@ -37,19 +37,19 @@ Json = Any
 
 @contextmanager
 def home() -> Iterator[Layout]:
-    """A home for one example."""
+    """Create a home for one example."""
     with tempfile.TemporaryDirectory() as folder:
         yield Layout(Path(folder))
 
 
 def tolerant_only() -> Any:
-    """Nothing is plain: the tolerant reader takes every batch."""
+    """Patch the fast reader to refuse every batch, so that the tolerant reader reads all."""
     refusal = fast_reader.UndocumentedRecord("a test wants care")
     return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
 
 
 def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
-    """Whole nights: every venue has a list of instruments per type."""
+    """Return a strategy for whole nights, in which every venue has a list of spot instruments."""
 
     def with_instruments(both: tuple[Json, Json]) -> st.SearchStrategy[nights.Book]:
         portfolios, venues = both
@@ -63,7 +63,7 @@ def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
 
 
 def expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a night by the oracle."""
+    """Return the rows of a night as the oracle reads them."""
     listed = {venue: records for (venue, _), records in book.instruments.items()}
     return oracle.book(DAY, book.portfolios, book.venues, listed)
 
@@ -82,7 +82,7 @@ def test_whatever_the_specification_allows_becomes_exactly_its_rows(book: nights
 @SOME
 @given(books(strange=True))
 def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Book) -> None:
-    """Amount texts summed per asset and bucket equal those of the JSON, and both control totals."""
+    """The sums of each asset and bucket are equal in the rows, the JSON and the control totals."""
     stated: dict[tuple[str, bool, str], list[str]] = {}
     for portfolio in book.portfolios:
         for position in portfolio["positions"]:
@@ -110,7 +110,7 @@ def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Bo
 @SOME
 @given(books(strange=False))
 def test_the_tolerant_reader_gives_what_the_fast_one_gives(book: nights.Book) -> None:
-    """For documents as described both readers write byte-identical Parquet and equal notes."""
+    """For documented data, both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
         with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
@@ -133,7 +133,7 @@ def _told(parts: Json, what: str) -> list[str]:
 @SOME
 @given(books(strange=True), st.integers())
 def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
-    """Shuffled at every level, with repeats in it, a night has the same rows with their numbers."""
+    """A night that is shuffled at every level, with its repeats, has the same numbered rows."""
     rng = random.Random(seed)
     portfolios, venues, listed = (
         _shuffled(part, rng) for part in (book.portfolios, book.venues, dict(book.instruments))
@@ -149,7 +149,7 @@ def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
 
 
 def test_an_instrument_that_a_venue_names_twice_is_the_same_in_any_order() -> None:
-    """Not alike twice: which of the two counts is not a matter of which stands first."""
+    """If a venue embeds an instrument with two names, the order does not decide which is used."""
     named = [{"id": "A", "type": "spot", "displayName": text} for text in ("B", "A")]
     shown = []
     for instruments in (named, named[::-1]):
@@ -182,7 +182,7 @@ def _set(rows: list[dict[str, Any]]) -> Counter[Any]:
 @SOME
 @given(books(strange=True))
 def test_twice_is_once(book: nights.Book) -> None:
-    """The same landed bytes flattened again, and in another home, give the same bytes."""
+    """Flattening the same landed bytes again, or in a different home, returns the same bytes."""
     with home() as layout:
         manifest = nights.land(layout, book)
         _, first = nights.staged(layout, manifest)
@@ -204,7 +204,7 @@ CONTRACT = {table.name: table.key for table in BOOK}
 @settings(SOME, max_examples=30 * SHARE)
 @given(st.data())
 def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) -> None:
-    """Keys stay unique, and a night with money that is not in the tables is known as such."""
+    """Keys stay unique, and if money is missing from the tables, a reject says so."""
     which = data.draw(st.sampled_from(sorted(DOCUMENTS)))
     documents = strategies.broken(DOCUMENTS[which])
     lists = documents | st.lists(strategies.ANYTHING, max_size=3).map(strategies._list)
@@ -221,7 +221,7 @@ def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) ->
 
 
 def _assume_it_is_let_in(text: str) -> None:
-    """Halves of surrogate pairs are mostly refused with their envelope."""
+    """Skip a document whose envelope is refused, mostly for halves of surrogate pairs."""
     try:
         read_envelope(nights.body(text.encode()), single=False)
     except MalformedResponse:
@@ -239,7 +239,7 @@ def _night(which: str, text: bytes) -> nights.Book:
 @settings(SOME, max_examples=20 * SHARE)
 @given(strategies.broken(strategies.portfolios(strange=True)))
 def test_no_amount_is_lost_in_silence(text: str) -> None:
-    """Every amount of a balance is a row, or its loss is a reject that carries money, or drift."""
+    """Every amount of a balance is a row, or its loss is a reject with money, or drift."""
     _assume_it_is_let_in(text)
     with home() as layout:
         rows, parts = nights.staged(layout, nights.land(layout, nights.Book(text.encode())))
@@ -256,7 +256,7 @@ def _repeats(told: Json) -> bool:
 
 
 def _amounts(tree: Json) -> Iterator[str]:
-    """The texts of free and locked anywhere."""
+    """Yield the amounts of `free` and `locked` anywhere in a document."""
     if isinstance(tree, dict):
         for key, member in tree.items():
             if key in ("free", "locked") and oracle.is_amount(member):

@@ -1,4 +1,4 @@
-"""Instruments have no lists, so that Arrow may see a null in one, and what is no instrument."""
+"""Tests of nulls. Instruments have no lists, so Arrow may read nulls and other values in them."""
 
 import json
 
@@ -29,7 +29,7 @@ def _instrument(name: str, value: str | None) -> bytes:
 
 @pytest.mark.parametrize("name", [*INSTRUMENT.fields, *CONSTRAINTS, "unknown"])
 def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
-    """It is NULL where the field need not be there, and for the tolerant reader elsewhere."""
+    """A null is NULL in an optional field. In any other field, the fast reader refuses it."""
     field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
     raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
     if field is None or field.required:
@@ -43,7 +43,7 @@ def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
 
 @pytest.mark.parametrize("odd", [b"null", b"[null]", b"7", b'"{"', b'{"id":null}', b"[\n{}]"])
 def test_what_is_no_instrument_is_not_read_as_one(odd: bytes) -> None:
-    """Wherever it stands, and whatever stands on its lines."""
+    """A value that is not an instrument is refused at any position, even if a line of it is one."""
     for raws in ([odd, _instrument("id", "a")], [_instrument("id", "a"), odd], [odd]):
         with pytest.raises(fast_reader.UndocumentedRecord):
             fast_reader.read(raws, INSTRUMENT)

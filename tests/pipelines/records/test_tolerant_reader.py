@@ -1,4 +1,4 @@
-"""What flattening notes, to the letter: where, what was expected, the value, and its money."""
+"""Tests of the exact notes of flattening: path, expectation, value and money."""
 
 import contextlib
 import json
@@ -40,19 +40,19 @@ TINY = "0.0000000000000000001"  # one digit more than the column has
 
 
 def portfolio(**changes: Any) -> dict[str, Any]:
-    """A portfolio without positions; None stands for a field that is left out."""
+    """Return a portfolio without positions. A field with the value `...` is left out."""
     whole = {"id": "p", "resource": "portfolio", "name": "n", "positions": [], **TIMES}
     return {name: value for name, value in (whole | changes).items() if value is not ...}
 
 
 def holding(balance: Any) -> dict[str, Any]:
-    """A portfolio with one account."""
+    """Return a portfolio with one account."""
     account = {"venueId": "v", "name": "a", "balance": balance}
     return portfolio(positions=[{"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}])
 
 
 def integration(venue: str) -> dict[str, Any]:
-    """An integration, always of the same id."""
+    """Return an integration at a venue, always with the same ID."""
     return {"id": "i", "venueId": venue, "integrationStatus": "verified"}
 
 
@@ -60,7 +60,7 @@ BALANCE = "data[0].positions[0].accounts[0].balance"
 
 
 def twice(record: dict[str, Any], member: str) -> bytes:
-    """A record's JSON with one of its members standing twice."""
+    """Return a record's JSON in which one of its members occurs twice."""
     text = json.dumps(record)
     assert text.count(member) == 1
     return text.replace(member, f"{member}, {member}").encode()
@@ -123,7 +123,7 @@ TWICE = {
 def test_a_reject_says_where_and_what_was_expected(
     layout: Layout, book: nights.Book, told: tuple[str, str, str, bool]
 ) -> None:
-    """One line, with the JSON text of what was found, and whether money may be in it."""
+    """A reject has a path, a reason, the JSON text of the value, and a flag for possible money."""
     _, parts = nights.staged(layout, nights.land(layout, book))
     [found] = nights.noted(parts, "rejects")
     assert (found["path"], found["reason"], found["value"], found["carries_money"]) == told
@@ -134,7 +134,7 @@ def test_a_reject_says_where_and_what_was_expected(
 def test_an_amount_kept_as_text_names_its_table_and_column(
     layout: Layout, reader: Callable[[], contextlib.AbstractContextManager[None]]
 ) -> None:
-    """Both of a balance and of an instrument's constraint, whichever reader reads it."""
+    """With both readers, the note on a balance or a constraint names its table and column."""
     book = nights.Book(
         [holding({"margin": {"locked": TINY}})],
         [VENUE],
@@ -178,7 +178,7 @@ def test_an_amount_kept_as_text_names_its_table_and_column(
 def test_a_key_that_stands_twice_is_told_where_it_stands(
     layout: Layout, book: nights.Book, path: str, *, money: bool
 ) -> None:
-    """Which of them counts nobody knows: the object that has them is rejected, with its text."""
+    """A repeated key is ambiguous, so the object that has it is rejected, with its text."""
     rows, parts = nights.staged(layout, nights.land(layout, book))
     [found] = nights.noted(parts, "rejects")
     assert (found["path"], found["carries_money"]) == (path, money)
@@ -207,7 +207,7 @@ def test_a_key_that_stands_twice_is_told_where_it_stands(
 def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
     layout: Layout, kind: Any, rejected: list[str], stated: list[str]
 ) -> None:
-    """An amount text is a row; what may be one is rejected where it stands; the rest is news."""
+    """An amount is a row, a possible amount is rejected at its path, and the rest is drift."""
     book = nights.Book([holding({"invented": kind, "margin": {"locked": "1"}})])
     rows, parts = nights.staged(layout, nights.land(layout, book))
     found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
@@ -232,7 +232,7 @@ def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
 def test_drift_is_told_with_what_came(
     layout: Layout, change: dict[str, Any], kind: str, word: str, example: str
 ) -> None:
-    """Where it stands, what sort it is, which field, and its JSON text."""
+    """Drift has its path, its kind, the name of the field, and the JSON text of an example."""
     _, parts = nights.staged(layout, nights.land(layout, nights.Book([portfolio(**change)])))
     [news] = nights.noted(parts, "drift")
     assert (news["path"], news["kind"], news["word"]) == (f"data[].{word}", kind, word)
@@ -264,7 +264,7 @@ BTC: dict[str, Any] = {"assetId": "BTC", "isCustomAsset": False}
 def test_a_null_in_a_list_harms_none_beside_it(
     layout: Layout, book: nights.Book, path: str, left: int
 ) -> None:
-    """It is told at its place; its neighbours are rows, with their own numbers."""
+    """A null is rejected at its index, and its neighbours are rows with their own numbers."""
     rows, parts = nights.staged(layout, nights.land(layout, book))
     [found] = nights.noted(parts, "rejects")
     assert (found["path"], found["value"]) == (f"data[0].{path}", "null")
@@ -273,7 +273,7 @@ def test_a_null_in_a_list_harms_none_beside_it(
 
 
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
-    """It has no row; its number, place and money are noted."""
+    """The record has no row. The reject has its request number, path, text and money."""
     notes = Notes()
     reader = tolerant_reader.TolerantReader(7, notes, "Portfolio")
     text = "[" * 200_000
@@ -289,7 +289,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
 
 @pytest.mark.parametrize("calls", [0, 150, 300])
 def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> None:
-    """The tolerant reader and the count draw the same line, however deep the calls above them."""
+    """The tolerant reader and the count have the same depth limit, at any call depth."""
 
     def read(depth: int, calls: int) -> tuple[bool, bool]:
         if calls:
@@ -310,7 +310,7 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
 
 
 def test_drift_is_counted_together() -> None:
-    """The smallest example of each thing is kept, in whatever order they come."""
+    """The counts of equal drift are added up, and the smallest example is kept, in any order."""
     notes = Notes()
     notes.add_drift("a", "unknown field", "", "2", 3)
     notes.add_drift("a", "unknown field", "", "1", 4)

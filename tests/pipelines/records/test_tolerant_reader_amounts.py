@@ -1,4 +1,4 @@
-"""What a balance says is money until it is shown not to be: a row in every total, or held."""
+"""Tests of unknown balances: an amount is in every total, and a possible amount is held."""
 
 from typing import Any
 from unittest import mock
@@ -18,7 +18,7 @@ Json = Any
 
 
 def book(balance: Json) -> nights.Book:
-    """One portfolio with one account, which trades one unit."""
+    """Return a book with one account, which has one unit in custody and this balance."""
     account = {"venueId": "v", "name": "a", "balance": {"custody": {"free": "1", "locked": "0"}}}
     account["balance"] |= balance
     portfolio = {
@@ -71,7 +71,7 @@ ROWS: dict[str, tuple[Json, list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_an_unknown_amount_is_in_every_total(layout: Layout, name: str) -> None:
-    """The published balances, accounts, holdings and control totals all have it."""
+    """An unknown amount is a row of the balances, and in the sums of all control totals."""
     balance, keys = ROWS[name]
     manifest = nights.land(layout, book(balance))
     rows, parts = nights.staged(layout, manifest)
@@ -90,7 +90,7 @@ def test_an_unknown_amount_is_in_every_total(layout: Layout, name: str) -> None:
 
 
 def test_a_night_with_unknown_amounts_alone_is_accepted(layout: Layout) -> None:
-    """They are rows, so nobody is asked."""
+    """Unknown amounts are rows, so the night needs no decision by a person."""
     assert nights.take(layout, book({"loan": "4000000"})).state == ACCEPTED
 
 
@@ -115,7 +115,7 @@ HELD_FOR: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize("name", HELD_FOR)
 def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout, name: str) -> None:
-    """It is rejected where it stands, with money, by a reason without its value."""
+    """The value is rejected at its path, with money, and the reason does not contain it."""
     balance, place = HELD_FOR[name]
     snapshot = nights.take(layout, book(balance))
     assert snapshot.state == HELD
@@ -128,7 +128,7 @@ def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout,
 
 
 def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout: Layout) -> None:
-    """The count of the JSON finds it by a route of its own."""
+    """The control totals find the amount, because their count of the JSON is independent."""
     with mock.patch.object(tolerant_reader.Leaf, "amount", None):
         _, parts = nights.staged(layout, nights.land(layout, book({"invented": {"free": "4"}})))
     told = {(one["measure"], one["bucket"]) for one in nights.differing(parts)}
@@ -136,7 +136,7 @@ def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout:
 
 
 def test_two_places_never_have_one_name() -> None:
-    """A name with a dot or a quotation mark is quoted, so that no row takes another's key."""
+    """A name with a dot or a quotation mark is quoted, so that no two rows have the same key."""
     text = b'{"a.b":"1","a":{"b":"2","":"3"},"\\"a.b\\"":"4","a.":{"":"5"},"":{"b":"6"}}'
     states = [leaf.state for leaf in leaves(read_json(text))]
     assert states == ['"a.b"', "a.b", 'a.""', '"\\"a.b\\""', '"a.".""', '"".b']

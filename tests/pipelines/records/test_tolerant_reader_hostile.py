@@ -1,4 +1,4 @@
-"""Hostile but legal data, each by name: every row of every table, by both readers."""
+"""Named cases of hostile but legal data: both readers return every row of every table."""
 
 import copy
 import json
@@ -101,7 +101,7 @@ def _named(text: str) -> nights.Book:
 
 
 def _everywhere(news: Json) -> nights.Book:
-    """A new field in every object of every answer; what may be money is in no balance."""
+    """Return a book with a new field in every object. In balances, it cannot be money."""
     harmless = news if isinstance(news, str) else True
     invented = {"invented": {"free": "1.000000000000000000001", "kept": "-.5e-3"}}
     known: Json = {part: dict.fromkeys(states, "1") for part, states in oracle.KINDS.items()}
@@ -118,7 +118,7 @@ def _everywhere(news: Json) -> nights.Book:
 
 
 def _anywhere() -> Json:
-    """A balance with amounts wherever the document has none, beside what cannot be one."""
+    """Return a balance with amounts in undocumented places, and values that cannot be amounts."""
     return {
         "trading": {"free": "1", "locked": "0", "pending": "2", "asset": "USDC", "since": MOMENT},
         "margin": {"locked": "0", "free": "3", "isolated": {"BTC": {"free": "4"}, "on": True}},
@@ -153,7 +153,7 @@ def _new_words() -> nights.Book:
 
 
 def _world() -> nights.Book:
-    """A wide night: every list long, in no order."""
+    """Return a large night with long lists in random order."""
     rng = random.Random(3)
     portfolios = [
         _portfolio(
@@ -278,7 +278,7 @@ def _expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 
 @contextmanager
 def read_by(reader: str) -> Iterator[mock.Mock]:
-    """Batches go to the fast reader first, or all to the tolerant one, which is watched."""
+    """Give batches to the fast reader first, or only to the tolerant one, whose mock is yielded."""
     refusal = fast_reader.UndocumentedRecord if reader == TOLERANT else None
     fast = mock.Mock(wraps=columns._plain_rows, side_effect=refusal)
     slow = mock.Mock(wraps=columns._tolerant_rows)
@@ -288,13 +288,13 @@ def read_by(reader: str) -> Iterator[mock.Mock]:
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    # That the tolerant one reads alike is held daily by test_fast_reader.
+    # test_fast_reader checks daily that the tolerant reader reads the same.
     some_daily([(name, reader) for name in CASES for reader in (FAST, TOLERANT)], 2),
 )
 def test_hostile_but_legal_data_becomes_exactly_its_rows(
     layout: Layout, name: str, reader: str
 ) -> None:
-    """All rows of all eight tables equal an independent reading; no money is said to be lost."""
+    """All rows of all eight tables equal an independent reading, and nothing is rejected."""
     book, expected_reader = CASES[name]
     manifest = nights.land(layout, copy.deepcopy(book))
     with read_by(reader) as slow:
@@ -307,7 +307,7 @@ def test_hostile_but_legal_data_becomes_exactly_its_rows(
 
 @pytest.mark.parametrize("reader", [FAST, TOLERANT])
 def test_times_of_every_form_are_the_moments_they_say(layout: Layout, reader: str) -> None:
-    """Each zone form with nought to nine digits of a second is read, and cut digits are told."""
+    """Each zone form with zero to nine digits of a second is read, and cut digits are noted."""
     portfolios = [_portfolio(id=f"{n}", createdAt=text) for n, text in enumerate(TIMES)]
     listed = [_instrument(id=f"{n}", expiration=text) for n, text in enumerate(TIMES)]
     book = nights.Book(portfolios, [_venue()], {("v", "spot"): listed})
@@ -321,7 +321,7 @@ def test_times_of_every_form_are_the_moments_they_say(layout: Layout, reader: st
 
 
 def test_what_is_kept_as_text_only_is_named_with_its_place(layout: Layout) -> None:
-    """ops.inexact has path, table, column and text of each value that its column cannot hold."""
+    """ops.inexact has path, table, column and text of each value that its column cannot store."""
     for text in ("0.123456789012345678901234", "1e-19", "100000000000000000000"):
         _, parts = nights.staged(layout, nights.land(layout, _amount(text)))
         told = {
@@ -340,7 +340,7 @@ def test_what_is_kept_as_text_only_is_named_with_its_place(layout: Layout) -> No
 
 
 def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
-    """ops.drift has every unknown field, kind and word once, with how often it came."""
+    """ops.drift has every unknown field and every unknown balance kind, with its path."""
     _, parts = nights.staged(layout, nights.land(layout, _everywhere("x")))
     told = {(one["path"], one["kind"], one["word"]) for one in nights.noted(parts, "drift")}
     above = "data[].positions[]"
@@ -357,7 +357,7 @@ def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
 
 @pytest.mark.parametrize("reader", [FAST, TOLERANT])
 def test_new_words_are_kept_and_named(layout: Layout, reader: str) -> None:
-    """An enum value the document does not list stands in its column and in ops.drift."""
+    """ops.drift has every enum value that the document does not list, with its path and count."""
     with read_by(reader):
         _, parts = nights.staged(layout, nights.land(layout, _new_words()))
     told = [(one["path"], one["word"], one["seen"]) for one in nights.noted(parts, "drift")]
@@ -453,7 +453,7 @@ BREACHES: dict[str, tuple[Callable[[Json], object], str, bool, int]] = {
 def test_the_smallest_broken_thing_is_rejected_and_its_siblings_live(
     layout: Layout, name: str
 ) -> None:
-    """One reject at its path, flagged where money is in it; every other amount is a row."""
+    """One reject has the exact path and says if it carries money. Every other amount is a row."""
     change, path, money, left = BREACHES[name]
     portfolio = _spoiled(change)
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book([portfolio])))
@@ -465,7 +465,7 @@ def test_the_smallest_broken_thing_is_rejected_and_its_siblings_live(
 
 
 def test_a_null_among_records_hides_none_of_its_siblings(layout: Layout) -> None:
-    """What is no object at all is rejected with money; Arrow, which it crashes, is not asked."""
+    """Values that are not objects would crash Arrow, so they are rejected first, with money."""
     raw = b"[null," + json.dumps(_portfolio(_position(_free("1")))).encode() + b",7,[null]]"
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book(raw)))
     assert [one["path"] for one in nights.noted(parts, "rejects")] == [
@@ -478,7 +478,7 @@ def test_a_null_among_records_hides_none_of_its_siblings(layout: Layout) -> None
 
 
 def test_one_id_with_two_contents_is_taken_from_neither(layout: Layout) -> None:
-    """Which of two different portfolios with one id is right nobody knows: both are rejects."""
+    """Two different portfolios with one ID are both rejected, because either could be right."""
     two = [_portfolio(_position(_free("1"))), _portfolio(_position(_free("2")))]
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book(two)))
     assert not rows["portfolios"]
@@ -486,7 +486,7 @@ def test_one_id_with_two_contents_is_taken_from_neither(layout: Layout) -> None:
 
 
 def test_one_portfolio_twice_in_another_order_is_taken_once(layout: Layout) -> None:
-    """A repeat that says the same, whatever its order, is one row and a reject without money."""
+    """A repetition with the same content, in any order, is one row and a reject without money."""
     one = _portfolio(_position(_free("1")), _position(asset="ETH"))
     again = dict(reversed(one.items())) | {"positions": one["positions"][::-1]}
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book([one, again])))
@@ -496,7 +496,7 @@ def test_one_portfolio_twice_in_another_order_is_taken_once(layout: Layout) -> N
 
 
 def test_three_positions_of_one_asset_of_which_one_is_broken_become_one(layout: Layout) -> None:
-    """The accounts of the whole ones stand, and how many there are is unknown."""
+    """The accounts of the valid positions are rows, and the number of accounts is unknown."""
     positions = [_position(_free("1")), _position(_free("2")), _position()]
     positions[2]["accounts"] = None
     rows, _ = nights.staged(layout, nights.land(layout, _portfolios(_portfolio(*positions[::-1]))))
