@@ -1,7 +1,7 @@
-"""A process that dies at an instant of its choice, as `kill -9` would have it.
+"""A process that dies at a chosen moment, as if `kill -9` had ended it.
 
-The child dies before one of its changes of the disk, counted as Python sees them; those of DuckDB
-itself are counted by the shim of tests/crash.
+The child dies before one of its changes of the disk, which Python counts. The shim of tests/crash
+counts the changes that DuckDB itself makes.
 """
 
 import os
@@ -23,9 +23,12 @@ CHANGES = frozenset(
 
 
 def dies(work: Callable[[], object], before: int) -> bool:
-    """Do some work in a child that dies before that change, from 1; whether it came to that."""
+    """Run work in a child that dies before its disk change number `before`. Return True if it died.
+
+    The first change has number 1. The child ends normally if it makes fewer changes.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn about threads
         child = os.fork()
     if child == 0:
         _work_until(work, before)
@@ -36,7 +39,7 @@ def dies(work: Callable[[], object], before: int) -> bool:
 
 
 def _work_until(work: Callable[[], object], last: int) -> None:
-    """The child's whole life; it never returns."""
+    """Do the work in the child, and exit before disk change number `last`. It never returns."""
     signal.alarm(LONGEST)
     left = last
 
@@ -51,7 +54,7 @@ def _work_until(work: Callable[[], object], last: int) -> None:
     sys.addaudithook(watch)
     try:
         work()
-    except BaseException:  # noqa: BLE001 - told, and the parent sees it by the code
+    except BaseException:  # noqa: BLE001 - printed, and the parent checks the exit code
         traceback.print_exc()
         os._exit(1)
     os._exit(0)

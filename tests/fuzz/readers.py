@@ -1,8 +1,8 @@
-"""A process that reads documents of any shape with both readers and compares what they made.
+"""A process that reads documents of any shape with both readers and compares the results.
 
-`python -m tests.fuzz.readers SEED FIRST COUNT [unguarded]`: the number of a document is written on
-standard error before it is read, so that where the interpreter ends one knows by what. Standard
-output is one line of JSON: what was counted, and every difference.
+`python -m tests.fuzz.readers SEED FIRST COUNT [unguarded]` writes the number of each document to
+standard error before it reads the document. If the interpreter crashes, the last number names the
+document. Standard output is one line of JSON with the counts and all differences.
 """
 
 import json
@@ -53,7 +53,7 @@ def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made
 
 
 def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
-    """`equal`, `refused` where the tolerant reader took over, or what is wrong."""
+    """Return `equal`, `refused` if the fast reader refuses the batch, or the difference."""
     tolerant = _by(columns._tolerant_rows, batch, how())
     try:
         fast = _by(columns._plain_rows, batch, how())
@@ -65,7 +65,10 @@ def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
 
 
 def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
-    """The records of an answer, walked as large ones are or not; None where it is refused."""
+    """Return the records of a response, or None if it is refused.
+
+    If `walked`, the response is walked like a large one.
+    """
     envelope._MIN_WALKED, envelope._MIN_SLICED = (1, 0) if walked else (1 << 24, 1 << 12)
     try:
         read = read_envelope(body, single=False)
@@ -75,7 +78,7 @@ def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
 
 
 def _checked(raws: list[bytes]) -> list[Element] | None:
-    """The records as a night has them; None where the whole answer is refused."""
+    """Return the records as a night reads them, or None if the whole response is refused."""
     body = b'{"data":[' + b",".join(raws) + b'],"meta":{}}'
     cut_out = _cut_out(body, walked=False)
     if cut_out != _cut_out(body, walked=True):
@@ -88,7 +91,7 @@ def _checked(raws: list[bytes]) -> list[Element] | None:
 
 
 def _unchecked(raws: list[bytes]) -> list[Element]:
-    """The records as if nobody had looked at the answer; those that are JSON."""
+    """Return the records that are valid JSON, without the checks of a whole response."""
     found = []
     for number, raw in enumerate(raws):
         try:
@@ -101,7 +104,7 @@ def _unchecked(raws: list[bytes]) -> list[Element]:
 
 
 def one(seed: int, number: int) -> tuple[str, list[bytes]]:
-    """One document: what came of it, and its records."""
+    """Read one document. Return the outcome and the records."""
     rng = Random(f"{seed} {number}")
     make, how = RESOURCES[number % len(RESOURCES)]
     raws = shapeless.records(rng, make)
@@ -114,7 +117,7 @@ def one(seed: int, number: int) -> tuple[str, list[bytes]]:
 
 
 def main(seed: int, first: int, count: int) -> dict[str, Any]:
-    """That many documents."""
+    """Read `count` documents, from number `first`. Return the counts and the differences."""
     counts: Counter[str] = Counter()
     wrong = []
     for number in range(first, first + count):

@@ -1,7 +1,8 @@
-"""What a home must hold, remembered in plain dictionaries: the model of the stateful test.
+"""The expected contents of a home in plain dictionaries: the model of the stateful test.
 
-It knows the design (parts 3, 4 and 6) and none of the code: a date's book is its newest accepted
-snapshot, what is held, rejected or pruned is nowhere to be seen, and sums are Python's decimals.
+The model follows the design (parts 3, 4 and 6) and shares no code with the program. A date's book
+is its newest accepted snapshot. Held, rejected and pruned nights are not visible. Sums are Python
+decimals.
 """
 
 from collections import defaultdict
@@ -14,11 +15,11 @@ from typing import Any
 COMPLETE, ACCEPTED, HELD, REJECTED, PRUNED = (
     *("complete", "accepted", "held", "rejected", "pruned"),
 )
-# Portfolio, asset, account, bucket and state: where an amount stands.
+# The key of an amount: portfolio, asset, account, bucket and state.
 Place = tuple[str, str, str, str, str]
 World = dict[Place, str]
 Row = tuple[Any, ...]
-# The one venue of these worlds, at which all of its money lies.
+# The only venue of these worlds, which has all of their money.
 VENUE = {
     "id": "v",
     "resource": "venue",
@@ -30,15 +31,15 @@ VENUE = {
     "updatedAt": "2024-01-01T00:00:00Z",
 }
 TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
-# A night may move a little, and most of its assets must not lose most; between the two the guards
-# decide by what they have learned, which is not remembered here.
+# Totals may move by LITTLE, and most assets must not lose MOST. Between these limits, the guards
+# decide by the changes of earlier nights, which the model does not evaluate.
 LITTLE, MOST, FEWEST = Decimal("0.15"), Decimal("0.75"), 2
 DIGITS = 200
 
 
 @dataclass(slots=True)
 class Night:
-    """A landed snapshot: what the API said, and what became of it."""
+    """A landed snapshot: the world that the API reported, and the state of the night."""
 
     snapshot_id: str
     taken: datetime
@@ -48,29 +49,29 @@ class Night:
 
     @property
     def day(self) -> date:
-        """Its business date; the time zone is UTC."""
+        """Return the business date. The time zone is UTC."""
         return self.taken.date()
 
     def is_accepted_at(self, moment: datetime) -> bool:
-        """Whether it counted as accepted when a night was taken; a person may decide later."""
+        """Return True if the night was already accepted at a moment. A person may decide later."""
         is_known = self.decided_by_hand is None or self.decided_by_hand <= moment
         return self.state == ACCEPTED and is_known
 
     def rows(self) -> Iterator[Row]:
-        """Its amounts, as `balances` has them."""
+        """Yield the amounts of the night, as rows of `balances`."""
         for place, text in self.world.items():
             yield (self.day, *place, text)
 
 
 @dataclass(slots=True)
 class Remembered:
-    """All nights by id, and whether a person has accepted one that the guards held."""
+    """All nights by ID, and a flag that a person has accepted a night that the guards held."""
 
     nights: dict[str, Night] = field(default_factory=dict)
     has_taught: bool = False
 
     def books(self) -> dict[date, Night]:
-        """The book of each date."""
+        """Return the book of each date."""
         chosen = {}
         for _, night in sorted(self.nights.items()):
             if night.state == ACCEPTED:
@@ -78,13 +79,13 @@ class Remembered:
         return chosen
 
     def shown(self) -> tuple[list[Row], list[Row]]:
-        """What people see: the rows of `main.balances`, and of `history.balances`."""
+        """Return the rows that people see in `main.balances` and in `history.balances`."""
         books = self.books()
         newest = sorted(books[max(books)].rows()) if books else []
         return newest, sorted(row for night in books.values() for row in night.rows())
 
     def before(self, night: Night) -> Night | None:
-        """The night it is compared with."""
+        """Return the earlier night that the guards compare a night with, or None."""
         earlier = [
             one
             for snapshot_id, one in sorted(self.nights.items())
@@ -93,17 +94,17 @@ class Remembered:
         return earlier[-1] if earlier else None
 
     def judged(self, night: Night) -> set[str]:
-        """The states that a night may be given."""
+        """Return the states that the guards may give a night."""
         before = self.before(night)
         if before is None:
             return {ACCEPTED}
         was, now = sums(before.world), sums(night.world)
         if not _moved(was, now) and not _fewer(before.world, night.world):
             return {ACCEPTED}
-        # A book that a person accepted is not the only one it is compared with.
+        # If a person accepted the book before, the guards may also compare with an earlier book.
         is_sure = before.decided_by_hand is None
         is_gone = bool(portfolios(before.world) - portfolios(night.world))
-        # One asset or one place alone is a finding of the report, and holds no night.
+        # One asset or one amount alone is only a finding of the report, and does not hold a night.
         fallen = sum(lost > MOST for lost in _lost(was, now))
         is_slice = fallen > 1 and Decimal(fallen) / len(was) > MOST
         is_sparse = _fewer(before.world, night.world) > MOST and len(before.world) > FEWEST
@@ -112,12 +113,12 @@ class Remembered:
         return {ACCEPTED, HELD}
 
     def of(self, *states: str) -> list[str]:
-        """The ids of the nights in these states, oldest first."""
+        """Return the IDs of the nights in these states, oldest first."""
         return sorted(one for one, night in self.nights.items() if night.state in states)
 
 
 def sums(world: World) -> dict[str, Decimal]:
-    """The exact total of every asset."""
+    """Return the exact total of each asset."""
     totals: dict[str, Decimal] = defaultdict(Decimal)
     with localcontext(prec=DIGITS):
         for (_, asset, *_), text in world.items():
@@ -126,7 +127,7 @@ def sums(world: World) -> dict[str, Decimal]:
 
 
 def portfolios(world: World) -> set[str]:
-    """The portfolios with money; every amount of these worlds is more than nothing."""
+    """Return the portfolios of a world. Each of them has an amount greater than zero."""
     return {portfolio for portfolio, *_ in world}
 
 
@@ -136,7 +137,7 @@ def _lost(before: dict[str, Decimal], now: dict[str, Decimal]) -> list[Decimal]:
 
 
 def _moved(before: dict[str, Decimal], now: dict[str, Decimal]) -> bool:
-    """Whether any total moved by more than a night may without a look at the nights before."""
+    """Return True if a total moved so much that the guards look at the nights before."""
     with localcontext(prec=DIGITS):
         return before.keys() != now.keys() or any(
             abs(now[asset] - total) > LITTLE * total for asset, total in before.items()
@@ -149,7 +150,7 @@ def _fewer(before: World, now: World) -> Decimal:
 
 
 def listed(world: World) -> list[dict[str, Any]]:
-    """The world as the API lists it."""
+    """Return the world as the API lists it."""
     tree: dict[str, Any] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for (portfolio, asset, account, bucket, state), text in world.items():
         tree[portfolio][asset][account].setdefault(bucket, {})[state] = text

@@ -1,7 +1,7 @@
-"""Documents of any shape, seeded: sound records of the API with any number of things put wrong.
+"""Seeded documents of any shape: valid records of the API with any number of defects.
 
-JSON is made here as text, for much of what has to be tried no JSON library would write: repeated
-keys, halves of surrogate pairs, NaN, numbers of any length, bytes that are no UTF-8.
+The JSON is written as text, because JSON libraries do not write many of the defects: repeated keys,
+halves of surrogate pairs, NaN, numbers of any length, and bytes that are not UTF-8.
 """
 
 import json
@@ -13,13 +13,13 @@ Json = Any
 
 
 class Verbatim(str):
-    """Text that stands in the document as it is, whether it is JSON or not."""
+    """Text that is copied into the document unchanged, even if it is not JSON."""
 
     __slots__ = ()
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object whose keys may stand more than once, in any order."""
+    """An object whose keys may occur more than once, in any order."""
 
 
 MOMENTS = ("2024-05-06T07:08:09.123Z", "2024-05-06T07:08:09.123456789+05:30", "0001-01-01T00:00Z")
@@ -113,7 +113,7 @@ def _times(rng: Random) -> list[tuple[str, str]]:
 
 
 def portfolio(rng: Random) -> Pairs:
-    """A portfolio (2.1)."""
+    """Make a portfolio (2.1)."""
     made = Pairs([("id", _word(rng)), ("resource", "portfolio"), ("name", _word(rng))])
     if rng.random() < 0.8:
         made.append(("integrations", _some(rng, _integration, 2)))
@@ -122,7 +122,7 @@ def portfolio(rng: Random) -> Pairs:
 
 
 def venue(rng: Random) -> Pairs:
-    """A venue (2.6)."""
+    """Make a venue (2.6)."""
     made = Pairs([("id", _word(rng)), ("resource", "venue")])
     made.append(("type", [rng.choice(("exchange", "otc", "dex")) for _ in range(rng.randrange(3))]))
     made += [("displayName", _word(rng)), ("tradingStatus", rng.choice(("trading", "resting")))]
@@ -136,7 +136,7 @@ def _embedded(rng: Random) -> Pairs:
 
 
 def instrument(rng: Random) -> Pairs:
-    """An instrument (2.8)."""
+    """Make an instrument (2.8)."""
     made = Pairs([("id", _word(rng)), ("resource", "instrument"), ("type", "spot")])
     names = ("displayName", "feedId", "venueSymbol", "baseAsset", "termAsset")
     made += [(name, _word(rng)) for name in names]
@@ -218,7 +218,7 @@ def _quoted(rng: Random, text: str) -> str:
 
 
 def written(rng: Random, value: Json) -> str:
-    """A value as text, with white space where JSON allows it."""
+    """Return a value as JSON text, with white space in places that JSON allows."""
     if isinstance(value, Pairs):
         members = (f"{_quoted(rng, name)}:{written(rng, inner)}" for name, inner in value)
         return f"{{{_space(rng)}{f',{_space(rng)}'.join(members)}{_space(rng)}}}"
@@ -236,7 +236,7 @@ def _bytes_wrong(rng: Random, body: bytes) -> bytes:
 
 
 def records(rng: Random, make: Callable[[Random], Pairs]) -> list[bytes]:
-    """Some records of a kind, of which none, one or many things are wrong."""
+    """Make records of one kind with zero, one or many defects."""
     made: list[Json] = [make(rng) for _ in range(rng.choice((0, 1, 1, 2, 3, 4, 5, 40)))]
     for _ in range(rng.choice((0, 0, 1, 1, 1, 2, 3, 10))):
         _put_wrong(rng, made)

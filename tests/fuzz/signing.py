@@ -1,6 +1,7 @@
-"""How the fuzzer signs, written from the specification (5.2); runs in the side environment `fuzz`.
+"""The signer of the fuzzer, written from the specification (5.2).
 
-A request whose headers were made wrong on purpose is sent as it was made.
+It runs in the side environment `fuzz`. A request with intentionally wrong headers is sent
+unchanged.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import os
 import time
 from typing import Any
 
-import schemathesis  # type: ignore[import-not-found]  # lives in the side environment
+import schemathesis  # type: ignore[import-not-found]  # only in the side environment
 from requests.auth import AuthBase
 from schemathesis.core.parameters import (  # type: ignore[import-not-found]  # the same
     ParameterLocation,
@@ -19,10 +20,10 @@ KEY, SECRET = os.environ["FUZZ_KEY"], os.environ["FUZZ_SECRET"]
 
 
 class Signature(AuthBase):
-    """The three headers, over the path as it is sent."""
+    """The three headers, computed over the path as it is sent."""
 
     def __call__(self, request: Any) -> Any:
-        """Sign a request that is about to leave."""
+        """Sign a request that is about to be sent."""
         at = str(time.time_ns() // 1_000_000)
         path = request.path_url.partition("?")[0]
         body = request.body or b""
@@ -37,13 +38,13 @@ class Signature(AuthBase):
 
 @schemathesis.auth()
 class Signing:
-    """Every request is signed, but for those with wrong headers."""
+    """The hook that signs every request, except requests with wrong headers."""
 
     def get(self, _case: Any, _context: Any) -> Signature:
-        """What signs."""
+        """Return the signer."""
         return Signature()
 
     def set(self, case: Any, signature: Signature, _context: Any) -> None:
-        """Let a request be signed as it leaves."""
+        """Set the signer of a request, unless its headers are wrong on purpose."""
         if case.meta is None or not case.meta.is_negative_at(ParameterLocation.HEADER):
             case._auth = signature

@@ -1,4 +1,4 @@
-"""A rebuild that died on its way: whoever publishes next loses no night."""
+"""Tests of a rebuild that died before its end: the next command that publishes loses no night."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ HELD = "20261120T021500Z"
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two published nights and one that is held: a portfolio with money vanished."""
+    """Create a home with two published nights and one held night, in which a portfolio vanished."""
     home = tmp_path_factory.mktemp("half") / "home"
     for number, count in enumerate((3, 3, 2)):
         moment = nights.at(number)
@@ -34,7 +34,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_a_dead_rebuild_left_costs_no_night(
     held: Path, tmp_path: Path, words: tuple[str, ...], change: int
 ) -> None:
-    """After a rebuild that died anywhere, a decision or a pruning leaves what it always leaves."""
+    """A decision or a pruning has the same result after an interrupted rebuild as without it."""
     shown = []
     for is_half_made in (False, True):
         layout = Layout(tmp_path / str(is_half_made))

@@ -1,4 +1,4 @@
-"""Laws of whole nights, landed to published, for any document that the specification allows."""
+"""Laws of whole nights, from landing to publishing, for any document that the API may send."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture
 def many(pytestconfig: pytest.Config) -> Callable[[int, int], settings]:
-    """How many examples: the first number always, the second with `--torture`."""
+    """Return settings with the first number of examples, or the second if `--torture` is set."""
     whole = bool(pytestconfig.getoption("--torture"))
     return lambda few, more: settings(
         max_examples=more if whole else few,
@@ -40,7 +40,7 @@ def many(pytestconfig: pytest.Config) -> Callable[[int, int], settings]:
 
 @contextmanager
 def published(*taken: nights.Book) -> Iterator[Layout]:
-    """A home with these nights, one a day, published."""
+    """Create a home with these nights, one per day, and publish them."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))
         for days, book in enumerate(taken):
@@ -50,7 +50,7 @@ def published(*taken: nights.Book) -> Iterator[Layout]:
 
 
 def told(layout: Layout, query: str) -> list[dict[str, Any]]:
-    """The rows of a query of the published file, by column."""
+    """Return the rows of a query of the published file, with the columns as keys."""
     with duckdb.connect(str(layout.database), read_only=True) as connection:
         connection.execute("set TimeZone = 'UTC'")
         found = connection.execute(query)
@@ -59,7 +59,7 @@ def told(layout: Layout, query: str) -> list[dict[str, Any]]:
 
 
 def everything(layout: Layout) -> dict[str, list[str]]:
-    """Every row of every table, but for what tells when the file was built."""
+    """Return all rows of all tables except `build`, which contains the time of the build."""
     listed = told(
         layout,
         "select schema_name || '.' || table_name as name from duckdb_tables() "
@@ -72,7 +72,7 @@ def everything(layout: Layout) -> dict[str, list[str]]:
 
 
 def in_lake(layout: Layout) -> Rows:
-    """The rows of the Parquet files that other engines read."""
+    """Return the rows of the Parquet files that other engines read."""
     return {
         table.name: [
             row
@@ -85,12 +85,12 @@ def in_lake(layout: Layout) -> Rows:
 
 @pytest.mark.torture
 def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], settings]) -> None:
-    """Both hold exactly the rows that an independent reading of the JSON gives, for any night."""
+    """For any night, both contain exactly the rows that an independent JSON reader returns."""
 
     @many(5, 100)
     @given(books(strange=True))
     def law(book: nights.Book) -> None:
-        # A key that sees nothing is held (tests of the guards): here something is seen.
+        # The guards hold a night if its key sees nothing (see their tests), so the book has rows.
         assume(expected(book).get("positions") and book.venues)
         with published(book) as layout:
             [state] = told(layout, "select state, reason from ops.snapshots")
@@ -105,7 +105,7 @@ def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], s
 
 @pytest.mark.torture
 def test_a_rebuild_equals_the_run(many: Callable[[int, int], settings]) -> None:
-    """Two nights made again, from the lake or from the landing zone, have the same rows."""
+    """A rebuild of two nights, from the lake or from the landing zone, returns the same rows."""
 
     @many(3, 50)
     @given(books(strange=True), books(strange=True), st.booleans())

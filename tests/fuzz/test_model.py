@@ -1,6 +1,6 @@
-"""A home in the hands of chance, beside a model of it: run, crash, corrupt, decide, prune, rebuild.
+"""A random test of a home against a model: run, crash, corrupt, decide, prune, rebuild.
 
-After every step what people see is what the model remembers, to the last digit.
+After every step, people see exactly the contents of the model, to the last digit.
 """
 
 import contextlib
@@ -68,13 +68,13 @@ PLACES = st.tuples(
     st.sampled_from(["main", "cold"]),
     st.sampled_from(KINDS),
 ).map(lambda four: (*four[:3], *four[3]))
-# More than nothing, up to forty digits, also where DECIMAL(38,18) has no room for them.
+# Amounts above zero with up to forty digits, including amounts too long for DECIMAL(38,18).
 AMOUNTS = st.builds(
     lambda units, places: format(Decimal(units).scaleb(-places), "f"),
     st.integers(1, 10**12) | st.integers(1, 10**40),
     st.integers(0, 24),
 )
-# What must have happened at least once when the test runs whole.
+# Events that must happen at least once in a full run of the test.
 EVERYTHING = {
     *("run", "accepted", "held", "accept", "reject", "prune", "rebuild", "restore", "death"),
     *("corrupt landing", "corrupt lake", "corrupt warehouse"),
@@ -87,13 +87,13 @@ from {}.balances order by all
 
 
 def times(text: str, factor: str) -> str:
-    """A part of an amount, to the last digit."""
+    """Return a part of an amount, to the last digit."""
     with localcontext(prec=DIGITS):
         return format(Decimal(text) * Decimal(factor), "f")
 
 
 class Keeping(RuleBasedStateMachine):
-    """One home, the API's world, and the model."""
+    """A home, the API's world, and the model."""
 
     done: ClassVar[Counter[str]] = Counter()
 
@@ -104,52 +104,52 @@ class Keeping(RuleBasedStateMachine):
         self.clock = nights.Clock(FIRST)
         self.model = Remembered()
         self.world: World = {}
-        self.seen: Said = ([], [])  # what was last known to be shown
-        self.decided: Said = ([], [])  # what was to be shown before the step at hand
+        self.seen: Said = ([], [])  # the contents that were last shown
+        self.decided: Said = ([], [])  # the model's contents before the current step
         self.has_moved = False
-        self.is_fresh = False  # something has happened since all was made again
-        self.is_half_made = False  # a death left a lake that was being made again
+        self.is_fresh = False  # a step has run since the last rebuild
+        self.is_half_made = False  # a death interrupted a rebuild of the lake
 
     def teardown(self) -> None:
-        """Leave nothing."""
+        """Delete the folder of the home."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # What the service does.
+    # Events at the API.
 
     @initialize(places=st.dictionaries(PLACES, AMOUNTS, min_size=3, max_size=8))
     def begin(self, places: dict[Place, str]) -> None:
-        """The first night."""
+        """Fill the world and run the first night."""
         for place, text in places.items():
             self.put_money(place, text)
         self.take()
 
     def comes(self, chance: random.Random) -> None:
-        """Money comes."""
+        """Add an amount to the world."""
         place, text = chance.choice(sorted(self.world) or [PLACE]), str(chance.randint(1, 10**20))
         self.put_money((chance.choice(PORTFOLIOS), *place[1:]), f"{text}e-{chance.randint(0, 24)}")
 
     def goes(self, chance: random.Random) -> None:
-        """A fifth of an amount goes, which is nothing unusual."""
+        """Reduce an amount by a fifth, which is not unusual."""
         place = chance.choice(sorted(self.world) or [PLACE])
         self.world[place] = times(self.world.get(place, "1"), "0.8")
 
     def vanishes(self, chance: random.Random) -> None:
-        """A portfolio is not listed any more."""
+        """Remove a portfolio from the world."""
         gone, *_ = chance.choice(sorted(self.world) or [PLACE])
         self.world = {place: text for place, text in self.world.items() if place[0] != gone}
 
     def collapses(self, chance: random.Random) -> None:
-        """Nine tenths of an asset are gone."""
+        """Remove nine tenths of an asset."""
         _, gone, *_ = chance.choice(sorted(self.world) or [PLACE])
         for place in [one for one in self.world if one[1] == gone]:
             self.world[place] = times(self.world[place], "0.1")
 
     def returns(self, _chance: random.Random) -> None:
-        """The world is again what the newest book says."""
+        """Restore the world of the newest book."""
         books = self.model.books()
         self.world = dict(books[max(books)].world) if books else self.world
 
-    # What the keeper does.
+    # Steps of the operator.
 
     @rule(
         days=st.sampled_from([0, 1, 1, 1, 3]),
@@ -158,7 +158,7 @@ class Keeping(RuleBasedStateMachine):
         change=st.none() | st.none() | st.integers(1, 160),
     )
     def runs(self, days: int, event: str, chance: random.Random, change: int | None) -> None:
-        """A night is taken, or dies; with no day between it is the same date once more."""
+        """Run a night, which may die. If `days` is 0, it has the same date as the night before."""
         getattr(self, event)(chance)
         self.pass_time(days)
         self.take(change)
@@ -166,7 +166,7 @@ class Keeping(RuleBasedStateMachine):
     @rule(chance=st.randoms(), change=st.none() | st.integers(1, 80))
     @precondition(lambda self: self.model.of(HELD))
     def decides(self, chance: random.Random, change: int | None) -> None:
-        """A held night is accepted or rejected, or the decision dies on its way."""
+        """Accept or reject a held night. The command may die before its end."""
         snapshot_id = chance.choice(self.model.of(HELD))
         word, state = chance.choice([("accept", ACCEPTED), ("reject", REJECTED)])
         died = self.says(change, word, snapshot_id)
@@ -185,7 +185,7 @@ class Keeping(RuleBasedStateMachine):
     @rule(days=st.integers(1, 5), change=st.none() | st.integers(1, 80))
     @precondition(lambda self: self.model.books())
     def prunes(self, days: int, change: int | None) -> None:
-        """Old nights go; what waits for a decision and the newest book stay."""
+        """Prune old nights. Nights that wait for a decision and the newest book remain."""
         books = self.model.books()
         young = max(books) - timedelta(days=days)
         may_go = [
@@ -202,7 +202,7 @@ class Keeping(RuleBasedStateMachine):
     @precondition(lambda self: self.is_fresh)
     @rule(words=st.sampled_from([(), ("--from-landing",)]), change=st.none() | st.integers(1, 160))
     def rebuilds(self, words: tuple[str, ...], change: int | None) -> None:
-        """Warehouse, or lake and warehouse, are made again."""
+        """Rebuild the warehouse, or the lake and the warehouse."""
         died = self.says(change, "rebuild", *words)
         self.is_half_made |= died and bool(words)
         self.judge_left_over()
@@ -213,7 +213,7 @@ class Keeping(RuleBasedStateMachine):
     @rule(chance=st.randoms())
     @precondition(lambda self: self.is_fresh and self.seen[1])
     def corrupts(self, chance: random.Random) -> None:
-        """One bit changes: it is found and named, and mended from what is whole."""
+        """Flip one bit. `verify` names the file, and the file is repaired from undamaged data."""
         version = self.layout.database.parent.resolve()
         roots = (self.layout.landing, self.layout.lake, version)
         files = {
@@ -242,7 +242,7 @@ class Keeping(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: len(self.model.nights) > 1 and not self.has_moved)
     def moves(self) -> None:
-        """Everything is lost but a backup, which is put into an empty home."""
+        """Delete the home and restore it from a backup."""
         target = self.folder / "backup.tar"
         target.unlink(missing_ok=True)
         assert self.code("backup", str(target)) == 0
@@ -253,17 +253,17 @@ class Keeping(RuleBasedStateMachine):
         self.has_moved = True
         self.done["restore"] += 1
 
-    # What must always be so.
+    # Invariants.
 
     @invariant()
     def shows_what_is_remembered(self) -> None:
-        """Main, history and sums are the model's; nothing else is there."""
+        """Main, history and sums match the model, and the book contains no other dates."""
         if not self.layout.database.exists():
             assert self.seen == ([], [])
             return
         newest, history = self.read()
         assert (newest, history) == self.seen
-        # A night without a portfolio that a person accepted has the rows of its venue only.
+        # If a person accepted a night without a portfolio, it has only the rows of its venue.
         empty = {night.day for night in self.model.nights.values() if not night.world}
         assert self.dates() <= {row[0] for row in history} | empty
         books = self.model.books()
@@ -272,17 +272,17 @@ class Keeping(RuleBasedStateMachine):
 
     @invariant()
     def is_whole(self) -> None:
-        """Verify finds nothing."""
+        """`verify` finds nothing, except files that an interrupted rebuild has not written yet."""
         found = [one for one in verify(self.layout) if one.file != self.layout.database]
-        if self.is_half_made:  # what is not made again yet is missing, and nothing is changed
+        if self.is_half_made:  # files not rebuilt yet are missing, but no file is changed
             found = [one for one in found if (one.what, one.remedy) != (MISSING, LAKE)]
         assert found == []
         assert self.layout.database.exists() or not self.seen[1]
 
-    # How it is done.
+    # Helpers.
 
     def put_money(self, place: Place, text: str) -> None:
-        """More at a place; of a trading balance both states are stated."""
+        """Add an amount at a place. A trading balance always has both states."""
         with localcontext(prec=DIGITS):
             total = Decimal(self.world.get(place, "0")) + Decimal(text)
         self.world[place] = format(total, "f")
@@ -291,17 +291,17 @@ class Keeping(RuleBasedStateMachine):
                 self.world.setdefault((*place[:4], state), "0")
 
     def pass_time(self, days: int) -> None:
-        """Let it be some days later, or an hour."""
+        """Advance the clock by some days, or by a minute if `days` is 0."""
         moment = self.clock.moment
         later = moment.replace(hour=2, minute=15) + timedelta(days=days)
         self.clock.moment = later if days else moment + timedelta(minutes=1)
 
     def keeper(self) -> Nightbook:
-        """The keeper of the home."""
+        """Return the keeper of the home."""
         return nights.nightbook(self.layout.home, self.clock)
 
     def night(self, started: datetime) -> None:
-        """The steps of a night, in the order of the nightly job."""
+        """Run the steps of a night, in the order of the nightly job."""
         lock.sweep(self.layout)
         manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
         publish.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
@@ -310,7 +310,7 @@ class Keeping(RuleBasedStateMachine):
         publish.refresh(self.keeper())
 
     def take(self, change: int | None = None) -> None:
-        """A whole night, or one that dies before that change of the disk."""
+        """Run a whole night, or one that dies before disk change number `change`."""
         started, self.decided = self.clock(), self.model.shown()
         died = change is not None and self.dies(lambda: self.night(started), change)
         if change is None:
@@ -320,7 +320,7 @@ class Keeping(RuleBasedStateMachine):
         self.done["run"] += not died
 
     def landed(self, started: datetime) -> None:
-        """Remember a night, if it was landed, and what became of it and of those before it."""
+        """Add a night to the model if it was landed, and update the states of all nights."""
         snapshot_id = started.strftime("%Y%m%dT%H%M%SZ")
         if self.layout.snapshot(started.date(), snapshot_id).exists():
             taken = started.replace(microsecond=0)
@@ -328,12 +328,12 @@ class Keeping(RuleBasedStateMachine):
         self.judge_left_over()
 
     def judge_left_over(self) -> None:
-        """Nights that nobody had judged may have been judged now, as the model would."""
+        """Update the states of nights that were not judged before, and check them by the model."""
         for snapshot_id in self.model.of(COMPLETE):
             night = self.model.nights[snapshot_id]
             found = snapshots.find(self.layout, snapshot_id)
             state, decision = found.state, found.decision
-            # What a person has accepted of one night holds no other: its causes say which it was.
+            # Lessons are not in the model. If lessons cover all causes, the night may be accepted.
             causes = decision.causes if decision else ()
             is_known = bool(causes) and all(cause.is_known for cause in causes)
             if not (is_known and state == ACCEPTED and self.model.has_taught):
@@ -343,7 +343,7 @@ class Keeping(RuleBasedStateMachine):
             self.done[state] += 1
 
     def let_through(self) -> None:
-        """Nights that waited only for what was just accepted are accepted with it."""
+        """Update the states of held nights that a new lesson has accepted."""
         for snapshot_id in self.model.of(HELD):
             decision = snapshots.find(self.layout, snapshot_id).decision
             if decision and decision.by == lessons.BY:
@@ -353,9 +353,10 @@ class Keeping(RuleBasedStateMachine):
                 night.decided_by_hand = datetime.fromisoformat(decision.at)
 
     def after(self, *, died: bool) -> None:
-        """What is shown after a step: what is remembered, or after a death what was shown.
+        """Expect the contents of the model to be shown after a step.
 
-        A command first publishes what was decided when another one died, so that may be shown too.
+        After a death, the contents from before the step are also valid. A command first publishes
+        the decisions of an earlier command that died, so their result is valid too.
         """
         now, self.is_fresh = self.model.shown(), True
         if died:
@@ -368,7 +369,7 @@ class Keeping(RuleBasedStateMachine):
             self.is_half_made = False
 
     def says(self, change: int | None, *words: str) -> bool:
-        """A command, which dies before that change of the disk; whether it did."""
+        """Run a command, which dies before disk change number `change`. Return True if it died."""
         self.decided = self.model.shown()
         if change is None:
             self.must(*words)
@@ -376,17 +377,17 @@ class Keeping(RuleBasedStateMachine):
         return self.dies(lambda: self.must(*words), change)
 
     def dies(self, work: Callable[[], None], change: int) -> bool:
-        """Some work in a child; its time has passed for us as well."""
+        """Run work in a child process, and advance our clock too. Return True if the child died."""
         died = dies(work, change)
         self.clock.moment += timedelta(seconds=10)
         return died
 
     def must(self, *words: str) -> None:
-        """A command that does what it is told."""
+        """Run a command that must succeed."""
         assert self.code(*words) == 0, words
 
     def code(self, *words: str) -> int:
-        """How a command ends; what it says is kept for whoever looks."""
+        """Run a command and return its exit code. Its messages are printed."""
         with (
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()) as said,
@@ -396,7 +397,7 @@ class Keeping(RuleBasedStateMachine):
         return code
 
     def read(self) -> Said:
-        """What a reader of the warehouse sees."""
+        """Return the rows that a reader of the warehouse sees."""
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             newest, history = (
                 connection.execute(QUERY.format(schema)).fetchall()
@@ -405,13 +406,13 @@ class Keeping(RuleBasedStateMachine):
         return sorted(newest), sorted(history)
 
     def dates(self) -> set[date]:
-        """The dates of which any table of the book holds a row."""
+        """Return the dates of all rows in the tables of the book."""
         query = " union ".join(f"select snapshot_date from history.{one.name}" for one in BOOK)
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             return {day for (day,) in connection.execute(query).fetchall()}
 
     def totals(self) -> dict[str, Decimal]:
-        """The sums that the warehouse tells."""
+        """Return the sums that the warehouse reports."""
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
             told = connection.execute("select asset_id, total_text from holdings_by_asset")
             return {asset: Decimal(text) for asset, text in told.fetchall()}
@@ -424,7 +425,7 @@ class Keeping(RuleBasedStateMachine):
         path.chmod(mode)
 
     def is_left(self, path: Path) -> bool:
-        """Whether a file is what a dead run left: hidden, half pruned, or of a lake half made."""
+        """Return True if a dead run left the file: hidden, half pruned, or in a partial lake."""
         if any(part.startswith(".") for part in path.parts):
             return True
         known = {one.snapshot_id: one.state for one in snapshots.landed_snapshots(self.layout)}
@@ -441,7 +442,10 @@ class Keeping(RuleBasedStateMachine):
 def test_whatever_happens_to_a_home_people_see_what_was_accepted(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Runs, deaths, flipped bits, drops, decisions, prunings and rebuilds, in any order."""
+    """People see exactly the accepted data after steps in any order.
+
+    The steps are runs, deaths, flipped bits, restores, decisions, prunings and rebuilds.
+    """
     Keeping.done.clear()
     run_state_machine_as_test(
         Keeping,

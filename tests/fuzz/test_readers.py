@@ -1,7 +1,8 @@
-"""The fast reader and the tolerant one: the same rows, or the fast one refuses; and nobody dies.
+"""Comparison of the fast and the tolerant reader: the same rows or a refusal, and no crash.
 
-Arrow's JSON reader can end the process, or give lists of a wrong length, where it meets a null or
-a record that is no object. That ours never shows it one is seen here, in processes that may die.
+Arrow's JSON reader can end the process, or return lists of a wrong length, if it reads a null or a
+record that is not an object. These tests prove that our guard never gives it such a record. They
+run the readers in processes that may die.
 """
 
 import json
@@ -19,7 +20,7 @@ Record = Callable[[str, object], None]
 
 
 def read(seed: int, count: int, *how: str) -> tuple[str, dict[str, int]]:
-    """What went wrong with that many documents, the death of the reader included; and counts."""
+    """Read documents in a process. Return its failures, including a crash, and its counts."""
     command = [sys.executable, "-m", "tests.fuzz.readers", str(seed), "0", str(count), *how]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
@@ -32,7 +33,7 @@ def read(seed: int, count: int, *how: str) -> tuple[str, dict[str, int]]:
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(1, 1 + SHARDS))
 def test_both_readers_make_the_same_of_any_document(seed: int, record_property: Record) -> None:
-    """Rows, rejects, inexact values and drift are equal, or the fast reader has refused."""
+    """Rows, rejects, inexact values and drift are equal, or the fast reader refuses the batch."""
     wrong, counts = read(seed, COUNT)
     assert wrong == ""
     assert sum(counts.values()) == COUNT
@@ -41,6 +42,6 @@ def test_both_readers_make_the_same_of_any_document(seed: int, record_property: 
 
 
 def test_without_its_guard_the_fast_reader_would_be_caught() -> None:
-    """Where Arrow is shown what it must not see, the process dies of it or the rows differ."""
+    """Without the guard, Arrow reads forbidden records, and the process dies or the rows differ."""
     wrong, _ = read(1, 500, "unguarded")
     assert wrong != ""

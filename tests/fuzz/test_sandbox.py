@@ -1,4 +1,4 @@
-"""A fuzzer that knows the sandbox's description of itself, over a socket, every request signed."""
+"""A fuzzer that reads the sandbox's description of itself and sends it signed requests."""
 
 import hashlib
 import hmac
@@ -22,31 +22,31 @@ from tests.support import environments
 
 KEY, SECRET = "fuzzing-key", "fuzzing-secret"
 FULL = LivingWorld().at(date(2026, 11, 21))
-# Without the two largest portfolios, so that a great many answers can be read.
+# Without the two largest portfolios, so that the fuzzer can read many more responses.
 WORLD = replace(FULL, portfolios=FULL.portfolios[2:])
 PORTFOLIOS, VENUES = b"/edge/v1beta/portfolios", b"/edge/v1beta/venues"
-# A service whose status tells what a missing id is, and who is not known before when it is.
+# A service that reports an unknown ID by its status, and checks the key before the timestamp.
 TELLING = Choices(
     missing_status=404,
     checks=("authentication", "timestamp"),
     missing_timestamp=(401, "AUTHENTICATION_FAILED"),
 )
-# By default an id of nothing is answered with 400 and a bad timestamp before a bad key, which the
-# document allows (4.6, 5.3) and the fuzzer takes for a right request refused.
+# By default, an unknown ID returns 400, and a bad timestamp is reported before a bad key. The
+# document allows both (4.6, 5.3), but the fuzzer reports them as valid requests that were refused.
 WITHOUT = "positive_data_acceptance,ignored_auth"
 REQUESTS, EXAMPLES = 1500, 200
 
 
 @dataclass(slots=True)
 class Watched:
-    """An application and what passed: signed requests, and answers by their status."""
+    """An application that counts its signed requests and its responses by status."""
 
     app: ASGIApp
     signed: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         self.signed += _is_signed(scope)
 
         async def seen(message: Message) -> None:
@@ -58,7 +58,7 @@ class Watched:
 
 
 def _is_signed(scope: Scope) -> bool:
-    """Whether key and signature are ours; bodies are not looked at: a GET has none (5.2)."""
+    """Return True if the signature is ours. Bodies are ignored, because a GET has none (5.2)."""
     headers = dict(scope["headers"])
     at = headers.get(b"svc-api-timestamp", b"")
     text = scope["method"].encode() + scope["raw_path"] + at
@@ -68,14 +68,14 @@ def _is_signed(scope: Scope) -> bool:
 
 @contextmanager
 def sandbox(choices: Choices) -> Iterator[tuple[Watched, str]]:
-    """A sandbox that is watched, and its origin."""
+    """Serve a watched sandbox. Yield it and its origin."""
     watched = Watched(application(WORLD, {KEY: Caller(SECRET)}, unix_ms, choices))
     with serve(watched) as served:
         yield watched, served.origin
 
 
 def fuzz(origin: str, folder: Path, examples: int, seed: int, without: str = "") -> str:
-    """What the fuzzer found, in its words; nothing where it found nothing."""
+    """Run the fuzzer. Return its report, or an empty string if it finds nothing."""
     command = [
         *(
             str(environments.python("fuzz")),
@@ -108,7 +108,7 @@ def test_a_fuzzer_finds_no_violation(
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Whatever is asked, the answer is as the description says and no request fails the server."""
+    """Every response matches the description, and no request causes a server error."""
     seed = 0
     with sandbox(choices) as (watched, origin):
         while watched.signed < REQUESTS:
@@ -122,13 +122,13 @@ def test_a_fuzzer_finds_no_violation(
 
 
 class Breaking:
-    """A sandbox one of whose answers is not what its description says."""
+    """A sandbox with one kind of response that contradicts its description."""
 
     def __init__(self, app: ASGIApp, path: bytes, old: bytes, new: bytes, status: int) -> None:
         self.app, self.path, self.old, self.new, self.status = app, path, old, new, status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; a good answer below the path is changed, and no other."""
+        """Handle one request. Change only a successful response below the path."""
         is_good = False
 
         async def changed(message: Message) -> None:
@@ -162,7 +162,7 @@ class Breaking:
 def test_the_fuzzer_finds_what_is_wrong(
     tmp_path: Path, *, path: bytes, old: bytes, new: bytes, status: int, finding: str
 ) -> None:
-    """Six ways to break the description are each found and named: the test above could fail."""
+    """The fuzzer finds and names each of six violations, so the test above can fail."""
     app = application(WORLD, {KEY: Caller(SECRET)}, unix_ms, TELLING)
     with serve(Breaking(app, path, old, new, status)) as served:
         assert finding in fuzz(served.origin, tmp_path, 4, 1)
