@@ -1,11 +1,12 @@
-"""`make pictures`: the pictures in the pages, taken anew from a demo's home.
+"""`make pictures`: new pictures for the pages, taken from the home of a demo.
 
     python -m tests.house.pictures [--home DIR]
 
-Chromium takes the morning report and Dagster's graph, LibreOffice and poppler the sheets of the
-reconciliation's workbook. Whatever is not on this machine is named once, with how to get it, and
-its pictures stay as they are. The nights of the demo are seeded, so that pictures change only when
-what they show does; the graph shows no date and is of a demo of today: no day of it is missing.
+Chromium takes the pictures of the morning report and of Dagster's graph. LibreOffice and poppler
+take the pictures of the reconciliation workbook's sheets. If a tool is missing on this machine, a
+message says once how to install it, and its pictures stay as they are. The nights of the demo are
+seeded, so a picture changes only if its content does. The graph shows no date. It is from a demo
+that ends today, because otherwise days would be missing.
 """
 
 import argparse
@@ -47,7 +48,7 @@ TOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The window, the script that is true when its page is drawn, and the edges left out."""
+    """A browser window, a script that is true when the page is ready, and the edges to cut."""
 
     width: int
     height: int
@@ -60,7 +61,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """What of a printed sheet is taken: dots an inch, and the box in them."""
+    """A part of a printed sheet: its resolution in dots per inch, and its box in dots."""
 
     sheet: str
     dots: int
@@ -71,7 +72,7 @@ class Crop:
 
 
 def missing(*names: str) -> bool:
-    """Say which of some tools are not here, and how to get them."""
+    """Return True if a tool is missing, and print how to install each missing tool."""
     absent = [name for name in names if shutil.which(name) is None]
     for name in absent:
         print(f"{name} is not on this machine, so its pictures stay as they are: {TOOLS[name]}")
@@ -79,7 +80,7 @@ def missing(*names: str) -> bool:
 
 
 def photograph(browser: Browser, url: str, view: View, picture: Path) -> None:
-    """Open a page in a window of a size, wait until it is drawn, and keep what is seen."""
+    """Open a page in a window of this size, wait until it is drawn, and save a picture."""
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
     session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     size = {"width": view.width, "height": view.height, "deviceScaleFactor": 1, "mobile": False}
@@ -92,7 +93,7 @@ def photograph(browser: Browser, url: str, view: View, picture: Path) -> None:
         if time.monotonic() > end:
             sys.exit(f"{url} was not drawn within {PATIENCE} seconds; its picture stays as it was")
         time.sleep(0.5)
-    time.sleep(3)  # what moves into its place has arrived
+    time.sleep(3)  # until animations have ended
     wide = view.width - view.left - view.right
     high = view.height - view.top - view.bottom
     box = {"x": view.left, "y": view.top, "width": wide, "height": high, "scale": 1}
@@ -110,7 +111,7 @@ def reconciliation_workbook(home: Path) -> Path:
 
 
 def print_workbook(workbook: Path, folder: Path) -> Path:
-    """Return the workbook as LibreOffice prints it."""
+    """Print the workbook to a PDF with LibreOffice, and return the file."""
     profile = f"-env:UserInstallation={(folder / 'office').as_uri()}"
     convert = ["soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", str(folder)]
     subprocess.run([*convert, str(workbook)], check=True, capture_output=True)
@@ -118,7 +119,7 @@ def print_workbook(workbook: Path, folder: Path) -> Path:
 
 
 def photograph_sheet(printed: Path, crop: Crop, picture: Path) -> None:
-    """Keep a part of the first page of a sheet, which its footer names."""
+    """Save a part of the first page of a sheet. The footer of the page names the sheet."""
     text = subprocess.run(
         ["pdftotext", str(printed), "-"], check=True, capture_output=True, text=True
     )
@@ -133,7 +134,7 @@ def photograph_sheet(printed: Path, crop: Crop, picture: Path) -> None:
 
 @contextlib.contextmanager
 def dagster(home: Path) -> Iterator[str]:
-    """Serve Dagster's pages of a home; gives their address."""
+    """Serve Dagster's pages of a home, and yield their address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -162,8 +163,8 @@ def _answers(url: str) -> bool:
 
 
 LINEAGE = "/assets/views/holdings?view=lineage&lineageScope=upstream&lineageDepth=5"
-# The graph is drawn before its assets say how they stand, one after the other: all 13 that are made
-# of the API and lead to the view are green in the end.
+# Dagster draws the graph first and adds the status of each asset later, one after the other. In the
+# end, all 13 assets that are made from the API and lead to the view are green.
 DRAWN = """[...document.querySelectorAll('foreignObject *')].filter(
   (node) => getComputedStyle(node).borderColor === 'rgb(46, 204, 129)').length >= 13"""
 VIEWS = {
@@ -179,7 +180,7 @@ CROPS = {
 
 
 def take_pictures(layout: Layout, today: Layout, folder: Path) -> None:
-    """Take every picture for which the tools are here."""
+    """Take every picture for which this machine has the tools."""
     if not missing("soffice", "pdftoppm"):
         printed = print_workbook(reconciliation_workbook(layout.home), folder)
         for picture, crop in CROPS.items():
@@ -195,7 +196,7 @@ def take_pictures(layout: Layout, today: Layout, folder: Path) -> None:
 
 
 def run() -> None:
-    """Take the demo, then its pictures."""
+    """Create a demo unless its home is given, and take the pictures."""
     parser = argparse.ArgumentParser(prog="python -m tests.house.pictures")
     parser.add_argument("--home", type=Path, help="a demo's home that is there already")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The commands that messages of the product name, collected from its source."""
+"""Commands in the messages of the product, collected from the source code."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 ROOMS = ("assets", "pipelines", "warehouse")
 PROGRAMS = ("command_for", "full_command", "program", "me", "start", "command")
-# A command that nothing encloses ends here in a sentence, but not inside of quotes.
+# The end of a command without code marks in a sentence. It does not apply inside quotes.
 _END = r"[;:,?)\n\"]|\.(?:\s|$)|\s\(|\s{3}|</code>|\*\*|\|"
 _UNENCLOSED = re.compile(rf"(?:'[^']*'|\"[^\"{{}}]*\"|(?!{_END}).)*", re.DOTALL)
 _NAMED = re.compile(
@@ -19,7 +19,7 @@ _VALUE = "\x00"
 
 
 class PrintedCommand(NamedTuple):
-    """A command as a message names it, without the program; `is_enclosed` in code marks."""
+    """A command from a message, without the program. If `is_enclosed`, it had code marks."""
 
     origin: str
     text: str
@@ -27,12 +27,12 @@ class PrintedCommand(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The command as a shell splits it."""
+        """Return the command as a shell splits it."""
         return shlex.split(self.text.replace(_VALUE, "VALUE"))
 
 
 def in_messages(root: Path, names: set[str]) -> Iterator[PrintedCommand]:
-    """Yield every command that a string of the product names; docstrings are no messages."""
+    """Yield every command in the strings of the product. Docstrings are not messages."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def in_messages(root: Path, names: set[str]) -> Iterator[PrintedCommand]:
 
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield each string with its values as one character, but for docstrings."""
+    """Yield each string except docstrings, with one character for each inserted value."""
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
         parent = parents.get(node)
@@ -68,7 +68,7 @@ def _part(node: ast.expr) -> str:
 
 
 def _arguments(call: ast.Call) -> list[str]:
-    """Return what a call of `full_command` is given after the home."""
+    """Return the arguments of a call of `full_command` after the home."""
     if not isinstance(call.func, ast.Name) or call.func.id != "full_command":
         return []
     rest = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args[1:]]
@@ -78,7 +78,7 @@ def _arguments(call: ast.Call) -> list[str]:
 
 
 def in_text(origin: str, text: str, names: set[str]) -> Iterator[PrintedCommand]:
-    """Yield every command that a text names."""
+    """Yield every command in a text."""
     position = 0
     while found := _NAMED.search(text, position):
         position = found.start("rest")

@@ -1,4 +1,4 @@
-"""The syntax of the rooms: several rules look at each module."""
+"""Syntax trees of modules, which several rules share."""
 
 import ast
 from functools import cache
@@ -6,5 +6,5 @@ from functools import cache
 
 @cache
 def parsed(text: str) -> ast.Module:
-    """Return the tree of a module; of the same text the same one, so nobody changes it."""
+    """Return the syntax tree of a module. The tree is cached, so nobody may change it."""
     return ast.parse(text)

@@ -1,4 +1,4 @@
-"""Import arrows between rooms, the home of each framework, and the size of functions."""
+"""Tests of imports between rooms, of the home of each framework, and of function sizes."""
 
 import ast
 import subprocess
@@ -13,7 +13,7 @@ from tests.house.syntax import parsed
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
-# What each room may import of ours; the longest matching name decides.
+# The modules of ours that each room may import. The longest matching name applies.
 ARROWS = {
     "warehouse": ("warehouse",),
     "pipelines": (
@@ -29,7 +29,7 @@ ARROWS = {
     "pipelines.sandbox": ("pipelines.sandbox",),
     "assets": ("assets", "pipelines", "warehouse"),
 }
-# Each framework has one home, so that replacing it touches one room.
+# Each framework has one home, so that replacing it changes one room.
 HOMES = {
     "dagster": ("assets",),
     "httpx": ("pipelines.edge",),
@@ -42,15 +42,15 @@ HOMES = {
     "dotenv": ("warehouse.storage.home",),
     "pyspark": ("pipelines.maintenance.spark",),
 }
-# One door to what Dagster keeps private, and its web process, which is made by hand.
+# The only modules that may use Dagster's private modules. `web` builds the web process by hand.
 PRIVATE_DAGSTER = ("assets.home.instance", "assets.runs.web")
-# Vague names gather things that belong somewhere else.
+# Modules with vague names collect code that belongs elsewhere.
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}
 LONGEST_FUNCTION = 45
 
 
 class Import(NamedTuple):
-    """One import: in which module, on which line, of what, and whether inside a function."""
+    """An import: its module and line, the imported name, and if it is inside a function."""
 
     module: str
     line: int
@@ -59,7 +59,7 @@ class Import(NamedTuple):
 
 
 def modules(root: Path) -> Iterator[tuple[str, Path]]:
-    """Every module of the three rooms by its dotted name."""
+    """Yield the dotted name and the path of every module of the three rooms."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
@@ -67,7 +67,7 @@ def modules(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def imports(root: Path) -> Iterator[Import]:
-    """Every import of the three rooms."""
+    """Yield every import of the three rooms."""
     for module, path in modules(root):
         tree = parsed(path.read_text(encoding="utf-8"))
         inside = {
@@ -91,12 +91,12 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def within(name: str, places: tuple[str, ...]) -> bool:
-    """Whether a dotted name is one of some places or inside one."""
+    """Return True if a dotted name is one of some places or inside one of them."""
     return any(name == place or name.startswith(f"{place}.") for place in places)
 
 
 def complaints(root: Path) -> list[str]:
-    """Every breach of the house, in words."""
+    """Return a message for each violation of the architecture."""
     found = []
     for one in imports(root):
         where = f"{one.module}:{one.line} imports {one.name}"
@@ -134,7 +134,7 @@ def _sizes(root: Path) -> list[str]:
 
 
 def _lines(node: ast.FunctionDef) -> int:
-    """The lines of a function without its docstring."""
+    """Return the number of lines of a function without its docstring."""
     words = (ast.get_docstring(node, clean=False) or "").splitlines()
     return (node.end_lineno or 0) - node.lineno - len(words)
 
@@ -144,7 +144,7 @@ def _inner(node: ast.FunctionDef) -> list[ast.FunctionDef]:
 
 
 def test_the_house_stands() -> None:
-    """Imports follow the arrows, frameworks stay at home, nothing is vague or too long."""
+    """Imports follow the arrows, frameworks stay at home, names are exact and functions short."""
     assert complaints(ROOT) == []
 
 
@@ -167,7 +167,7 @@ def test_the_house_stands() -> None:
     ],
 )
 def test_a_breach_of_the_house_is_named(tmp_path: Path, room: str, line: str, words: str) -> None:
-    """Each rule fails on a deliberate breach, with the module and what is allowed."""
+    """Each rule fails on a deliberate violation, and its message names the module and the rule."""
     folder = tmp_path / room
     folder.mkdir(parents=True)
     (folder / "breach.py").write_text(f"{line}\n", encoding="utf-8")
@@ -178,7 +178,7 @@ def test_a_breach_of_the_house_is_named(tmp_path: Path, room: str, line: str, wo
 
 
 def test_a_vague_name_is_named(tmp_path: Path) -> None:
-    """A module that could hold anything is refused."""
+    """A module with a vague name is reported."""
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "utils.py").write_text("", encoding="utf-8")
     assert complaints(tmp_path) == ["assets.utils: name it for what is in it"]
@@ -193,7 +193,7 @@ def test_a_vague_name_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_breach_of_form_or_type_fails(tmp_path: Path, tool: list[str], text: str) -> None:
-    """What `make lint` runs refuses an unused import, a misformatted line, an untyped function."""
+    """`make lint` rejects an unused import, a misformatted line and an untyped function."""
     path = tmp_path / "breach.py"
     path.write_text(text, encoding="utf-8")
     command = [str(Path(sys.executable).parent / tool[0]), *tool[1:]]
@@ -206,7 +206,7 @@ def test_a_breach_of_form_or_type_fails(tmp_path: Path, tool: list[str], text: s
 
 
 def test_every_test_says_its_promise() -> None:
-    """Each test has a docstring, which begins with one sentence."""
+    """Each test has a docstring that begins with a sentence."""
     silent = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -218,7 +218,7 @@ def test_every_test_says_its_promise() -> None:
 
 
 def test_nothing_names_a_registry_a_machine_or_a_secret() -> None:
-    """No tracked file names a package registry's host or a folder of the machine it was made on."""
+    """No tracked file names a package registry's host or a folder of the development machine."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Nothing is declared without being used, and nothing is used without being declared."""
+"""Tests of completeness: everything declared is used, and everything used is declared."""
 
 from collections.abc import Callable
 from datetime import date
@@ -24,7 +24,7 @@ from warehouse.sql.catalog import firm_views
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
-# Fields of the models that are no column of their own, each with the reason.
+# Fields of the models that have no column, each with the reason.
 WITHOUT_COLUMN = {
     "Portfolio.resource": "always the same word; another one is drift",
     "Venue.resource": "always the same word; another one is drift",
@@ -38,12 +38,12 @@ WITHOUT_COLUMN = {
 FIELDS = [*every_field(PORTFOLIO), *every_field(VENUE), *every_field(INSTRUMENT)]
 COLUMNS = [(table, column) for table in BOOK for column in table.columns]
 DAY, SNAPSHOT = date(2026, 11, 20), "20261120T021500Z"
-# Sources of columns that are no single field.
+# Sources of columns that are not a single field.
 COMPUTED = {"snapshot", "Account", "Balance.*", "Balance.*.*"}
 
 
 def unused(fields: list[Field]) -> list[str]:
-    """Fields of the models that reach no column and are not excused."""
+    """Return a message for each field of the models that has no column and is not excused."""
     used = {column.source for _, column in COLUMNS}
     return [
         f"{field.source} of pipelines/edge/models.py reaches no table: give it a column in "
@@ -56,12 +56,12 @@ def unused(fields: list[Field]) -> list[str]:
 
 
 def test_every_field_of_the_api_reaches_a_column() -> None:
-    """A field of the models is a column, or has a reason not to be."""
+    """Each field of the models has a column, or a reason to have no column."""
     assert unused(FIELDS) == []
 
 
 def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
-    """A kind of balance and each of its parts stand in the model and in the contract."""
+    """The model and the contract have the same kinds of balances, with the same parts."""
     kinds = {
         name: set(kind.shape.fields)
         for name, kind in schema.shape_of(models.Balance).fields.items()
@@ -71,7 +71,7 @@ def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
 
 
 def test_each_documented_state_has_a_column_of_holdings() -> None:
-    """No documented amount stands in a total and in none of its parts."""
+    """Each documented amount that is in a total is also in one of its parts."""
     states = {state for states in KNOWN_BALANCES.values() for state in states}
     assert [
         f"{state} is no column of holdings: give it one in warehouse/contract/lake.py and in "
@@ -90,7 +90,7 @@ def test_the_firm_and_the_report_have_every_part_of_holdings() -> None:
 
 
 def test_a_field_that_reaches_nothing_is_named() -> None:
-    """The message for a new field names both files."""
+    """The message about a field without a column names the field and the file to change."""
     new = schema.Field("noSuchField", "Account.noSuchField", schema.JsonType.TEXT, required=True)
     assert len(unused([*FIELDS, new])) == 1
     assert "Account.noSuchField" in unused([new])[0]
@@ -99,7 +99,7 @@ def test_a_field_that_reaches_nothing_is_named() -> None:
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: one.name)
 def test_every_column_has_its_source(table: Table, column: Column) -> None:
-    """A column's source is a field of the models, or known to be computed."""
+    """A column's source is a field of the models, or is known to be computed."""
     sources = {field.source for field in FIELDS} | COMPUTED
     assert column.source in sources, (
         f"{table.name}.{column.name} comes from {column.source}: see pipelines/edge/models.py"
@@ -108,7 +108,7 @@ def test_every_column_has_its_source(table: Table, column: Column) -> None:
 
 @pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)
 def test_every_table_says_what_it_is(table: Table) -> None:
-    """Rows, columns and NULLs are explained in sentences, and the key is made of columns."""
+    """Sentences explain each table's rows, columns and NULLs, and its key consists of columns."""
     assert table.meaning.startswith("One row")
     assert set(table.key) <= set(table.names)
     assert len(set(table.names)) == len(table.names)
@@ -122,7 +122,7 @@ def test_every_table_says_what_it_is(table: Table) -> None:
 
 @pytest.mark.parametrize("table", HOLDINGS, ids=lambda table: table.name)
 def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: Table) -> None:
-    """A table of the lake that is a view of the database has its columns, meanings and kinds."""
+    """A lake table that is a view of the database has the same columns, meanings and types."""
     [view] = [view for view in materialized_views() if view.name == table.name]
     assert table.meaning == view.comment
     assert {column.name: column.meaning for column in table.columns} == dict(view.entries)
@@ -132,13 +132,13 @@ def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: T
 
 
 def test_every_table_of_the_book_is_filled() -> None:
-    """Each table of the book is made from one of the landed resources, and by no second one."""
+    """Each table of the book is made from exactly one of the landed resources."""
     made = [table.name for table in (*PORTFOLIO_TABLES, *VENUE_TABLES)]
     assert sorted(made) == sorted(table.name for table in BOOK)
 
 
 def test_an_excuse_is_needed() -> None:
-    """A field that got its column is no longer excused."""
+    """A field with a column is no longer excused, and each excused field exists."""
     known = {field.source for field in FIELDS}
     used = {column.source for _, column in COLUMNS}
     assert WITHOUT_COLUMN.keys() <= known
@@ -146,7 +146,7 @@ def test_an_excuse_is_needed() -> None:
 
 
 def test_every_column_of_the_lake_has_an_id() -> None:
-    """A new column gets the next one: its place among those of its table that ever were."""
+    """Every column has an ID: its position among all columns that its table ever had."""
     without = [
         f"{table.name}.{name}: put it last of its table in warehouse/contract/lake.py"
         for table in LAKE
@@ -157,7 +157,7 @@ def test_every_column_of_the_lake_has_an_id() -> None:
 
 
 def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]) -> None:
-    """An id that a column of the lake ever had is no other's, also where the golden file is new."""
+    """A lake column's ID is never used for a different column, even after a golden update."""
     name = "field_ids.txt"
     before = (Path(__file__).parents[1] / "golden" / name).read_text("utf-8").splitlines()
     now = [
@@ -171,7 +171,7 @@ def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]
 
 @pytest.mark.parametrize("table", [*BOOK, *HOLDINGS, *ops.NIGHTLY], ids=lambda table: table.name)
 def test_a_file_of_the_lake_stands_for_itself(table: Table, tmp_path: Path) -> None:
-    """Each row names its snapshot, each column has its id, and the night is in the statistics."""
+    """Each row names its snapshot, each column has its ID, and the statistics name the night."""
     path = Layout(tmp_path).staged_file(table.name, SNAPSHOT)
     own = {"snapshot_id": SNAPSHOT} if "snapshot_id" in table.names else {}
     write(table, [rows_batch(table, [row(table, DAY, **own)])], path, SNAPSHOT)

@@ -1,4 +1,4 @@
-"""What the pages say is so: commands run, settings and doors exist, nothing is left out."""
+"""Tests of the pages: commands run, settings and Makefile targets exist, and nothing is missing."""
 
 import os
 import re
@@ -26,13 +26,13 @@ LONGEST_README = 180
 
 
 def typed() -> list[str]:
-    """The commands of console blocks, which work at once where the demo was run."""
+    """Return the commands of console blocks, which work in a folder in which the demo was run."""
     lines = [line for block in blocks("console") for line in block.splitlines()]
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
 
 
 def shown() -> Iterator[str]:
-    """Each nightbook command of a shell block, in any page."""
+    """Yield each nightbook command of a shell block, in any page."""
     for block in blocks("sh"):
         for line in block.splitlines():
             if line.startswith("nightbook "):
@@ -41,7 +41,7 @@ def shown() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `nightbook demo` was run as the README says."""
+    """Run `nightbook demo` in a folder as the README says, and return the folder."""
     place = tmp_path_factory.mktemp("newcomer")
     ran = _run(["nightbook", "demo"], place)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -66,7 +66,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_readme_is_short() -> None:
-    """The README fits in a few screens: whatever is longer has a page of its own."""
+    """The README fits in a few screens. Longer texts have their own pages."""
     assert README.count("\n") <= LONGEST_README
 
 
@@ -84,7 +84,7 @@ def test_every_page_has_a_door() -> None:
 
 
 def test_every_row_of_a_page_is_in_a_table() -> None:
-    """A table begins with its titles and a rule: rows below an empty line would be mere text."""
+    """A table begins with its titles and a rule. Rows below an empty line would be mere text."""
     for page in WRITTEN:
         lines = ["", *page.read_text(encoding="utf-8").splitlines(), ""]
         for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
@@ -93,7 +93,7 @@ def test_every_row_of_a_page_is_in_a_table() -> None:
 
 
 def test_the_diagram_of_a_night_has_every_state() -> None:
-    """Each state that a snapshot can be in is in the handbook's diagram, and has a way to it."""
+    """The handbook's diagram has each state of a snapshot, and a transition to it."""
     [drawn] = [text for text in blocks("mermaid") if text.startswith("stateDiagram")]
     reached = set(re.findall(r"--> (\w+)", drawn))
     known = {states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED, states.PRUNED}
@@ -101,12 +101,12 @@ def test_the_diagram_of_a_night_has_every_state() -> None:
 
 
 def is_kept(path: Path) -> bool:
-    """Whether a path is a file of the tree, and not what Python left of one that moved."""
+    """Return True if a path is a file of the tree, and not a cache of a file that moved."""
     return path.is_file() and "__pycache__" not in path.parts
 
 
 def test_the_layout_names_every_folder() -> None:
-    """README's tree of the rooms has each of their folders, and no other."""
+    """The README's tree of the rooms has exactly the folders of each room."""
     for room in ("warehouse", "pipelines", "assets"):
         [line] = re.findall(rf"^{room}/ .*\n +(.*)$", README, re.MULTILINE)
         folders = {
@@ -118,7 +118,7 @@ def test_the_layout_names_every_folder() -> None:
 
 
 def test_console_commands_work_after_the_demo(folder: Path) -> None:
-    """Every command of a console block ends well in a folder where the demo was run."""
+    """Every command of a console block succeeds in a folder in which the demo was run."""
     assert len(typed()) >= 5
     for line in typed():
         ran = _run(shlex.split(line), folder)
@@ -128,13 +128,13 @@ def test_console_commands_work_after_the_demo(folder: Path) -> None:
 
 @pytest.mark.parametrize("line", dict.fromkeys(shown()))
 def test_every_command_of_a_page_is_understood(line: str) -> None:
-    """The command line takes each command of a shell block as it stands, with its options."""
+    """The command line accepts each command of a shell block, with its options."""
     invocation = command_line.main(shlex.split(line, comments=True)[1:], standalone_mode=False)
     assert invocation.command in COMMANDS
 
 
 def test_every_door_and_module_of_a_page_is_there() -> None:
-    """`make` and `python -m` of a page name a door, a module and options that there are."""
+    """Each `make` or `python -m` of a page names a target, a module and options that exist."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     lines += re.findall(r"`((?:make|python -m) [^`]+)`", EVERY_TEXT)
     for line in lines:
@@ -150,23 +150,23 @@ def test_every_door_and_module_of_a_page_is_there() -> None:
                 named = [word for word in options if word.startswith("--") and word != "--help"]
                 assert all(f'"{word}"' in text for word in named), line
             case [] | ["nightbook" | "cp", *_]:
-                pass  # nothing, commands of the command line, and a copy
+                pass  # an empty line, a command that is tested above, or a copy
             case words:
                 raise AssertionError(f"nothing holds that this works: {words}")
 
 
 @pytest.mark.torture
 def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
-    """The queries and commands that the demo prints work, and the files that it names are there."""
+    """The queries and commands that the demo prints work, and the files that it names exist."""
     printed = (folder / "demo.txt").read_text(encoding="utf-8")
     commands = re.findall(r"^  \S*nightbook (.+?)(?: {2,}.*)?$", printed, re.MULTILINE)
     assert len(commands) >= 6
     for line in commands:
         words = shlex.split(line)
         if words[-1] in ("dev", "sandbox"):
-            continue  # they stay up until Ctrl-C: tests/assets starts them
+            continue  # they run until Ctrl-C, and tests/assets starts them
         ran = _run(["nightbook", *words], folder)
-        wanted = 3 if words[-2:] == ["reconcile", "run"] else 0  # breaks are planted
+        wanted = 3 if words[-2:] == ["reconcile", "run"] else 0  # the demo has breaks
         assert ran.returncode == wanted, f"{line}\n{ran.stdout}{ran.stderr}"
     files = re.findall(r"^  (/\S+\.(?:duckdb|xlsx|html))", printed, re.MULTILINE)
     assert len(files) >= 3
@@ -174,7 +174,7 @@ def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
 
 
 def test_queries_of_the_pages_answer(folder: Path) -> None:
-    """Every statement of an SQL block, and every typed query, answers on the demo's warehouse."""
+    """Every statement of an SQL block, and every typed query, works on the demo's warehouse."""
     database = folder / "data" / "warehouse" / "current" / "nightbook.duckdb"
     assert len(queries()) >= 10
     with duckdb.connect(str(database), read_only=True) as connection:
@@ -184,7 +184,7 @@ def test_queries_of_the_pages_answer(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_a_page(command: str) -> None:
-    """A command that is not in the table of commands is not there for anybody."""
+    """Every command is in the table of commands, so that people can find it."""
     is_there = re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE)
     assert is_there, f"add {command} to the table of commands in assets/OPERATING.md"
 
@@ -198,7 +198,7 @@ def test_every_option_of_a_page_exists() -> None:
 
 
 def test_every_setting_is_in_a_page() -> None:
-    """Each variable that is read stands in the table of settings and in .env.example, and back."""
+    """The table of settings has exactly the variables that are read, and .env.example no others."""
     readers = [Path(str(module.__file__)) for module in (settings, access, object_store, iceberg)]
     source = "".join(path.read_text(encoding="utf-8") for path in readers)
     read = set(re.findall(r"NIGHTBOOK_[A-Z_]*[A-Z]", source))
@@ -216,12 +216,12 @@ def test_every_layout_setting_is_in_the_page_for_finance() -> None:
 
 
 def test_every_default_is_in_a_page() -> None:
-    """The defaults in the table of settings are those that are used."""
+    """The defaults in the table of settings are the defaults of the code."""
     for name, value in settings.DEFAULTS.items():
         assert re.search(rf"^\| `{name}` \|.*\| `{re.escape(value)}` \|$", EVERY_TEXT, re.MULTILINE)
 
 
 def test_every_door_is_in_a_page() -> None:
-    """Each door of the Makefile that a page names is there, and the other way round."""
+    """The pages list each target of the Makefile, and no other."""
     doors = set(re.findall(r"^([a-z]+):.*?## ", MAKEFILE, re.MULTILINE)) - {"help", "lock", "clean"}
     assert doors == set(re.findall(r"^\| `make ([a-z]+)`", EVERY_TEXT, re.MULTILINE))

@@ -1,7 +1,7 @@
-"""A newcomer can find things: siblings import one way, and names say what they are.
+"""Tests of the layout: siblings import in one direction, and names are clear.
 
-Each rule has its exceptions beside it, with the reason; an exception that is not needed any more is
-a breach too.
+The exceptions of each rule are next to it, with their reasons. An exception that is not needed any
+more is also a violation.
 """
 
 import ast
@@ -16,14 +16,14 @@ from tests.house.syntax import parsed
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
-# Endings of words that are a past participle, or are used like one.
+# Endings of words that are past participles or are used like one.
 PARTICIPLE = re.compile(
     r"(?:^|_)(?:\w+ed|begun|bought|bound|brought|built|chosen|done|drawn|driven|fallen|felt|found"
     r"|given|gone|got|heard|held|kept|known|laid|led|left|lost|made|meant|paid|put|read_back|risen"
     r"|said|seen|sent|shown|sold|sought|spent|stood|struck|sunk|swept|taken|taught|thrown|told|torn"
     r"|understood|won|worn|written)$"
 )
-# Words that end so and are nouns or verbs, and names that belong to somebody else.
+# Nouns and verbs with such an ending, and names that other projects define.
 NO_PARTICIPLE = {
     "embed": "a verb",
     "exceed": "a verb",
@@ -33,12 +33,12 @@ NO_PARTICIPLE = {
     "sliced": "of a hook of pandas, _constructor_sliced",
     "speed": "a noun",
 }
-# A class name that several modules have, each with the reason.
+# Class names that several modules have, each with the reason.
 TWICE: Mapping[str, str] = {}
 
 
 def _modules(root: Path, room: str) -> Iterator[tuple[Path, ast.Module]]:
-    """Return each module of a room with its syntax tree."""
+    """Yield each module of a room with its syntax tree."""
     for path in sorted((root / room).rglob("*.py")):
         yield path.relative_to(root), parsed(path.read_text(encoding="utf-8"))
 
@@ -52,7 +52,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _siblings(root: Path) -> dict[str, set[str]]:
-    """Return, for each module or folder, which of those beside it it imports."""
+    """Return, for each module or folder, the siblings that it imports."""
     arrows: dict[str, set[str]] = defaultdict(set)
     for room in ROOMS:
         for path, tree in _modules(root, room):
@@ -70,16 +70,16 @@ def _siblings(root: Path) -> dict[str, set[str]]:
 
 
 def knots(root: Path) -> Iterator[str]:
-    """Name each set of siblings that import one another, directly or on a way round.
+    """Yield a message for each set of siblings that import one another, even indirectly.
 
-    Siblings are untied one after the other: who imports nothing that is left goes first. What
-    cannot go is in a cycle, or leans on one.
+    The loop removes siblings that import none of the remaining siblings. All siblings that remain
+    are in a cycle, or import one.
     """
     arrows = _siblings(root)
     left = set(arrows) | {name for names in arrows.values() for name in names}
     while free := {name for name in left if not arrows[name] & left}:
         left -= free
-    # What nobody who is left imports only leans on a cycle.
+    # A sibling that no remaining sibling imports is not in a cycle, but imports one.
     while leaning := {name for name in left if not any(name in arrows[other] for other in left)}:
         left -= leaning
     for folder in sorted({name.rpartition("/")[0] for name in left}):
@@ -88,7 +88,7 @@ def knots(root: Path) -> Iterator[str]:
 
 
 def misnomers(root: Path) -> Iterator[str]:
-    """Name each module and function that is a bare participle, and each variable `one`."""
+    """Yield a message for each module or function named by a participle, or variable `one`."""
     for room in ROOMS:
         for path, tree in _modules(root, room):
             if _is_participle(path.stem):
@@ -119,7 +119,7 @@ def _bound_name(node: ast.AST) -> str | None:
 
 
 def namesakes(root: Path) -> Iterator[str]:
-    """Name each class name that stands in two modules, and stale excuses."""
+    """Yield a message for each class name in several modules, and each unneeded exception."""
     homes: dict[str, list[Path]] = defaultdict(list)
     for path, tree in (module for room in ROOMS for module in _modules(root, room)):
         for node in ast.walk(tree):
@@ -138,7 +138,7 @@ RULES = (knots, misnomers, namesakes)
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_layout_holds(rule: type) -> None:
-    """Siblings import one way, and names are plain and mean one thing."""
+    """Siblings import in one direction, and names are plain and mean one thing."""
     assert list(rule(ROOT)) == []
 
 
@@ -175,7 +175,7 @@ def test_the_layout_holds(rule: type) -> None:
 def test_a_breach_of_the_layout_is_named(
     tmp_path: Path, files: Mapping[str, str], words: str
 ) -> None:
-    """Each rule fails on a deliberate breach, and says what to do."""
+    """Each rule fails on a deliberate violation, and its message says what to do."""
     for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""What others build on: tables, columns, files, keys, settings, commands, options, exit codes.
+"""The public contract: tables, columns, files, keys, settings, commands, options, exit codes.
 
-The golden file was first written by the code before every module moved. A change of it is a change
-of what analysts' queries, finance's workbooks and operators' scripts rely on: it needs its reason.
+The golden file was first written before all modules were moved. A change of the file may break
+analysts' queries, finance's workbooks and operators' scripts, so it needs a reason.
 """
 
 import json
@@ -21,7 +21,7 @@ from warehouse.reconcile import service
 HELP = Path(__file__).parents[1] / "golden" / "help"
 WORKBOOKS = "workbooks.txt"
 FINANCE = Path(__file__).parents[2] / "warehouse" / "reconcile" / "FINANCE.md"
-# A command with its words, of a home of three nights without a ledger.
+# Commands whose exit codes are in the contract, for a home of three nights without a ledger.
 ENDS = (
     ("tables",),
     ("snapshots",),
@@ -45,7 +45,7 @@ ENDS = (
 
 
 def _database(path: Path) -> Iterator[str]:
-    """Return a line for each column of each table and view, and for each macro of an analyst."""
+    """Yield a line for each column of each table and view, and for each macro for analysts."""
     with duckdb.connect(str(path), read_only=True) as connection:
         yield from (
             " ".join(map(str, row))
@@ -65,12 +65,12 @@ def _database(path: Path) -> Iterator[str]:
 
 
 def _masked(path: str) -> str:
-    """Return a path with N for each run of digits and H for what a hash names."""
+    """Return a path with N for each run of digits and H for each hash."""
     return re.sub(r"\d+", "N", re.sub(r"[0-9a-f-]{20,}", "H", path))
 
 
 def _files(home: Path) -> Iterator[str]:
-    """Return each kind of file below a home, with the columns or keys that it holds."""
+    """Yield each kind of file below a home, with its columns or keys."""
     lines = set()
     for path in home.rglob("*"):
         name = path.relative_to(home).as_posix()
@@ -88,7 +88,7 @@ def _files(home: Path) -> Iterator[str]:
 
 
 def _workbook(path: Path) -> Iterator[str]:
-    """Return the sheets of an exported workbook with their column titles."""
+    """Yield the sheets of an exported workbook with their column titles."""
     workbook = openpyxl.load_workbook(path, read_only=True)
     for sheet in workbook.worksheets:
         titles = next(
@@ -98,10 +98,10 @@ def _workbook(path: Path) -> Iterator[str]:
 
 
 def _options() -> Iterator[str]:
-    """Return the options that each command has."""
+    """Yield each command with its options."""
     for command in sorted({path.stem.partition("-")[0] for path in HELP.glob("*.txt")}):
         texts = [path.read_text("utf-8") for path in HELP.glob(f"{command}*.txt")]
-        lines = re.findall(r"^  -.*", "\n".join(texts), re.MULTILINE)  # not of an example
+        lines = re.findall(r"^  -.*", "\n".join(texts), re.MULTILINE)  # without examples
         options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(lines)))
         yield f"{command} {' '.join(sorted(options - {'--help'}))}".rstrip()
 
@@ -109,7 +109,7 @@ def _options() -> Iterator[str]:
 def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
     copied: Keeper, golden: Callable[[str, str], None]
 ) -> None:
-    """A lookup of last month works: sheets and columns keep name and place, new ones come last."""
+    """Last month's lookups work: sheets and columns keep names and order, and new ones are last."""
     folder = copied.home / "reconcile"
     service.init(copied.layout.database, folder)
     service.rehearse(copied.layout.database, folder)
@@ -118,7 +118,7 @@ def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
     books = (next(copied.layout.exports.glob("*.xlsx")), next(folder.glob("out/*/*.xlsx")))
     now = [line for book in books for line in _workbook(book) if not line.endswith(": ")]
     before = (HELP.parent / WORKBOOKS).read_text("utf-8").splitlines()
-    # Also where the golden file is written anew.
+    # Check this even if the golden file is updated.
     later = iter(now)
     for line in before:
         assert any(new == line or new.startswith(f"{line}, ") for new in later), line
@@ -130,8 +130,8 @@ def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
 def test_what_others_build_on_is_as_it_was(
     copied: Keeper, golden: Callable[[str, str], None]
 ) -> None:
-    """Tables, columns, files, keys, settings, commands, options and exit codes stay."""
-    for folder in ("exports", "reports"):  # what other tests made of these nights
+    """Tables, columns, files, keys, settings, commands, options and exit codes do not change."""
+    for folder in ("exports", "reports"):  # files that other tests made from these nights
         shutil.rmtree(copied.home / folder, ignore_errors=True)
     assert copied("export", "--as-of", str(SECOND)).code == 0
     assert copied("report").code == 0

@@ -1,9 +1,9 @@
-"""Every recipe of every page, on a book that is meant to break it: the sums are the exact ones.
+"""Tests of every recipe of every page on a hostile book: the sums are exact.
 
-Amounts past 1.7e20, where sums of DECIMAL(38,18) wrap in some tools; amounts that this type cannot
-hold at all (NULL with a text); tiny ones beside huge ones; an account that states nothing; and an
-asset of somebody's own with the name of a listed one. Sums are taken by
-`tests.support.books.exact`.
+The book has amounts above 1.7e20, for which sums of DECIMAL(38,18) wrap in some tools, and amounts
+that this type cannot store at all (NULL with a text). It also has tiny amounts next to huge
+amounts, an account without amounts, and a custom asset with the name of a listed asset.
+`tests.support.books.exact` computes the expected sums.
 """
 
 import os
@@ -51,7 +51,7 @@ NUMBER = re.compile(r"(?<![\w.-])-?\d{4,}(?:\.\d+)?(?![\w-])|(?<![\w.-])-?\d+\.\
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose `data` is a home of two hostile nights, as the pages name it."""
+    """Create a folder whose `data` is a home with two hostile nights, as the pages name it."""
     place = tmp_path_factory.mktemp("recipes")
     nights = [
         night(f"{day.replace('-', '')}T021500Z", amounts, {"accounts": SILENT})
@@ -63,14 +63,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def database(folder: Path) -> Iterator[Path]:
-    """The published file, opened once for all questions."""
+    """Open the published file once for all queries."""
     file = Layout(folder / "data").database
     with keep_open(file):
         yield file
 
 
 def sums(amounts: Iterable[Amount], *names: str) -> list[tuple[str, ...]]:
-    """The exact sums of amounts for each value of these fields, in order."""
+    """Return the exact sums of amounts for each combination of these fields, in order."""
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for amount in amounts:
         groups[tuple(str(getattr(amount, name)) for name in names)].append(amount.text)
@@ -78,13 +78,13 @@ def sums(amounts: Iterable[Amount], *names: str) -> list[tuple[str, ...]]:
 
 
 def total(day: str, asset: str = "BTC", custom: str = "False") -> str:
-    """The exact total of an asset on a day."""
+    """Return the exact total of an asset on a day."""
     found = {line[:2]: line[2] for line in sums(NIGHTS[day], "asset", "custom")}
     return found[asset, custom]
 
 
 def _interpreter(block: str) -> str:
-    """Which Python runs a block: of what nightbook does not need, a side environment's."""
+    """Return the Python for a block: ours, or a side environment for packages we do not need."""
     if "pyspark" in block:
         if shutil.which("java") is None:
             pytest.skip("Spark needs Java, and there is none here")
@@ -93,7 +93,7 @@ def _interpreter(block: str) -> str:
 
 
 def _quick_java(folder: Path) -> Mapping[str, str]:
-    """Return settings with which Spark starts quickly: it reads a handful of rows here."""
+    """Return settings with which Spark starts quickly, because it reads only a few rows here."""
     (folder / "spark-defaults.conf").write_text(
         "spark.master local[1]\nspark.ui.enabled false\nspark.sql.shuffle.partitions 1\n",
         encoding="utf-8",
@@ -103,12 +103,12 @@ def _quick_java(folder: Path) -> Mapping[str, str]:
 
 
 def _ran(folder: Path, program: str, more: Mapping[str, str] | None = None) -> str:
-    """What a program prints that runs in the folder; a failure fails the test."""
+    """Run a program in the folder and return its output. Fail the test if the program fails."""
     binaries = Path(sys.executable).parent
     path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
     (folder / "recipe.py").write_text(program, encoding="utf-8")
     quick = _quick_java(folder) if "pyspark" in program else {}
-    # `--home` of a test that ran before leaves its setting.
+    # An earlier test with `--home` leaves its setting in the environment.
     clean = {name: value for name, value in os.environ.items() if "NIGHTBOOK" not in name}
     ran = subprocess.run(
         [_interpreter(program), "-W", "error::UserWarning", "recipe.py"],
@@ -122,7 +122,7 @@ def _ran(folder: Path, program: str, more: Mapping[str, str] | None = None) -> s
     return ran.stdout
 
 
-# Spark takes ten seconds of CPU to start, and is none of what is used every day.
+# Spark needs ten seconds of CPU to start, and is not used every day.
 PROGRAMS = [
     pytest.param(number, marks=pytest.mark.torture if "pyspark" in block else ())
     for number, block in enumerate(blocks("python"))
@@ -131,7 +131,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("number", PROGRAMS)
 def test_every_python_recipe_is_exact(folder: Path, number: int) -> None:
-    """A recipe prints the exact sum of every asset it adds up, and no other amount."""
+    """A recipe prints the exact sum of every asset that it adds up, and no other amount."""
     block = blocks("python")[number]
     days = NIGHTS if "data/lake" in block else {"2026-11-20": NEXT}
     every = {line[-1] for amounts in days.values() for line in sums(amounts, "asset", "custom")}
@@ -174,14 +174,14 @@ QUERIES: Mapping[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
 
 
 def _every_query() -> dict[str, str]:
-    """Each query of the pages and of what the demo prints, by its words."""
+    """Return each query of the pages and of the demo's output, by its question or text."""
     asked = {question.words: question.sql for question in QUESTIONS}
     return asked | {sql: sql for sql in (HELD, OVER_TIME, *queries())}
 
 
 @pytest.mark.parametrize("words", QUERIES)
 def test_every_query_that_adds_up_is_exact(database: Path, words: str) -> None:
-    """A query of a page gives the exact sum of each asset, venue, portfolio or night."""
+    """A query of a page returns the exact sum of each asset, venue, portfolio or night."""
     keys, column, wanted = QUERIES[words]
     [sql] = [sql for name, sql in _every_query().items() if name.startswith(words)]
     answer = run(database, sql)
@@ -201,17 +201,17 @@ def test_every_query_that_adds_up_is_exact(database: Path, words: str) -> None:
 
 @pytest.mark.parametrize(("name", "sql"), [*_every_query().items(), *examples()])
 def test_every_query_answers_on_a_hostile_book(database: Path, name: str, sql: str) -> None:
-    """No query of a page raises on amounts that overflow its types."""
+    """No query of a page fails on amounts that overflow its types."""
     assert run(database, sql).columns, name
 
 
 def test_no_page_adds_up_numbers() -> None:
-    """What adds up an amount adds up its text: `sum(amount)` leaves out what is NULL."""
+    """Queries add up the text of amounts, because `sum(amount)` ignores amounts that are NULL."""
     told = {**_every_query(), **dict(examples())}
     assert not [sql for sql in told.values() if re.search(r"(?<!_)sum\((?!\w*_text)", sql)]
 
 
-# What the table of the analyst's page says of each tool: the wrong number, or `raises`.
+# The claims of the analyst's page about each tool: it returns a wrong number, or `raises`.
 CLAIMS = """
 from decimal import Decimal
 import pandas as pd, polars as pl, pyarrow as pa, pyarrow.compute as pc
@@ -245,7 +245,7 @@ WRONG = "-160282366920938463463.374"
 
 @pytest.mark.torture
 def test_what_is_said_of_other_tools_is_so(folder: Path) -> None:
-    """Which tool gives a wrong number in silence and which raises is as the analyst's page says."""
+    """Each tool returns a wrong number silently, or raises an error, as the analyst's page says."""
     said = dict(line.split(": ") for line in _ran(folder, CLAIMS).splitlines())
     raising = {"pandas share", "pandas describe", "polars sum", "polars lazy"}
     assert {name for name, words in said.items() if words == "raises"} == raising
@@ -273,7 +273,7 @@ for schema, name in book.sql(timed).fetchall():
 
 @pytest.mark.torture
 def test_python_needs_what_the_page_installs(folder: Path, tmp_path: Path) -> None:
-    """With `pytz` beside `duckdb` every table can be fetched; without it, only as data frames."""
+    """With `pytz` and `duckdb`, every table can be fetched. Without `pytz`, only as data frames."""
     assert "pip install duckdb pytz" in EVERY_TEXT
     assert "pytz" in _ran(folder, FETCH)
     (tmp_path / "pytz").symlink_to(environments.packages("duckdb14") / "pytz")

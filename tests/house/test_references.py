@@ -1,4 +1,4 @@
-"""What the tree refers to is in the tree: sections of the API's document, files, other pages."""
+"""Tests of references to sections of the API's document, to files and to other pages."""
 
 import re
 import subprocess
@@ -14,13 +14,13 @@ RULES = ROOT / "pipelines" / "edge" / "README.md"
 ROOMS = ("assets", "pipelines", "warehouse")
 READ = {".py", ".sql", ".md", ".html", ".toml", ".yaml", ".service", ".txt", ""}
 _NUMBER = r"[1-9](?:\.\d+)*"
-# In parentheses, as in (5.2), (4.1 rule 2), (2.9, 7), (2.1 to 2.5); never the arguments of a call.
+# In parentheses, as in (5.2), (4.1 rule 2), (2.9, 7), (2.1 to 2.5), but not arguments of a call.
 _IN_PARENTHESES = re.compile(
     rf"(?<![\w\])])\((?=[^()]*\.)({_NUMBER}(?: rules? [\d and]+)?"
     rf"(?:(?:, | and | to )(?:rules? [\d and]+|{_NUMBER}(?: rules? \d)?))*)\)"
 )
 _IN_WORDS = re.compile(rf"\bsections? ({_NUMBER}(?:(?:, | and | to ){_NUMBER})*)")
-# Documents that were beside the tree while it was made, and are not in it.
+# Documents that were next to the tree during its development and are not part of it.
 ABSENT = re.compile(
     r"\bdesign\.md\b|\bapi\.md\b|\bhouse\.md\b|\bresearch/|\bbriefs?/|\bdesign,? part\b"
     r"|\(part \d|\bpart \d of the design|\bof the design\b|\bstatement \d{2,}|\bconformance list"
@@ -29,7 +29,7 @@ ABSENT = re.compile(
 PROSE = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 LARGEST_PICTURE = 200_000
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-# A path of the tree; `warehouse/current` and `warehouse/versions` are a home's.
+# A path of the tree. `warehouse/current` and `warehouse/versions` are paths of a home.
 PATH = re.compile(
     r"`((?:assets|pipelines|warehouse(?!/(?:current|versions))|tests|\.github|\.ci)/[\w./-]*\w)`"
 )
@@ -37,7 +37,7 @@ PATH = re.compile(
 
 @cache
 def tracked() -> tuple[Path, ...]:
-    """Every text file of the tree that is not this one."""
+    """Return every text file of the tree except this one."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -54,7 +54,7 @@ def tracked() -> tuple[Path, ...]:
 
 
 def pages() -> list[Path]:
-    """Every page of the tree."""
+    """Return every page of the tree."""
     return [path for path in tracked() if path.suffix == ".md"]
 
 
@@ -65,7 +65,7 @@ def cited(text: str) -> Iterator[str]:
 
 
 def prose(path: Path) -> str:
-    """Return the comments and texts of a module, in which tuples of numbers are no citations."""
+    """Return the comments and strings of a module, without code such as tuples of numbers."""
     if path.suffix != ".py":
         return path.read_text(encoding="utf-8")
     with path.open("rb") as file:
@@ -74,14 +74,14 @@ def prose(path: Path) -> str:
 
 
 def rows() -> dict[str, list[str]]:
-    """The cells of the table of rules by their section."""
+    """Return the cells of the table of rules, by section."""
     lines = RULES.read_text(encoding="utf-8").splitlines()
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
     return {row[0].strip(): row for row in cells[2:]}
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -100,12 +100,12 @@ def anchors(page: Path) -> set[str]:
     ],
 )
 def test_a_citation_is_recognised(text: str, sections: list[str]) -> None:
-    """A section number in parentheses or in words is a citation; an argument is none."""
+    """A section number in parentheses or in words is a citation, but an argument is not."""
     assert list(cited(text)) == sections
 
 
 def test_every_cited_section_has_a_row() -> None:
-    """Whoever reads "(5.2)" finds the rule on the page of rules."""
+    """Every section that the code cites has a row on the page of rules."""
     known = rows().keys()
     lost = {
         f"{path.relative_to(ROOT)} cites section {section}: give it a row in {RULES.name}"
@@ -118,7 +118,7 @@ def test_every_cited_section_has_a_row() -> None:
 
 
 def test_every_rule_has_its_module_and_its_test() -> None:
-    """A row names at least one module that keeps the rule and one test that holds it."""
+    """Each row names at least one module that implements the rule and one test that checks it."""
     for section, (_, rule, where, test) in rows().items():
         assert rule.strip().endswith("."), section
         assert PATH.findall(where), section
@@ -127,7 +127,7 @@ def test_every_rule_has_its_module_and_its_test() -> None:
 
 
 def test_no_file_refers_to_a_document_that_is_not_here() -> None:
-    """Nobody is sent to a design, a survey or a list that is not in the tree."""
+    """No file refers to a design, a survey or a list that is not in the tree."""
     lost = [
         f"{path.relative_to(ROOT)}: {match[0]}: say the thing itself"
         for path in tracked()
@@ -138,12 +138,12 @@ def test_no_file_refers_to_a_document_that_is_not_here() -> None:
 
 @pytest.mark.parametrize("text", ["(design part 6)", "see api.md", "case 7 of the design"])
 def test_a_reference_to_an_absent_document_is_recognised(text: str) -> None:
-    """The patterns of absent documents match the forms in which they were written."""
+    """The patterns match the usual references to absent documents."""
     assert ABSENT.search(text)
 
 
 def test_every_picture_is_shown_and_small() -> None:
-    """Each picture of the tree stands in a page, with words for who does not see it."""
+    """Each picture of the tree is small and on a page, with a text for people who cannot see it."""
     pictures = {path for room in ROOMS for path in (ROOT / room).rglob("*.png")}
     shown = {
         (page.parent / target).resolve()
@@ -156,7 +156,7 @@ def test_every_picture_is_shown_and_small() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_and_path_of_a_page_leads_somewhere(page: Path) -> None:
-    """A link to a file, a folder or a heading, and a path in the text, is there."""
+    """Every linked file, folder or heading exists, and so does every path in the text."""
     text = page.read_text(encoding="utf-8")
     for target in LINK.findall(text):
         if "://" in target:

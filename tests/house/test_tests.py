@@ -1,4 +1,4 @@
-"""A module's tests are found by its name, or in the table below."""
+"""Each module has tests with its name, or is in the table below."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
-# Modules whose tests have another name: a command is tested through its promise, a vocabulary and a
-# part of a pipeline through the module that uses it.
+# Modules whose tests have a different name. A command is tested through its promise. A vocabulary,
+# or a part of a pipeline, is tested through the module that uses it.
 TESTED_IN: dict[str, str] = {
     "tests/assets/commands/test_command_line.py": (
         "assets/cli assets/commands/api assets/commands/book_names assets/commands/tables "
@@ -156,7 +156,7 @@ TESTED_IN: dict[str, str] = {
     "tests/warehouse/spreadsheet/test_rows.py": "warehouse/spreadsheet/writing/layout",
     "tests/warehouse/sql/test_catalog.py": "warehouse/sql/files",
 }
-# Test files of several modules. Their name is the promise.
+# Test files that cover several modules. Their names describe the promise.
 OF_SEVERAL = {
     "tests/warehouse/test_startup.py": "imports of all commands",
     "tests/warehouse/database/test_firm.py": "the folder warehouse/database/firm",
@@ -172,7 +172,7 @@ def modules() -> list[str]:
 
 
 def is_test_of(test: str, module: str) -> bool:
-    """Return whether a test file has a module's name and is in the folder of its room."""
+    """Return True if a test file has a module's name and is in the folder of its room."""
     folder, _, name = module.rpartition("/")
     room = "/".join(folder.split("/")[:2])
     stem = Path(test).stem
@@ -197,7 +197,7 @@ def test_every_module_has_a_test_of_its_name_or_is_in_the_table() -> None:
 
 
 def test_every_test_of_a_room_belongs_to_a_module() -> None:
-    """The name of a test file in a room is that of a module, with or without an aspect."""
+    """Each test file in a room is named after a module, with or without an aspect."""
     in_rooms = [test for test in all_tests() if test.split("/")[1] in ROOMS]
     strangers = [
         test for test in in_rooms if not any(is_test_of(test, module) for module in modules())
@@ -215,5 +215,5 @@ def test_every_test_of_a_room_belongs_to_a_module() -> None:
     ],
 )
 def test_a_test_is_found_by_room_and_name(test: str, module: str, *, is_found: bool) -> None:
-    """The room and the whole name count."""
+    """A test file belongs to a module only if the room and the whole name match."""
     assert is_test_of(test, module) == is_found

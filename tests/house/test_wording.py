@@ -1,4 +1,4 @@
-"""Messages are not keys: other words in every message change no decision."""
+"""Tests that messages are not keys: different wordings of all messages change no decision."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ FEWEST_REWORDED = 1_200
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """One home, continued by the program as it is and by the program with other words."""
+    """Continue one home with the program as it is, and with the program in different words."""
     folder = tmp_path_factory.mktemp("wording")
     reworded.begin(folder / "home")
     return {mode: _go_on(folder, mode) for mode in ("plain", "reworded")}
