@@ -1,1 +1,1 @@
-"""What a night costs, measured: `make bench`. A benchmark measures; it asserts only exactness."""
+"""Measurements of a night's cost: `make bench`. A benchmark asserts nothing but exactness."""

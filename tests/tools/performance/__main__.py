@@ -1,11 +1,12 @@
-"""`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
+"""`make bench`: our pipeline, its peers and the floor in turn on the same bodies.
 
     python -m tests.tools.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--page]
                                 [--before COMMIT]
 
-Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
-history. `--page` puts the tables into the page beside this file; `--scale` can be given more than
-once. With `--before`, our own designs of that commit are measured in turn with those of today.
+Each design is a whole process, and its sums are checked. NAME is a design or a part (see `parts`):
+fetch, landing, quiet, history or decade. `--page` writes the tables into the page next to this
+file. `--scale` can be given more than once. With `--before`, our own designs of that commit are
+measured in turn with those of today.
 """
 
 import argparse
@@ -38,9 +39,9 @@ ROOT = Path(__file__).parents[3]
 PEERS = ROOT / ".side" / "peers"
 MARK = ("<!-- bench -->", "<!-- /bench -->")
 LISTED = "instruments"
-# What makes no database, so that there is nothing to check.
+# Designs that make no database, so that there is nothing to check.
 WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
-# By default the designs that need gigabytes, or that cost minutes, stay out of the large scale.
+# The designs that run on the large scale by default. The others need gigabytes or minutes.
 LARGE = {"nightbook", "nightbook, the whole night", "polars"}
 ROOMS = ("assets", "pipelines", "warehouse", "tests")
 # The module that runs one design, in this commit and in commits before the tools had a folder.
@@ -49,7 +50,7 @@ RUNNERS = ("tests.tools.performance.designs", "tests.performance.designs")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What was measured on one scale: the costs and the verdict of each design."""
+    """The measurements on one scale: the costs and the verdict of each design."""
 
     scale: str
     size: float
@@ -59,7 +60,7 @@ class Table:
 
 
 def main() -> None:
-    """Measure and print; the exit code is 1 when a design lost a digit."""
+    """Measure and print. The exit code is 1 if a design lost a digit."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.performance")
     scales = (*SCALES, LISTED)
     parser.add_argument("--scale", choices=scales, action="append")
@@ -136,13 +137,13 @@ def _one(name: str, body: Path, folder: Path, truth: Truth, tree: Path) -> tuple
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     os.environ["PYTHONPATH"] = str(tree)
-    os.sync()  # what was written before is not this one's to wait for
+    os.sync()  # do not measure earlier writes
     python = [_python(name), "-P", "-m"]
     runner = next(
         runner for runner in RUNNERS if (tree / f"{runner.replace('.', '/')}.py").is_file()
     )
     cost = spent([*python, runner, name, str(body), str(folder)])
-    cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
+    cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work, without imports
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
 
@@ -184,7 +185,7 @@ def _what(table: Table) -> str:
 
 
 def _told(cost: Spent, what: str) -> str:
-    """What a design printed under a name."""
+    """Return the text that a design printed after a name."""
     lines = (
         line.removeprefix(f"{what} ")
         for line in cost.output.splitlines()

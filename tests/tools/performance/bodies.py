@@ -1,4 +1,4 @@
-"""Seeded, believable bodies in the shapes of the specification, written as they are made."""
+"""Seeded, realistic bodies in the shapes of the specification, written in a stream."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from typing import Any
 getcontext().prec = 100  # sums of these bodies have at most forty digits
 ASSETS = 400
 VENUES = 40
-# Each balance kind, its states, and how many of the accounts have it: 4.2 amounts an account.
+# Each balance kind, its states, and the share of accounts that have it: 4.2 amounts per account.
 BUCKETS = (
     ("trading", ("free", "locked"), 0.95),
     ("custody", ("free", "locked"), 0.6),
@@ -34,7 +34,7 @@ STAMP = "2026-11-20T02:15:00.123Z"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How many portfolios, positions in each, accounts in each of those."""
+    """The number of portfolios, of positions per portfolio, and of accounts per position."""
 
     name: str
     portfolios: int
@@ -43,7 +43,7 @@ class Scale:
 
     @property
     def rows(self) -> int:
-        """How many accounts in all."""
+        """Return the number of accounts in all."""
         return self.portfolios * self.positions * self.accounts
 
 
@@ -57,21 +57,21 @@ INSTRUMENTS_EACH = 1500
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is in a body: how many rows by table, and exact sums by what they are of."""
+    """The content of a body: the number of rows by table, and exact sums by their key."""
 
     rows: dict[str, int]
     sums: dict[str, Decimal]
 
 
 def amount(rng: random.Random) -> str:
-    """An amount with 0 to 18 decimals, 7.7 on average, and up to 6 integer digits."""
+    """Return an amount with 0 to 18 decimals, 7.7 on average, and up to 6 integer digits."""
     decimals = rng.choice((0, 2, 6, 8, 8, 12, 18))
     whole = rng.randrange(10 ** rng.randrange(1, 7))
     return f"{whole}.{rng.randrange(10**decimals):0{decimals}}" if decimals else str(whole)
 
 
 def balance(rng: random.Random) -> dict[str, dict[str, str]]:
-    """A balance: trading nearly always, the others often."""
+    """Return a balance: nearly always with trading, and often with the other kinds."""
     return {
         bucket: {state: amount(rng) for state in states}
         for bucket, states, share in BUCKETS
@@ -80,7 +80,7 @@ def balance(rng: random.Random) -> dict[str, dict[str, str]]:
 
 
 def portfolios(scale: Scale, seed: int) -> Iterator[dict[str, object]]:
-    """The portfolios of a scale, always the same for a seed."""
+    """Yield the portfolios of a scale, which are always the same for a seed."""
     rng = random.Random(seed)
     for number in range(scale.portfolios):
         assets = rng.sample(range(max(ASSETS, scale.positions)), scale.positions)
@@ -110,7 +110,7 @@ def portfolios(scale: Scale, seed: int) -> Iterator[dict[str, object]]:
 
 
 def write_portfolios(path: Path, scale: Scale, seed: int = 7) -> Truth:
-    """Write the body of `GET /portfolios`; the truth has the sum of each asset and bucket."""
+    """Write the body of `GET /portfolios`. The truth has the sum of each asset and bucket."""
     rows: Counter[str] = Counter()
     sums: dict[str, Decimal] = {}
     with path.open("w", encoding="utf-8") as file:
@@ -135,7 +135,7 @@ def _add(rows: Counter[str], sums: dict[str, Decimal], portfolio: dict[str, Any]
 
 
 def instruments(rng: random.Random, kind: str, count: int) -> Iterator[dict[str, Any]]:
-    """Instruments of one venue and type; each constraint is there nine times of ten."""
+    """Yield instruments of one venue and type. Each constraint is present nine times of ten."""
     for number in range(count):
         base, term = f"ASSET{rng.randrange(ASSETS)}", rng.choice(("USD", "USDT", "EUR", "BTC"))
         record: dict[str, Any] = {
@@ -155,7 +155,7 @@ def instruments(rng: random.Random, kind: str, count: int) -> Iterator[dict[str,
 
 
 def write_instruments(folder: Path, seed: int = 7) -> Truth:
-    """Write a body for each venue and type, `VENUE.TYPE.json`; the sums are of each constraint."""
+    """Write a body for each venue and type, `VENUE.TYPE.json`. Sums are by constraint."""
     rng = random.Random(seed)
     sums = dict.fromkeys(CONSTRAINTS.values(), Decimal(0))
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""What whole processes spend: CPU of each and of its children, wall, and the peak of memory."""
+"""Costs of whole processes: CPU with children, wall time, and peak memory."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ TICK = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """CPU and wall in seconds, peak of anonymous memory in MB, and what was printed."""
+    """CPU and wall time in seconds, peak of anonymous memory in MB, and the output."""
 
     cpu: float
     wall: float
@@ -22,11 +22,11 @@ class Spent:
 
 
 class Failed(Exception):
-    """A process that was to be measured failed; its words are in the message."""
+    """The failure of a measured process. The message contains its output."""
 
 
 def spent(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Spent:
-    """Run a command to its end; CPU is its own and that of the children it waited for."""
+    """Run a command to its end. Its CPU includes the children that it waited for."""
     begun = time.monotonic()
     with subprocess.Popen(
         list(command),
@@ -48,7 +48,7 @@ def spent(command: Sequence[str], environment: Mapping[str, str] | None = None) 
 
 
 def _watch(pid: int, peaks: list[float]) -> None:
-    """Look at a process until it is gone."""
+    """Record the peak memory of a process until it ends."""
     status = Path(f"/proc/{pid}/status")
     while True:
         try:

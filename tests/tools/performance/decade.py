@@ -1,15 +1,15 @@
-"""Ten years of nights within a window: what tonight costs in the third month and in the last.
+"""Ten years of nights in a window: the cost of a night in the third month and in the last.
 
     python -m tests.tools.performance --only decade
     python -m tests.tools.performance.decade [NIGHTS [ROWS [WINDOW [BETWEEN]]]]
 
-`tests.tools.performance.past` writes the nights into landing and lake. Those that are measured are
-judged and published by the product, each in a process of its own. To check all others would take
-hours: they are published unchecked but for the last, with the findings and control totals of that
-one. With BETWEEN the nights that are in the file at no time of measuring have so many amounts: a
-publish reads none of their rows, and to make them takes most of the time. Every night's sum, in the
-file or in the lake, is compared with the generator's, and then every row of every night with those
-of a full native file of the same home.
+`tests.tools.performance.past` writes the nights into the landing zone and the lake. The product
+judges and publishes each measured night in its own process. Checking all other nights would take
+hours, so only the last of them is checked when they are published, and the others get its findings
+and control totals. BETWEEN is the number of amounts of the nights that are never in the file during
+a measurement. A publish reads none of their rows, and generating them takes most of the time. The
+sum of every night, in the file or in the lake, is compared with the generator's. Finally, every row
+of every night is compared with a full native file of the same home.
 """
 
 import os
@@ -42,7 +42,7 @@ from warehouse.storage.layout import Layout
 NIGHTS, ROWS, WINDOW = 3650, 50_000, 60
 FIRST = datetime(2016, 11, 1, 2, 15, tzinfo=UTC)
 THIRD_MONTH, IN_TURN = 87, 3
-GOAL = 1.5  # at most: what a publish of the last month is to cost
+GOAL = 1.5  # the largest allowed cost of a publish in the last month, relative to the third month
 Sums = dict[date, tuple[int, Decimal]]
 Cost = tuple[float, float]
 
@@ -50,7 +50,7 @@ Cost = tuple[float, float]
 def main(
     nights: int = NIGHTS, rows: int = ROWS, window: int = WINDOW, between: int = ROWS
 ) -> list[str]:
-    """Lines of a table; `AssertionError` where a sum differs."""
+    """Return the lines of a table. Raise AssertionError if a sum differs."""
     os.environ["NIGHTBOOK_NATIVE_NIGHTS"] = str(window)
     with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
         layout, past, sums = Layout(Path(folder) / "home"), Past(rows), Sums()
@@ -79,7 +79,7 @@ def _size(layout: Layout) -> str:
 
 
 def _published(layout: Layout, past: Past, sums: Sums, first: int) -> Cost:
-    """Medians of the publishing of some nights in turn, from the night `first` on."""
+    """Return the median cost of publishing some nights in turn, from the night `first` on."""
     _add(layout, past, sums, range(len(sums), first), staged=False)
     _cost("all", layout)
     costs = []
@@ -92,7 +92,7 @@ def _published(layout: Layout, past: Past, sums: Sums, first: int) -> Cost:
 
 def _add(layout: Layout, past: Past, sums: Sums, numbers: Iterable[int], *, staged: bool) -> None:
     for number in numbers:
-        with mock.patch("os.fsync"):  # what is simulated need not outlive a power cut
+        with mock.patch("os.fsync"):  # simulated data need not survive a power cut
             manifest = add_night(layout, past, number, staged=staged, first=FIRST)
         day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
         placed = layout.parquet("balances", day, snapshot_id)
@@ -126,7 +126,7 @@ def _asked(layout: Layout, sums: Sums) -> Iterator[tuple[str, Cost]]:
 
 
 def _compared(layout: Layout) -> str:
-    """Compare every row of every night with those of a file that holds all nights itself."""
+    """Compare every row of every night with a file that contains all nights itself."""
     windowed = layout.home / "windowed.duckdb"
     shutil.copyfile(layout.database, windowed)
     os.environ["NIGHTBOOK_NATIVE_NIGHTS"] = "all"
@@ -146,7 +146,7 @@ def _compared(layout: Layout) -> str:
     return _row(f"{words}, which takes {layout.database.stat().st_size / 1e6:.0f} MB", cost)
 
 
-# Each row is hashed as it stands, whole: another digit, type or row gives another sum.
+# Each row is hashed as a whole, so a different digit, type or row gives a different sum.
 _ROWS = (
     "select snapshot_date, count(*), sum(hash(told)::hugeint) from {} as told "
     "group by all order by all"
@@ -154,7 +154,7 @@ _ROWS = (
 
 
 def all_nights(home: Path) -> None:
-    """Publish all nights, of which only the last is checked: the others have what that one has."""
+    """Publish all nights, but check only the last. The others get copies of its results."""
 
     def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
         results = new_version.verify(connection, books[-1:], *more)

@@ -1,8 +1,9 @@
-"""Our own designs, the floor, and the way one design is run as a whole process.
+"""Our own designs, the floor, and the program that runs one design in its own process.
 
-`python -m tests.tools.performance.designs NAME BODY FOLDER` runs one, and prints its database and
-the wall and CPU seconds of its work, without imports and setup. What is imported belongs
-to the design: the peers run in an environment without ours, and the other way round.
+`python -m tests.tools.performance.designs NAME BODY FOLDER` runs one design, and prints its
+database and the wall and CPU seconds of its work, without imports and setup. Each design imports
+its own modules, because the peers run in an environment without ours, and ours in one without
+theirs.
 """
 
 import hashlib
@@ -28,13 +29,13 @@ EMPTY = b'{"data":[],"meta":{}}'
 
 
 def cpu() -> float:
-    """CPU seconds of this process and its children so far."""
+    """Return the CPU seconds of this process and its children so far."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def _venues() -> list[dict[str, Any]]:
-    """Return the venues of the bodies: a night without any is held, and would not be published."""
+    """Return the venues of the bodies, because a night without venues is held and not published."""
     times = dict.fromkeys(("createdAt", "updatedAt"), "2024-01-01T00:00:00Z")
     return [
         {
@@ -51,7 +52,7 @@ def _venues() -> list[dict[str, Any]]:
 
 
 class Landed:
-    """A night of ours whose bodies are landed: what every design of ours begins with."""
+    """A landed night of ours, with which each of our designs begins."""
 
     def __init__(self, body: Path, folder: Path) -> None:
         importlib.import_module("warehouse.query.pandas_blocker").leave_pandas_out()
@@ -103,7 +104,7 @@ class Landed:
         )
 
     def staged(self) -> dict[str, Path]:
-        """Flatten into Parquet, without control totals; the files by table."""
+        """Flatten into Parquet, without control totals. Return the files by table."""
         notes = importlib.import_module("pipelines.records.json_text").Notes()
         _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
         venues = self.flatten.flatten_venues(self.layout, self.manifest)
@@ -111,7 +112,7 @@ class Landed:
         return {name: self.layout.staged_file(name, self.manifest.snapshot_id) for name in names}
 
     def database(self, files: dict[str, Path]) -> Path:
-        """A new warehouse file with these tables in it, and nothing else that one has."""
+        """Write a new warehouse file that contains these tables and nothing else."""
         duckdb = importlib.import_module("duckdb")
         load = importlib.import_module("warehouse.database.load")
         schema = importlib.import_module("warehouse.database.ddl")
@@ -125,7 +126,7 @@ class Landed:
         }
         with duckdb.connect(str(path), config=settings) as connection:
             connection.execute("begin")
-            for statement in schema.structure():  # as commits long ago have it too
+            for statement in schema.structure():  # old commits have it, too
                 if statement.startswith(("create schema history", "create table history.")):
                     connection.execute(statement)
             book = load.Book(self.manifest.snapshot_date, self.manifest.snapshot_id, files)
@@ -136,13 +137,13 @@ class Landed:
 
 
 def ours(body: Path, folder: Path) -> Work:
-    """The same job as the peers: landed bytes to Parquet and DuckDB, with our own functions."""
+    """Prepare the job of the peers: landed bytes to Parquet and DuckDB, with our own functions."""
     landed = Landed(body, folder)
     return lambda: landed.database(landed.staged())
 
 
 def whole_night(body: Path, folder: Path) -> Work:
-    """All of nightbook after landing: totals taken twice, guards, seals, views, checks, publish."""
+    """Prepare a night after landing: totals (twice), guards, seals, views, checks, publishing."""
     landed = Landed(body, folder)
     variables = {"NIGHTBOOK_HOME": str(folder)}
     nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
@@ -158,7 +159,7 @@ def whole_night(body: Path, folder: Path) -> Work:
 
 
 def run_command(body: Path, folder: Path) -> Work:
-    """`nightbook run` itself, with the instruments, the report and the workbook."""
+    """Prepare `nightbook run` itself, with the instruments, the report and the workbook."""
     importlib.import_module("warehouse.query.pandas_blocker").leave_pandas_out()
     importlib.import_module("assets.commands.run")
     server = whole_command.serve(body, folder)
@@ -166,7 +167,7 @@ def run_command(body: Path, folder: Path) -> Work:
 
 
 def floor_parse(body: Path, folder: Path) -> Work:
-    """Typed parsing alone, by the quickest parser we have."""
+    """Prepare typed parsing alone, with our fastest parser."""
     msgspec = importlib.import_module("msgspec")
     models = importlib.import_module("pipelines.edge.models")
     records: Any = list
@@ -182,7 +183,7 @@ def floor_parse(body: Path, folder: Path) -> Work:
 
 
 def floor_parquet(body: Path, folder: Path) -> Work:
-    """Our tables, flat already, written as Parquet."""
+    """Prepare writing our tables, which are already flat, as Parquet."""
     landed = Landed(body, folder)
     parquet = importlib.import_module("pyarrow.parquet")
     writer = importlib.import_module("warehouse.storage.parquet")
@@ -200,7 +201,7 @@ def floor_parquet(body: Path, folder: Path) -> Work:
 
 
 def floor_load(body: Path, folder: Path) -> Work:
-    """Our Parquet files into a new DuckDB file, and nothing else."""
+    """Prepare loading our Parquet files into a new DuckDB file, and nothing else."""
     landed = Landed(body, folder)
     files = landed.staged()
     return lambda: landed.database(files)
@@ -217,19 +218,19 @@ FLOOR: dict[str, Callable[[Path, Path], Work]] = {
     "floor: DuckDB load only": floor_load,
 }
 DESIGNS = OURS | PEERS | FLOOR
-# Those that need our own environment; and of instruments those that have a design.
+# The designs that need our own environment, and the designs for instruments.
 HOME = {*OURS, *FLOOR}
 OF_INSTRUMENTS = {"nightbook": ours, **LISTINGS}
 
 
 def size(database: Path, folder: Path) -> str:
-    """Megabytes of the database and of the Parquet files that a design leaves to be read."""
+    """Return the megabytes of the database and of the Parquet files that a design leaves."""
     files = ([database] if database.is_file() else [], folder.rglob("*.parquet"))
     return " + ".join(f"{sum(one.stat().st_size for one in some) / 1e6:.0f}" for some in files)
 
 
 def main(name: str, body: str, folder: str) -> None:
-    """Run one design and print what it cost."""
+    """Run one design and print its costs."""
     designs = OF_INSTRUMENTS if Path(body).is_dir() else DESIGNS
     work = designs[name](Path(body), Path(folder))
     start, begun = cpu(), time.monotonic()

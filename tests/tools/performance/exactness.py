@@ -1,4 +1,4 @@
-"""Whether a database holds what the body held: rows of every table, and sums to the last digit."""
+"""A comparison of a database with its body: rows of every table, and sums to the last digit."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.tools.performance.peers import DLT_TABLES
 
 
 def verdict(database: Path, truth: Truth) -> str:
-    """`exact`, `exact, as text only`, or what is wrong."""
+    """Return `exact`, `exact, as text only`, or a description of the difference."""
     with duckdb.connect(str(database), read_only=True) as connection:
         names = _names(connection)
         tables = {name: name for name in truth.rows}
@@ -41,7 +41,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, source: str) -> set[str]:
 def _balances(connection: duckdb.DuckDBPyConnection, truth: Truth, tables: dict[str, str]) -> str:
     source = tables["balances"]
     typed = "amount" in _columns(connection, source)
-    # Of these bodies every amount fits the type, so this cast is exact and its sums are, too.
+    # Every amount of these bodies fits the type, so this cast is exact, and so are its sums.
     cast = "cast(amount_text as decimal(38,18))"
     query = f"select asset_id || ' ' || bucket, sum({cast}) from {source} group by all"
     found: dict[str, Decimal] = dict(connection.execute(query).fetchall())

@@ -1,9 +1,10 @@
-"""Requests and large bodies through our client, against a slow server and against curl and zstd.
+"""Requests and large bodies through our client, compared with an ideal and with curl and zstd.
 
     python -m tests.tools.performance.fetching fetch|landing
 
-`fetch`: four hundred lists of instruments, sixteen at a time, from a server that takes 100 ms each.
-`landing`: a body of 700 MB until it lies compressed in the landing zone, against `curl | zstd -1`.
+`fetch` requests four hundred lists of instruments, sixteen at a time, from a server that needs 100
+ms for each. `landing` receives a body of 700 MB until it is compressed in the landing zone, and
+compares the cost with `curl | zstd -1`.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ PROVED = "the same, and proved to be strict JSON before it counts, as in every p
 
 @contextlib.contextmanager
 def server(*arguments: str) -> Iterator[str]:
-    """The slow server in a process of its own; its origin."""
+    """Start the slow server in its own process, and yield its origin."""
     command = [sys.executable, "-m", "tests.tools.performance.slow_server", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -49,7 +50,7 @@ def server(*arguments: str) -> Iterator[str]:
 
 
 def fetch(origin: str) -> None:
-    """Fetch the lists with the client as it is in production; print wall and check every answer."""
+    """Fetch the lists with the client of production, check them, and print the wall time."""
     calls = [list_instruments(f"venue-{n}", "spot") for n in range(CALLS)]
     begun = datetime.now(UTC)
     with EdgeClient(origin, Credentials("key", "secret"), concurrency=AT_ONCE) as edge:
@@ -63,10 +64,10 @@ def fetch(origin: str) -> None:
 
 
 def land(origin: str, home: str, *, proved: bool) -> None:
-    """Land one large body and print its SHA-256; with `proved`, once it is seen to be strict JSON.
+    """Land one large body and print its SHA-256. If `proved`, check first that it is strict JSON.
 
-    A pull proves every body before it lands: what is no JSON is asked for again. `curl | zstd` has
-    nothing like it, so both are measured.
+    A pull checks every body before it lands, and requests it again if it is not JSON. `curl | zstd`
+    has no such check, so both variants are measured.
     """
     layout = Layout(Path(home))
     pulling = PendingSnapshot(layout, datetime.now(UTC), ZoneInfo("UTC"))
@@ -82,9 +83,9 @@ def land(origin: str, home: str, *, proved: bool) -> None:
 
 
 def large_body(path: Path, size: int) -> None:
-    """Portfolios of scale S over and over, under other ids, until they fill `size` bytes.
+    """Write portfolios of scale S repeatedly, with different IDs, until `size` bytes are full.
 
-    They are larger than what zstd looks back on, so that they compress as if all were different.
+    The portfolios are larger than the window of zstd, so they compress as if all were different.
     """
     told = [
         (str(one["id"]), json.dumps(one, separators=(",", ":")))
@@ -103,7 +104,7 @@ def large_body(path: Path, size: int) -> None:
 
 
 def requests(runs: int) -> list[str]:
-    """Lines of a table: what the requests cost, and the ideal."""
+    """Return the lines of a table with the cost of the requests, and the ideal."""
     with server(str(LATENCY), str(INSTRUMENTS)) as origin:
         ours = [_ours("requests", origin) for _ in range(runs)]
     wall = statistics.median(float(_told(one, "wall")) for one in ours)
@@ -120,7 +121,7 @@ def requests(runs: int) -> list[str]:
 
 
 def bodies(runs: int, megabytes: int = MEGABYTES) -> list[str]:
-    """Lines of a table: what landing a large body costs, and `curl | zstd -1`."""
+    """Return the lines of a table with the cost of landing a large body, and `curl | zstd -1`."""
     costs: dict[str, list[Spent]] = {CURL: [], UNPROVED: [], PROVED: []}
     with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
         body = Path(folder) / "body.json"
@@ -145,7 +146,7 @@ def _landed(what: str, origin: str, home: Path, digest: str) -> Spent:
 
 
 def _unpacked(path: Path) -> str:
-    """The SHA-256 of what a compressed file holds, by zstd's own tool."""
+    """Return the SHA-256 of the content of a compressed file, unpacked by zstd's own tool."""
     with subprocess.Popen(["zstd", "-dcq", str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         digest = hashlib.sha256()

@@ -1,9 +1,10 @@
-"""A year of nights: what publishing tonight, building all anew and asking cost, and the size.
+"""A year of nights: the cost of publishing, rebuilding and querying, and the file size.
 
     python -m tests.tools.performance.history [NIGHTS]
 
-`tests.tools.performance.past` writes the nights into landing and lake. The product does the rest.
-Every cost is of a process of its own, imports left out. Every sum is compared with the generator's.
+`tests.tools.performance.past` writes the nights into the landing zone and the lake. The product
+does the rest. Each publish and rebuild is measured in its own process, without imports. Every sum
+is compared with the generator's sum.
 """
 
 import contextlib
@@ -39,8 +40,8 @@ from warehouse.storage.layout import Layout
 
 NIGHTS, ROWS = 365, 50_000
 AGES = (10, 100)
-IN_TURN = 3  # nights that are published one by one at each age: they do not cost the same
-LATE = 5  # a night that is held at first, and accepted when all the others are there
+IN_TURN = 3  # nights that are published one by one at each age, because their costs differ
+LATE = 5  # a night that is held at first, and accepted after all the others are published
 RUNS = 5
 Line = tuple[str, str, str]
 Compared = tuple[tuple[float, float], tuple[float, float]]
@@ -49,7 +50,7 @@ Compared = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question: what it is for, its SQL, and how that is shown where it is long."""
+    """A query: its purpose, its SQL, and a short form to show if the SQL is long."""
 
     words: str
     sql: str
@@ -57,7 +58,7 @@ class Asked:
 
 
 def main(nights: int = NIGHTS) -> list[str]:
-    """Lines of a table."""
+    """Measure a year of nights, and return the lines of a table."""
     with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
         layout = Layout(Path(folder) / "home")
         lines = list(_grown(layout, nights))
@@ -81,7 +82,7 @@ def _row(line: Line) -> str:
 
 
 def _grown(layout: Layout, nights: int) -> Iterator[Line]:
-    """Take night after night; at some ages the publishing of some is measured."""
+    """Add night after night. At some ages, measure the publishing of a few nights."""
     past = Past(ROWS)
     ages = [age for age in AGES if age < nights - IN_TURN] + [nights - IN_TURN]
     measured = [age + turn for age in ages for turn in range(IN_TURN)]
@@ -98,7 +99,7 @@ def _grown(layout: Layout, nights: int) -> Iterator[Line]:
 
 
 def _published(layout: Layout, number: int, costs: list[Compared]) -> Iterator[Line]:
-    """Medians of the nights in turn, and how the slowest of them compares with its copy."""
+    """Yield the medians of nights in turn, and the largest ratio of a publish to its copy."""
     copied, done = (
         (statistics.median(cpu for cpu, _ in some), statistics.median(wall for _, wall in some))
         for some in zip(*costs, strict=True)
@@ -113,7 +114,7 @@ def _published(layout: Layout, number: int, costs: list[Compared]) -> Iterator[L
 
 
 def _late(layout: Layout) -> Line:
-    """Accept the night that was held: its day is put in behind all the others."""
+    """Accept the held night, so that its day is added after all the others."""
     snapshot = next(one for one in snapshots.landed_snapshots(layout) if one.state == states.HELD)
     snapshots.decide(snapshot, states.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
     placement.settle(layout)
@@ -145,7 +146,7 @@ def _questions(layout: Layout) -> Iterator[Line]:
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> Iterator[Asked]:
-    connection.sql("select 1").to_arrow_table()  # the first import of Arrow is not the question's
+    connection.sql("select 1").to_arrow_table()  # import Arrow now, so that no query pays for it
     days = [row[0] for row in connection.execute(_DAYS).fetchall()]
     [one] = connection.execute("select portfolio_id, asset_id from positions limit 1").fetchall()
     middle, before = days[len(days) // 2], days[len(days) // 2 - 1]
@@ -170,7 +171,7 @@ _DAYS = "select snapshot_date from ops.snapshots where is_book order by 1"
 
 
 def _size(layout: Layout, folder: Path) -> Iterator[Line]:
-    """Our file against the same columns as plain tables in the order of their days."""
+    """Compare our file with plain tables of the same columns, in the order of their days."""
     plain = folder / "plain.duckdb"
     with duckdb.connect(
         str(plain), config={"storage_compatibility_version": "v1.2.0", "memory_limit": "2GB"}
@@ -188,7 +189,7 @@ def _size(layout: Layout, folder: Path) -> Iterator[Line]:
 
 
 def _require_sums(layout: Layout, nights: int) -> None:
-    """Every night's rows and total are those that the generator made."""
+    """Check that every night has the rows and the total that the generator made."""
     with open_database(layout.database) as connection:
         found = connection.execute(
             "select snapshot_date, count(*), sum(amount) from history.balances "
@@ -217,7 +218,7 @@ def _spent(what: str, layout: Layout) -> Spent:
 
 
 def _told(cost: Spent) -> tuple[float, float]:
-    """CPU and wall of the work itself."""
+    """Return the CPU and wall seconds of the work itself."""
     words = next(line.split() for line in cost.output.splitlines() if line.startswith("work "))
     return float(words[1]), float(words[2])
 
@@ -236,7 +237,7 @@ def _nightbook(home: Path) -> Nightbook:
 
 
 def one_copy(home: Path) -> None:
-    """Copy the published file beside itself, seen on disk."""
+    """Copy the published file to a file next to it, and wait until the copy is on disk."""
     source, target = Layout(home).database, home / "copy"
     with _counted():
         shutil.copyfile(source, target)
@@ -257,13 +258,13 @@ def one_publish(home: Path) -> None:
 
 
 def one_refresh(home: Path) -> None:
-    """Publish what the lake holds."""
+    """Publish the nights of the lake."""
     with _counted():
         publish.refresh(_nightbook(home))
 
 
 def one_rebuild(home: Path) -> None:
-    """Build the whole warehouse anew from the lake."""
+    """Rebuild the whole warehouse from the lake."""
     with _counted():
         rebuild(_nightbook(home), from_landing=False)
     print(f"rss {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}")

@@ -1,11 +1,10 @@
-"""Many nights with retention: the size of the home, of Dagster's record, and the cost of a night.
+"""Many nights with retention: the sizes of the home and of Dagster's record, and the costs.
 
     python -m tests.tools.performance.kept_nights [AGE ...] [--keep DAYS]
 
-Every night is a whole `nightbook run` on a simulated clock, with the record in Dagster, and once a
-week `nightbook prune --keep DAYS`. Ages are numbers of nights; without any they are 10 and 50. The
-last night is today's, because Dagster has no partition for a later one. 1,000 nights take about an
-hour.
+Every night is a whole `nightbook run` on a simulated clock, with its record in Dagster. Once a
+week, `nightbook prune --keep DAYS` runs. Ages are numbers of nights, by default 10 and 50. The last
+night is today's, because Dagster has no partition for a later one. 1,000 nights take about an hour.
 """
 
 import argparse

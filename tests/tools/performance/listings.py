@@ -1,4 +1,4 @@
-"""The peers on instruments: 80 bodies, one row each; amounts are DECIMAL(38,18), times times."""
+"""The peers on instruments: 80 bodies, one row each, with DECIMAL(38,18) and timestamps."""
 
 import importlib
 import json
@@ -38,7 +38,7 @@ def _loaded(folder: Path, rows: Any) -> Path:
         rows = rows.set_column(place, name, reader.column(texts)[0])
     write(rows, folder / "instruments.parquet", compression="zstd", compression_level=1)
     path = folder / "peer.duckdb"
-    # By one thread, like ours: so few rows cost two threads a fifth more.
+    # Use one thread, like ours. For so few rows, two threads need a fifth more CPU.
     with duckdb.connect(str(path), config={"threads": "1"}) as connection:
         connection.register("given", rows)
         connection.execute("create table instruments as select * from given")
@@ -55,14 +55,14 @@ def _flat(folder: Path) -> Iterator[Row]:
 
 
 def json_loops(body: Path, folder: Path) -> Work:
-    """json, loops, row dicts, Arrow, DuckDB."""
+    """Prepare json, loops, row dicts, Arrow and DuckDB."""
     ready()
     arrow = importlib.import_module("pyarrow")
     return lambda: _loaded(folder, arrow.Table.from_pylist(list(_flat(body))))
 
 
 def pandas_normalize(body: Path, folder: Path) -> Work:
-    """`pandas.json_normalize` of all records at once."""
+    """Prepare `pandas.json_normalize` of all records at once."""
     ready()
     pandas = importlib.import_module("pandas")
     arrow = importlib.import_module("pyarrow")
@@ -81,7 +81,7 @@ def pandas_normalize(body: Path, folder: Path) -> Work:
 
 
 def polars_unnest(body: Path, folder: Path) -> Work:
-    """polars: read_json of each body, unnest, concatenated."""
+    """Prepare polars: read_json of each body, unnest, and concatenate."""
     ready()
     polars = importlib.import_module("polars")
 
@@ -97,7 +97,7 @@ def polars_unnest(body: Path, folder: Path) -> Work:
 
 
 def dlt_best(body: Path, folder: Path) -> Work:
-    """Flat rows into dlt, in one page a body, with the Parquet loader; amounts stay text."""
+    """Prepare dlt with flat rows in one list and the Parquet loader. Amounts stay text."""
     dlt = importlib.import_module("dlt")
     os.environ["NORMALIZE__WORKERS"] = "2"
     os.environ["DATA_WRITER__BUFFER_MAX_ITEMS"] = "100000"

@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, in words: without it they say nothing."""
+"""A description of the machine, because measured figures mean nothing without it."""
 
 import os
 import platform
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Processor, cores, memory, system and Python of this machine."""
+    """Return the processor, cores, memory, system and Python of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return (
         f"{_processor()} ({platform.machine()}), {os.cpu_count()} cores, {memory:.0f} GB, "
@@ -15,7 +15,7 @@ def machine() -> str:
 
 
 def _processor() -> str:
-    """Its name, or the nearest word to it that this system knows."""
+    """Return the processor's name, or the most similar text that this system reports."""
     about = Path("/proc/cpuinfo")
     lines = about.read_text(encoding="utf-8").splitlines() if about.is_file() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,10 +1,10 @@
-"""Books and ledgers of a million keys, made column by column, and what was planted in them.
+"""Books and ledgers of a million keys, made column by column, with planted differences.
 
     python -m tests.tools.performance.million_keys book|ledger HOME COUNT LAYOUT
     python -m tests.tools.performance.million_keys reconcile HOME
     python -m tests.tools.performance.million_keys export HOME FORMAT
 
-Each is a process of its own, so that what it costs can be measured: `facts` reads what it prints.
+Each command runs in its own process, so that its cost can be measured. `facts` reads its output.
 """
 
 import csv
@@ -36,13 +36,13 @@ DAY = date(2026, 11, 20)
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
 SNAPSHOT = f"{DAY:%Y%m%d}T021500Z"
 PORTFOLIOS, ASSETS, VENUES = 50, 300, 20
-EVERY = 1000  # of so many keys one differs by 1e-18, and one stands on one side alone
+EVERY = 1000  # of so many keys, one differs by 1e-18, and one is on one side only
 DIFFERS, BOOK_ALONE, LEDGER_ALONE = 3, 7, 1007
-PLAIN, SCOPE, PIVOT = "plain", "scope", "pivot"  # as it is, with what it covers, a column a venue
+PLAIN, SCOPE, PIVOT = "plain", "scope", "pivot"  # unchanged, with a scope, a column per venue
 
 
 def key(number: int, layout: str = PLAIN) -> tuple[str, str, str, str]:
-    """Portfolio, asset, venue and account of a number; of a pivot table all venues of a row."""
+    """Return the portfolio, asset, venue and account of a number. A pivot row has all venues."""
     row = number // VENUES if layout == PIVOT else number
     return (
         f"p{row % PORTFOLIOS}",
@@ -53,12 +53,12 @@ def key(number: int, layout: str = PLAIN) -> tuple[str, str, str, str]:
 
 
 def amount(number: int, last: int = 1) -> str:
-    """Up to 24 digits, of which 18 are decimals."""
+    """Return an amount with 18 decimals. It has up to 24 digits for a million keys."""
     return f"{number}.{number:017}{last}"
 
 
 def write_book(home: Path, count: int, layout_: str = PLAIN) -> None:
-    """Publish a book of so many accounts, each with one amount."""
+    """Publish a book with `count` accounts, each with one amount."""
     layout = Layout(home)
     portfolios, assets, venues, accounts = map(
         list, zip(*(key(number, layout_) for number in range(count)), strict=True)
@@ -125,7 +125,7 @@ def _totals(sizes: dict[str, int], assets: list[str], texts: list[str]) -> list[
 
 
 def write_ledger(home: Path, count: int, layout: str = PLAIN) -> None:
-    """A ledger of the same keys as CSV, with differences and one-sided keys planted."""
+    """Write a ledger of the same keys as CSV, with planted differences and one-sided keys."""
     folder = home / "reconcile"
     (folder / "inbox").mkdir(parents=True, exist_ok=True)
     lines = _pivot(count) if layout == PIVOT else _lines(count)
@@ -163,7 +163,7 @@ def _pivot(count: int) -> Iterator[Sequence[str]]:
 
 
 def reconcile(home: Path) -> dict[str, Any]:
-    """Run the reconciliation as the command does, and say what it found."""
+    """Run the reconciliation as the command does, and return its findings."""
     folder = home / "reconcile"
     ran = service.run(
         Layout(home).database, folder, program_version="0.0.0", now=NOW, pause=lambda: None
@@ -180,7 +180,7 @@ def reconcile(home: Path) -> dict[str, Any]:
 
 
 def exported(home: Path, *formats: str) -> dict[str, Any]:
-    """Write the positions in these formats."""
+    """Export the positions in these formats."""
     layout = Layout(home)
     done = export(
         layout.database, layout.exports, as_of=None, formats=formats, program_version="0.0.0"
@@ -191,7 +191,7 @@ def exported(home: Path, *formats: str) -> dict[str, Any]:
 
 
 def facts(*command: str) -> dict[str, Any]:
-    """Run one of the commands as a process of its own; what it says and what it cost."""
+    """Run one of the commands in its own process, and return its output and its cost."""
     given = [sys.executable, "-m", "tests.tools.performance.million_keys", *command]
     done = subprocess.run(given, check=True, capture_output=True, text=True)
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -199,13 +199,13 @@ def facts(*command: str) -> dict[str, Any]:
 
 
 def peak() -> float:
-    """The most memory of this program in MB; getrusage tells that of whoever started it as well."""
+    """Return the peak memory of this program in MB. getrusage would include its parent's."""
     words = Path("/proc/self/status").read_text(encoding="ascii").split()
     return int(words[words.index("VmHWM:") + 1]) / 1024
 
 
 def main(what: str, home: str, *more: str) -> None:
-    """Do one thing; print its facts as one line of JSON with CPU seconds and the peak in MB."""
+    """Run one command, and print its facts, CPU seconds and peak in MB as one line of JSON."""
     leave_pandas_out()  # as every command does
     place = Path(home)
     told: dict[str, Any] = {}

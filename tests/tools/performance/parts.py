@@ -1,8 +1,8 @@
-"""The parts of the benchmark that are not designs side by side, and their places in its page.
+"""The parts of the benchmark that do not compare designs, and their places in its page.
 
     python -m tests.tools.performance --only fetch|landing|quiet|history|decade [--runs N] [--page]
 
-Each part stands between marks of its own, so that one can be measured again without the others.
+Each part has its own marks in the page, so that it can be measured again without the others.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ PARTS: dict[str, Callable[[int], list[str]]] = {
 
 
 def measure(names: list[str], runs: int, *, into_page: bool) -> None:
-    """Measure parts, print them, and put them into the page."""
+    """Measure parts and print them. If `into_page`, also write them into the page."""
     for name in names:
         title, *table = PARTS[name](runs)
         about = f"{title}; {machine()}, DuckDB {duckdb.__version__}."

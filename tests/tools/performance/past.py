@@ -1,8 +1,9 @@
-"""A home with a past: nights of a seeded book, put into landing and lake without a network.
+"""A home with a past: nights of a seeded book, written without a network.
 
-Columns are made as Arrow arrays and written by the product's own writers, so that a year of fifty
-thousand amounts a night takes minutes. The amounts drift: some change every night, a few come and
-go. What each night holds is told to the caller as exact sums.
+The nights are written into the landing zone and the lake. Columns are made as Arrow arrays and
+written by the product's own writers, so a year of fifty thousand amounts a night takes minutes. The
+amounts drift: some change every night, and a few disappear and return. Callers compute exact sums
+from the columns or files of each night.
 """
 
 import random
@@ -36,7 +37,7 @@ FIRST = datetime(2025, 11, 21, 2, 15, tzinfo=UTC)
 STAMP = datetime(2025, 1, 1, tzinfo=UTC)
 VENUES, INSTRUMENTS, ASSETS = 12, 100, 400
 CHANGED, AWAY = 0.08, 0.001
-UNVERIFIED = 100  # one integration in so many
+UNVERIFIED = 100  # one of so many integrations
 KINDS = (("trading", "free"), ("trading", "locked"), ("custody", "free"), ("staking", "locked"))
 Columns = Mapping[str, Any]
 
@@ -44,11 +45,11 @@ Columns = Mapping[str, Any]
 class Past:
     """A book that drifts from night to night: `rows` amounts in four kinds on `rows // 2` accounts.
 
-    `night(n)` must be asked in order, from 0.
+    Call `night(n)` in order, from 0.
     """
 
     def __init__(self, rows: int, seed: int = 7) -> None:
-        # Two accounts on each position, fifty positions in a portfolio.
+        # Two accounts per position, and fifty positions per portfolio.
         self.rows = rows
         self.rng = random.Random(seed)
         self.draws = np.random.default_rng(seed)
@@ -64,7 +65,7 @@ class Past:
         self.names: dict[str, pa.Array] = {}
 
     def night(self, number: int) -> dict[str, Columns]:
-        """The columns of every table of the book on one night, without `snapshot_date`."""
+        """Return the columns of every table of the book on one night, without `snapshot_date`."""
         if number:
             changed = self.draws.random(self.rows) < CHANGED
             self.texts[changed] = [drifted(self.rng, text) for text in self.texts[changed]]
@@ -100,7 +101,7 @@ class Past:
         }
 
     def _integrations(self) -> Columns:
-        """Return one of each portfolio at each venue: all but a few are verified."""
+        """Return one integration of each portfolio at each venue. All but a few are verified."""
         numbers = np.arange(len(self.portfolios) * VENUES)
         return {
             "portfolio_id": self._named("portfolio", numbers // VENUES),
@@ -133,7 +134,7 @@ class Past:
         }
 
     def _named(self, what: str, numbers: Any) -> pa.Array:
-        """Ids of one kind, as the API might name them: UUIDs for portfolios, words otherwise."""
+        """Return IDs of one kind as the API might have them: UUIDs for portfolios, or words."""
         if what not in self.names:
             most = max(len(self.portfolios), ASSETS)
             rng = random.Random(what)
@@ -145,7 +146,7 @@ class Past:
 
 
 def drifted(rng: random.Random, text: str) -> str:
-    """An amount of the same size: all its digits but the first, in another order."""
+    """Return an amount of the same size: all its digits but the first, in a different order."""
     rest = [char for char in text[1:] if char != "."]
     rng.shuffle(rest)
     point = text.find(".")
@@ -180,7 +181,7 @@ def _instruments() -> Columns:
 
 
 def batch(table: Table, day: date, columns: Columns) -> pa.RecordBatch:
-    """The columns of a table as its batch; what is not given is NULL, or plain where it may not."""
+    """Return the batch of a table. Missing columns are NULL, except times, which are constant."""
     rows = len(next(iter(columns.values()), ()))
     made = {}
     for column in table.columns:
@@ -205,9 +206,10 @@ def add_night(
     held: bool = False,
     first: datetime = FIRST,
 ) -> Manifest:
-    """Put night `number` from the `first` on into landing and lake, accepted or `held`.
+    """Write a night into the landing zone and the lake, accepted or `held`.
 
-    With `staged` it is only flattened: it is still to be judged.
+    `number` counts nights from `first` on. If `staged`, the night is only flattened, and not
+    judged.
     """
     started = first + timedelta(days=number)
     columns = past.night(number)
@@ -320,7 +322,7 @@ def _seal(
     *,
     held: Mapping[str, WrittenFile],
 ) -> None:
-    """What `sealing.seal` and the guards would leave, without a look at the nights before."""
+    """Write the files that sealing and the guards leave, without a look at earlier nights."""
     rows = {table.name: [] for table in NIGHTLY}  # type: dict[str, list[dict[str, Any]]]
     rows[CONTROL_TOTALS.name] = [line | {"in_warehouse": None} for line in totals]
     rows[REQUESTS.name] = [lake_manifest._request(asdict(answer)) for answer in manifest.answers]

@@ -1,9 +1,9 @@
-"""The peers: what a user would write with the tools there are, for the same job as ours.
+"""The peers: designs that a user would write with existing tools for the same job as ours.
 
-The job: the portfolios, positions, accounts (also those without an amount) and amounts of a body,
-one row each, as Parquet (zstd) and as tables of a DuckDB file; of every amount the text as it came
-and the same value as DECIMAL(38,18). None of the tools has a cast that refuses to round, so they
-are given ours. Each design is as quick as its tool was found to be.
+The job: write the portfolios, positions, accounts (including those without an amount) and amounts
+of a body, one row each, as Parquet (zstd) and as tables of a DuckDB file. Write each amount as the
+received text and as the same value in DECIMAL(38,18). None of the tools has a cast that refuses to
+round, so they use ours. Each design uses the fastest way that we found for its tool.
 """
 
 import importlib
@@ -22,7 +22,7 @@ BUCKETS = ("trading", "custody", "margin", "staking")
 
 
 def loaded(folder: Path, tables: dict[str, Any]) -> Path:
-    """Arrow tables with the exact decimals beside the texts, as Parquet and in DuckDB."""
+    """Write Arrow tables as Parquet and into DuckDB, with the exact decimals next to the texts."""
     duckdb = importlib.import_module("duckdb")
     amounts = importlib.import_module("pipelines.records.amounts")
     write = importlib.import_module("pyarrow.parquet").write_table
@@ -40,13 +40,13 @@ def loaded(folder: Path, tables: dict[str, Any]) -> Path:
 
 
 def ready() -> None:
-    """Import what `loaded` needs, so that no design pays for imports."""
+    """Import the modules that `loaded` needs, so that no design pays for imports."""
     for name in ("duckdb", "pandas", "pyarrow.parquet", "numpy", *CASTS):
         importlib.import_module(name)
 
 
 def flat_portfolios(data: list[Row]) -> Iterator[Row]:
-    """A row of each portfolio."""
+    """Yield a row for each portfolio."""
     for one in data:
         yield {
             "portfolio_id": one["id"],
@@ -70,19 +70,19 @@ def _positions(data: list[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def flat_positions(data: list[Row]) -> Iterator[Row]:
-    """A row of each position."""
+    """Return an iterator with a row for each position."""
     return (above for _, above in _positions(data))
 
 
 def flat_accounts(data: list[Row]) -> Iterator[Row]:
-    """A row of each account."""
+    """Yield a row for each account."""
     for position, above in _positions(data):
         for account in position["accounts"]:
             yield above | {"venue_id": account["venueId"], "account_name": account["name"]}
 
 
 def flat_balances(data: list[Row]) -> Iterator[Row]:
-    """A row of each amount."""
+    """Yield a row for each amount."""
     for position, above in _positions(data):
         for account in position["accounts"]:
             for bucket, parts in account["balance"].items():
@@ -106,7 +106,7 @@ FLAT = {
 
 
 def json_loops(body: Path, folder: Path) -> Work:
-    """The script that most people write: json, loops, row dicts, Arrow, DuckDB."""
+    """Prepare the script that most people write: json, loops, row dicts, Arrow, DuckDB."""
     ready()
     arrow = importlib.import_module("pyarrow")
 
@@ -121,7 +121,7 @@ def json_loops(body: Path, folder: Path) -> Work:
 
 
 def pandas_normalize(body: Path, folder: Path) -> Work:
-    """`pandas.json_normalize` for each table; the amounts melted to one row each."""
+    """Prepare `pandas.json_normalize` for each table. Amounts are melted to one row each."""
     ready()
     pandas = importlib.import_module("pandas")
     arrow = importlib.import_module("pyarrow")
@@ -159,7 +159,7 @@ def pandas_normalize(body: Path, folder: Path) -> Work:
 
 
 def polars_unnest(body: Path, folder: Path) -> Work:
-    """polars: read_json, explode, unnest, a frame for each amount field."""
+    """Prepare polars: read_json, explode, unnest, and a frame for each amount field."""
     ready()
     polars = importlib.import_module("polars")
 
@@ -193,7 +193,7 @@ def _long(polars: Any, rows: Any) -> Any:
 
 
 def pipeline_in(folder: Path) -> tuple[Any, Path]:
-    """A dlt pipeline into a DuckDB file of this folder, and the file."""
+    """Return a dlt pipeline into a DuckDB file in this folder, and the file."""
     path = folder / "peer.duckdb"
     dlt = importlib.import_module("dlt")
     pipeline = dlt.pipeline(
@@ -206,9 +206,10 @@ def pipeline_in(folder: Path) -> tuple[Any, Path]:
 
 
 def dlt_default(body: Path, folder: Path) -> Work:
-    """As the first page of dlt shows it: nested records in, child tables of text out.
+    """Prepare dlt as its first page shows it: nested records in, child tables of text out.
 
-    It leaves an account's amounts side by side, and no Parquet: the SQL for that is counted too.
+    dlt keeps an account's amounts in one row, and writes no Parquet. The SQL for both is measured
+    too.
     """
     importlib.import_module("dlt")
     duckdb = importlib.import_module("duckdb")
@@ -235,7 +236,7 @@ DLT_TABLES = {
     "accounts": "portfolios__positions__accounts",
     "balances": "balances",
 }
-"""What dlt calls the tables of nested records, and the one that is made of them."""
+"""The names that dlt gives to tables of nested records, and the table that is made from them."""
 _ONE_EACH = " union all ".join(
     "select o.id as portfolio_id, p.asset_id, p.is_custom_asset, a.venue_id, "
     f"a.name as account_name, '{bucket}' as bucket, '{state}' as state, "
@@ -256,9 +257,9 @@ _ONE_EACH = " union all ".join(
 
 
 def dlt_best(body: Path, folder: Path) -> Work:
-    """Flat rows into dlt, in large pages, with the Parquet loader.
+    """Prepare dlt with flat rows, in large pages, with the Parquet loader.
 
-    Amounts stay text: it has less to do than the others.
+    Amounts stay text, so this design has less to do than the others.
     """
     dlt = importlib.import_module("dlt")
     os.environ["NORMALIZE__WORKERS"] = "2"

@@ -1,10 +1,10 @@
-"""The API as a server that takes its time, in a process of its own: it checks nothing.
+"""A slow server of the API in its own process. It checks nothing.
 
     python -m tests.tools.performance.slow_server LATENCY COUNT|BODY|FOLDER
 
-It prints its port. Each request is answered after LATENCY seconds with the file BODY, with a list
-of COUNT instruments, or with the file of FOLDER that is named for what was asked (`named`), over a
-connection that is closed afterwards.
+The server prints its port. After LATENCY seconds, it answers each request with the file BODY, with
+a list of COUNT instruments, or with the file in FOLDER that belongs to the request (see `named`).
+Then it closes the connection.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ STAMP = "2026-11-20T02:15:00.123Z"
 
 
 def instruments(count: int, prefix: str = "instrument", kind: str = "spot") -> bytes:
-    """A success body of 4.5."""
+    """Return a success body of section 4.5, with a list of instruments."""
     data = [
         {
             "id": f"{prefix}-{number}",
@@ -37,7 +37,7 @@ def instruments(count: int, prefix: str = "instrument", kind: str = "spot") -> b
 
 
 def named(target: str) -> str:
-    """The file that answers a request: `portfolios.json`, `venues.json`, `venue-7-spot.json`."""
+    """Return the file for a request: `portfolios.json`, `venues.json` or `venue-7-spot.json`."""
     path, _, query = target.removeprefix("/edge/v1beta/").partition("?")
     parts = path.split("/")
     kind = query.removeprefix("type=")
@@ -45,7 +45,7 @@ def named(target: str) -> str:
 
 
 async def serve(latency: float, what: str) -> None:
-    """Answer for ever."""
+    """Answer requests forever."""
     body = instruments(int(what)) if what.isdigit() else b""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

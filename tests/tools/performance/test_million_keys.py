@@ -1,4 +1,4 @@
-"""Finance at size: a million keys on both sides, and positions by the hundred thousand."""
+"""Tests at full size: reconciliations of a million keys, and exports of many positions."""
 
 import zipfile
 from collections.abc import Callable
@@ -27,7 +27,10 @@ MILLION = 1_000_000
 def test_every_planted_difference_is_found_and_nothing_else(
     tmp_path: Path, sized: Sized, layout: str
 ) -> None:
-    """In a million keys 1,000 differences of 1e-18 and 1,000 one-sided ones, in little memory."""
+    """In a million keys, exactly the planted differences of 1e-18 and one-sided keys are found.
+
+    There are 1,000 planted differences. The reconciliation needs little CPU and memory.
+    """
     count = sized(20_000, MILLION)
     facts("book", str(tmp_path), str(count), layout)
     facts("ledger", str(tmp_path), str(count), layout)
@@ -57,7 +60,7 @@ def test_every_planted_difference_is_found_and_nothing_else(
 def test_positions_of_a_large_book_are_written_whole(
     tmp_path: Path, sized: Sized, what: str
 ) -> None:
-    """A hundred thousand accounts within 12 CPU seconds and little memory, each row in the file."""
+    """A hundred thousand accounts are exported completely, in 12 CPU seconds and little memory."""
     count = sized(10_000, 100_000)
     facts("book", str(tmp_path), str(count))
     found = facts("export", str(tmp_path), what)
@@ -70,7 +73,7 @@ def test_positions_of_a_large_book_are_written_whole(
 
 @pytest.mark.torture
 def test_a_million_positions_are_split_and_complete(tmp_path: Path) -> None:
-    """More rows than a sheet holds go on over further sheets; the reader is told."""
+    """Rows that do not fit on a sheet continue on further sheets, and a notice says so."""
     count = 1_100_000
     facts("book", str(tmp_path), str(count))
     found = facts("export", str(tmp_path), "xlsx")
@@ -80,7 +83,7 @@ def test_a_million_positions_are_split_and_complete(tmp_path: Path) -> None:
 
 
 def rows_in(files: list[str]) -> int:
-    """How many rows of accounts the files hold, header aside."""
+    """Return the number of account rows in the first file, without headers."""
     first = Path(files[0])
     if first.suffix == ".csv":
         return first.read_bytes().count(b"\r\n") - 1

@@ -1,4 +1,4 @@
-"""The benchmark's own parts: small runs of them, so that they measure what they say."""
+"""Tests of the benchmark's own parts: small runs show that they measure what they claim."""
 
 import random
 import shutil
@@ -18,7 +18,7 @@ from tests.tools.performance.past import Past, drifted
 
 
 def test_a_part_takes_its_place_and_no_other() -> None:
-    """A table comes between its own marks, as often as it is measured; without marks it is told."""
+    """A table is placed between its own marks, any number of times. Missing marks are an error."""
     page = "a\n<!-- bench:x -->\nold\n<!-- /bench:x -->\nb <!-- bench:y --><!-- /bench:y -->\n"
     once = placed(page, "x", "new\n")
     assert once == page.replace("old", "new")
@@ -30,7 +30,7 @@ def test_a_part_takes_its_place_and_no_other() -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")), st.integers(0, 99))
 def test_amounts_drift_but_keep_their_size(text: str, seed: int) -> None:
-    """A changed amount has the digits it had, the first and the point where they were."""
+    """A changed amount keeps its digits, its first digit and the position of its decimal point."""
     changed = drifted(random.Random(seed), text)
     assert sorted(changed) == sorted(text)
     assert (changed[0], changed.find(".")) == (text[0], text.find("."))
@@ -38,7 +38,7 @@ def test_amounts_drift_but_keep_their_size(text: str, seed: int) -> None:
 
 
 def test_the_past_is_the_same_for_a_seed() -> None:
-    """Two books of one seed hold the same amounts every night, other ones than the night before."""
+    """Two books with one seed have the same amounts, which change from night to night."""
     one, other = Past(500), Past(500)
     nights = [[past.night(n)["balances"]["amount_text"] for n in range(3)] for past in (one, other)]
     assert nights[0] == nights[1]
@@ -46,7 +46,7 @@ def test_the_past_is_the_same_for_a_seed() -> None:
 
 
 def test_a_process_is_measured_with_its_children() -> None:
-    """CPU of a child that was waited for counts; one that fails is told with its words."""
+    """The CPU of finished children counts. The error of a failed process contains its output."""
     burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print(7)"
     cost = spent([sys.executable, "-c", command])
@@ -58,7 +58,7 @@ def test_a_process_is_measured_with_its_children() -> None:
 
 
 def test_requests_are_counted_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client reads every list from the slow server, and the lines say how long it took."""
+    """The client reads every list from the slow server, and a list of a wrong length fails."""
     for name, value in (("CALLS", 6), ("AT_ONCE", 3), ("LATENCY", 0.01), ("INSTRUMENTS", 5)):
         monkeypatch.setattr(fetching, name, value)
     with fetching.server("0.01", "5") as origin:
@@ -71,7 +71,7 @@ def test_requests_are_counted_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
     not (shutil.which("curl") and shutil.which("zstd")), reason="curl or zstd is not here"
 )
 def test_a_body_lands_as_it_was_sent() -> None:
-    """What is landed, unpacked by zstd itself, has the SHA-256 of what was sent, frame by frame."""
+    """A body that lands in frames and is unpacked by zstd has the SHA-256 of the sent bytes."""
     lines = fetching.bodies(1, megabytes=9)
     names = [fetching.CURL, fetching.UNPROVED, fetching.PROVED]
     assert all(
@@ -80,7 +80,7 @@ def test_a_body_lands_as_it_was_sent() -> None:
 
 
 def test_a_large_body_is_one_document(tmp_path: Path) -> None:
-    """Portfolios under ids that do not repeat, in the envelope, of the size asked for."""
+    """A large body is an envelope of portfolios with unique IDs, and has the requested size."""
     body = tmp_path / "body.json"
     fetching.large_body(body, 6_000_000)
     raws = raw_records(read_envelope(body.read_bytes(), single=False))

@@ -1,4 +1,4 @@
-"""What numpy would start for mathematics that nightbook does not do."""
+"""Tests of the threads that numpy would start for mathematics that nightbook does not do."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def _threads(module: str, **told: str) -> int:
     "module", ["assets.commands.export", "assets.definitions", "pipelines.landing.zone"]
 )
 def test_no_process_of_ours_starts_threads_for_mathematics(module: str) -> None:
-    """Whichever way nightbook is started, numpy is told before it loads; a person may say more."""
+    """Every entry point limits numpy to one thread before it loads, unless a person sets more."""
     assert _threads(module) == _threads(module, OPENBLAS_NUM_THREADS="1")
     more = min(2, os.cpu_count() or 1) - 1
     assert _threads(module, OPENBLAS_NUM_THREADS="2") == _threads(module) + more

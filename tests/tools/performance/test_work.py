@@ -1,7 +1,7 @@
-"""What a night costs, counted and not timed: calls, objects, statements, bytes read.
+"""Tests of the cost of a night, counted and not timed: calls, objects, statements, bytes read.
 
-Noise cannot fail these tests, and a step that is quadratic, or that makes a Python object for each
-row, cannot pass them: each law is shown to catch a breach of it.
+Noise cannot fail these tests. A step that is quadratic, or that makes a Python object for each row,
+cannot pass them. For each law, a test shows that it catches a breach.
 """
 
 import sys
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.torture
 
 FEW, MORE, MOST = (Scale(name, many, 4, 2) for name, many in (("8", 8), ("16", 16), ("32", 32)))
 NARROW, WIDE = Scale("narrow", 4, 50, 1), Scale("wide", 4, 50, 16)
-BLOCK = 256 * 1024  # what DuckDB reads and writes at a time
+BLOCK = 256 * 1024  # the size in which DuckDB reads and writes
 Work = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What something took: calls of functions, most Python objects at once, bytes read."""
+    """The counts of some work: function calls, most Python objects at once, and bytes read."""
 
     calls: int
     objects: int
@@ -42,7 +42,7 @@ class Counted:
 
 
 def counted(work: Work, *, objects: bool = False) -> Counted:
-    """Do it under the eyes of the interpreter; objects are counted, which is slow, if asked."""
+    """Run some work and return its counts. Objects are counted only if asked, which is slow."""
     calls = most = 0
 
     def see(_frame: Any, event: str, _function: Any) -> None:
@@ -61,7 +61,7 @@ def counted(work: Work, *, objects: bool = False) -> Counted:
 
 
 def _bytes_read() -> int:
-    """Bytes that this process asked the system for, from the page cache too."""
+    """Return the bytes that this process has read, including those from the page cache."""
     return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
@@ -74,19 +74,19 @@ def _landed(scale: Scale, folder: Path) -> Landed:
 
 
 def _flattening(scale: Scale, folder: Path, *, objects: bool = False) -> Counted:
-    """Landed bytes to staged Parquet; what is only done once is done before."""
+    """Count the flattening of landed bytes to staged Parquet. One-time work is done before."""
     _landed(Scale(f"first-{scale.name}", 2, 2, 1), folder).staged()
     return counted(_landed(scale, folder).staged, objects=objects)
 
 
 class Told:
-    """A connection that notes the statements it was given."""
+    """A connection that records its statements."""
 
     def __init__(self, real: Any, statements: list[str]) -> None:
         self._real, self._statements = real, statements
 
     def execute(self, statement: str, *values: Any) -> Any:
-        """Note it and run it."""
+        """Record a statement and execute it."""
         self._statements.append(statement)
         return self._real.execute(statement, *values)
 
@@ -102,18 +102,18 @@ def _night(scale: Scale, folder: Path) -> Counted:
 
 
 def is_linear(few: int, more: int, most: int, slack: int = 64) -> bool:
-    """Whether the second doubling adds at most twice what the first one added, and a little."""
+    """Return True if the second doubling adds at most twice the first, and a little."""
     return most - more <= 2.1 * max(more - few, 0) + slack
 
 
 def is_free(narrow: Counted, wide: Counted, rows: int) -> bool:
-    """Whether rows were added without calls, and without Python objects, of their own."""
+    """Return True if the added rows needed no calls and no Python objects of their own."""
     return wide.calls <= narrow.calls * 1.05 and wide.objects - narrow.objects < rows / 10
 
 
 @pytest.fixture
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each portfolio is a batch, so that twice as many are twice as many batches."""
+    """Make each portfolio a batch, so that twice as many portfolios are twice as many batches."""
     monkeypatch.setattr(fast_reader, "BATCH_BYTES", 1)
 
 
@@ -127,7 +127,7 @@ def test_twice_the_batches_are_at_most_twice_the_calls(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("one_each")
 def test_a_quadratic_step_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that looks at all earlier batches again for each new one breaks the law."""
+    """A writer that looks at all earlier batches for each new batch breaks the law."""
     seen: list[pa.RecordBatch] = []
     write = Writer.write
 
@@ -146,7 +146,7 @@ def test_a_quadratic_step_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_more_rows_need_no_more_python(tmp_path: Path) -> None:
-    """Sixteen times the accounts in the same batches: not a call and not an object a row."""
+    """Sixteen times the accounts in the same batches need no call and no object per row."""
     narrow, wide = (_flattening(scale, tmp_path, objects=True) for scale in (NARROW, WIDE))
     assert is_free(narrow, wide, WIDE.rows - NARROW.rows)
 
@@ -155,7 +155,7 @@ def test_more_rows_need_no_more_python(tmp_path: Path) -> None:
 def test_a_python_object_or_call_per_row_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breach: str
 ) -> None:
-    """Rows as Python objects, or a function called for each, break the law."""
+    """Rows as Python objects, or a function call for each row, break the law."""
     stated = balances.read_amounts
 
     def slow(accounts: Any) -> Any:
@@ -173,14 +173,14 @@ def test_a_python_object_or_call_per_row_is_caught(
 def test_a_whole_night_is_linear_and_its_statements_are_not_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Judging, sealing and publishing: statements do not grow, calls and bytes as the rows do."""
+    """With more rows, the statements stay the same, and calls and bytes read grow linearly."""
     connect = duckdb.connect
     statements: list[str] = []
     monkeypatch.setattr(
         duckdb, "connect", lambda *given, **more: Told(connect(*given, **more), statements)
     )
     found, given = [], []
-    _night(Scale("first", 1, 1, 1), tmp_path)  # what is only done once
+    _night(Scale("first", 1, 1, 1), tmp_path)  # one-time work
     for scale in (FEW, MORE, MOST):
         statements.clear()
         found.append(_night(scale, tmp_path))
@@ -192,7 +192,7 @@ def test_a_whole_night_is_linear_and_its_statements_are_not_its_rows(
 
 
 def test_a_body_is_read_a_fixed_number_of_times(tmp_path: Path) -> None:
-    """No table is read back to be written again: a body's bytes pass a handful of times in all."""
+    """No table is read back and rewritten, so the bytes of a body are read a few times at most."""
     small, large = (_flattening(scale, tmp_path) for scale in (NARROW, WIDE))
     grown = sum((tmp_path / f"{one.name}.json").stat().st_size for one in (WIDE, NARROW))
     assert large.bytes_read - small.bytes_read < 2 * grown
@@ -201,7 +201,7 @@ def test_a_body_is_read_a_fixed_number_of_times(tmp_path: Path) -> None:
 def test_row_groups_are_exact_but_for_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the batches, a Parquet row group is a row group of DuckDB: loaded, not regrouped."""
+    """Any batches become Parquet row groups of DuckDB's size, so DuckDB need not regroup rows."""
     assert parquet.ROW_GROUP == 122_880
     monkeypatch.setattr(parquet, "ROW_GROUP", 100)
     writer = Writer(VENUE_TYPES, tmp_path / "groups.parquet", "20241004T021500Z")
@@ -218,7 +218,7 @@ def test_row_groups_are_exact_but_for_the_last(
 
 @pytest.mark.parametrize("name", [name for name in OURS | FLOOR if name != whole_command.NAME])
 def test_every_row_of_ours_still_runs(tmp_path: Path, name: str) -> None:
-    """What the benchmark calls of the program is still there: `make bench` comes to its end."""
+    """All parts of the program that the benchmark calls exist, so `make bench` runs to its end."""
     body, folder = tmp_path / "body.json", tmp_path / "home"
     folder.mkdir()
     write_portfolios(body, FEW)

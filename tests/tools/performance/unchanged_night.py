@@ -1,9 +1,10 @@
-"""A quiet night: the small book, twelve venues, no Dagster server; the whole commands, measured.
+"""A quiet night in whole commands: the small book, twelve venues, no Dagster server.
 
     python -m tests.tools.performance.unchanged_night
 
-Fifteen thousand accounts and twelve venues of two hundred instruments come from a server in a
-process of its own. `nightbook run` and `nightbook query` are whole processes, children included.
+A server in its own process returns fifteen thousand accounts, and twelve venues with two hundred
+instruments each. `nightbook run` and `nightbook query` are measured as whole processes, including
+their children.
 """
 
 import json
@@ -25,7 +26,7 @@ QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group
 
 
 def quiet(runs: int) -> list[str]:
-    """Lines of a table: what the commands cost."""
+    """Return the lines of a table with the costs of the commands."""
     with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
         bodies = Path(folder) / "bodies"
         bodies.mkdir()
@@ -70,13 +71,13 @@ def _nightbook(settings: dict[str, str], *words: str) -> Spent:
 
 
 def _require(answer: Spent, sums: dict[str, Decimal]) -> None:
-    """The published sums are those of the body."""
+    """Check that the published sums are those of the body."""
     found = {row["asset_id"]: Decimal(row["total"]) for row in json.loads(answer.output)}
     assert found == sums, "the published sums are not those of the body"
 
 
 def _book(folder: Path) -> dict[str, Decimal]:
-    """Write every answer of the night; returns the exact sum of each asset."""
+    """Write every response of the night, and return the exact sum of each asset."""
     data = list(portfolios(SCALES["S"], 7))
     write_answer(folder / "portfolios.json", data)
     names = [f"venue-{number}" for number in range(VENUES)]

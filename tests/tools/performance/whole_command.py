@@ -1,9 +1,9 @@
-"""`nightbook run` as it is typed: pulled, flattened, published, told, and the workbook written.
+"""`nightbook run` as it is typed: pull, flatten, publish, report, and write the workbook.
 
     python -m tests.tools.performance.whole_command BODY FOLDER
 
-Writes what a server answers on such a night: the portfolios of BODY, and forty venues with three
-thousand instruments each.
+The program writes the responses of a server on such a night: the portfolios of BODY, and forty
+venues with three thousand instruments each.
 """
 
 import importlib
@@ -22,7 +22,7 @@ NAME = "nightbook run"
 
 
 def serve(body: Path, folder: Path) -> subprocess.Popen[str]:
-    """Start a server of such a night; its answers are made in a process of their own."""
+    """Start a server of such a night. A separate process writes the responses."""
     answers = folder / "answers"
     python = [sys.executable, "-P", "-m"]
     made = [*python, "tests.tools.performance.whole_command", str(body), str(answers)]
@@ -32,8 +32,8 @@ def serve(body: Path, folder: Path) -> subprocess.Popen[str]:
 
 
 def run(server: subprocess.Popen[str], home: Path) -> Path:
-    """Take the night in this process; returns the published database."""
-    # The server's own CPU is not counted: nobody waits for it.
+    """Run the night in this process, and return the published database."""
+    # The server's own CPU is not counted, because nothing waits for its process.
     assert server.stdout is not None
     os.environ |= {
         "NIGHTBOOK_API_URL": f"http://127.0.0.1:{int(server.stdout.readline())}",
@@ -51,7 +51,7 @@ def run(server: subprocess.Popen[str], home: Path) -> Path:
 
 
 def write_answers(body: Path, folder: Path, seed: int = 7) -> None:
-    """Write every answer: portfolios, venues with what they list, and the lists."""
+    """Write every response: portfolios, venues with their instruments, and the lists."""
     folder.mkdir()
     shutil.copyfile(body, folder / "portfolios.json")
     rng = random.Random(seed)
@@ -67,12 +67,12 @@ def write_answers(body: Path, folder: Path, seed: int = 7) -> None:
 
 
 def write_answer(path: Path, data: list[Any]) -> None:
-    """Write records as the API answers with them."""
+    """Write records as the API returns them."""
     path.write_text(json.dumps({"data": data, "meta": {}}, separators=(",", ":")), encoding="utf-8")
 
 
 def venue(name: str, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """A venue with its instruments, as the list of venues has it."""
+    """Return a venue with its instruments, as the list of venues contains it."""
     kept = ("id", "type", "displayName")
     return {
         "id": name,
