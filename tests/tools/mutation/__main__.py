@@ -1,10 +1,11 @@
-"""`make mutants`: small changes to the code, one at a time; tests that notice none are missing.
+"""`make mutants`: small changes to the code, one at a time, to find tests that are missing.
 
     python -m tests.tools.mutation [ROOM ...] [--share 0.2] [--seed 1] [--only FILE] [--to FILE]
 
-A room is one of `tests/tools/mutation/rooms.py`. Without a room, all of them are mutated, in a
-copy of the checkout. Texts for people are not mutated, nor are functions with a decorator (mutmut
-leaves them out). The exit code is 1 where fewer than nine of ten are noticed.
+A room is one of `tests/tools/mutation/rooms.py`. Without a room, all of them are mutated, in a copy
+of the checkout. Texts for people are not mutated, and neither are functions with a decorator
+(mutmut leaves them out). The exit code is 1 if the tests of a room notice fewer than nine of ten
+mutants.
 """
 
 import argparse
@@ -24,13 +25,13 @@ SIDE = ROOT / ".side" / "mutants"
 MUTATING = Path(__file__).parent / "mutating.py"
 COPIED = ("assets", "pipelines", "warehouse", "tests")
 WANTED = 0.9
-# Outcomes that a test run notices; anything else is a survivor.
+# Outcomes in which the tests notice a mutant. Any other outcome is a survivor.
 NOTICED = ("killed", "timeout", "segfault")
 SPINNER = tuple("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 
 def main() -> int:
-    """Mutate, and tell each room's score and survivors."""
+    """Mutate the rooms, and print each room's score and survivors."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.mutation")
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
     parser.add_argument("--share", type=float, default=1.0)
@@ -69,9 +70,9 @@ def _alive(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _afresh(room: Room, lives: dict[str, Any]) -> dict[str, Any]:
-    """The survivors that live also where everything is imported anew, and under slow tests.
+    """Return the survivors that also survive fresh imports and slow tests.
 
-    The first round shares one import, and with it whatever a mutated function had made by then.
+    The first round shares one import, including all values that the functions computed at import.
     """
     if not lives:
         return lives
@@ -84,7 +85,7 @@ def _afresh(room: Room, lives: dict[str, Any]) -> dict[str, Any]:
 def _mutated(
     room: Room, share: float, seed: int, only: Path | None, *, is_afresh: bool = False
 ) -> dict[str, Any]:
-    """What came of a room's mutants, tried in a copy of the checkout."""
+    """Return the outcomes of a room's mutants, which are tried in a copy of the checkout."""
     with tempfile.TemporaryDirectory(prefix="nightbook-mutants-") as folder:
         copy = Path(folder)
         for name in COPIED:
@@ -108,7 +109,7 @@ def _mutated(
 
 
 def _said(log: Path) -> str:
-    """The end of what mutmut said, without its spinner."""
+    """Return the end of mutmut's output, without its spinner."""
     lines = log.read_text("utf-8").splitlines()
     return "\n".join(line for line in lines if line[:1] not in SPINNER)[-3000:]
 
@@ -123,13 +124,13 @@ def _without(room: Room, *, is_afresh: bool) -> tuple[str, ...]:
 
 
 def _settings(room: Room, *, is_afresh: bool = False) -> str:
-    """The settings of mutmut; it reads setup.cfg where pyproject.toml has none for it."""
+    """Return the settings of mutmut. It reads setup.cfg if pyproject.toml has none for it."""
     lists = {
         "source_paths": COPIED[:-1],
         "only_mutate": room.modules,
         "pytest_add_cli_args_test_selection": room.tests,
-        # A loop that never ends costs this many times the tests it is held against, and as many
-        # times the constant, in which a busy machine has everything imported.
+        # mutmut stops an endless loop after (duration of its tests + constant) * multiplier. The
+        # constant is long enough to import everything on a busy machine.
         "timeout_multiplier": ("3",),
         "timeout_constant": ("30" if is_afresh else "5",),
         "process_isolation": ("forkserver" if is_afresh else "fork",),

@@ -1,11 +1,12 @@
-"""mutmut, with the texts that people read left alone; runs inside the copy that is mutated.
+"""mutmut, without changes to texts for people. It runs inside the copy that is mutated.
 
     python mutating.py PACKAGES SHARE SEED RESULT [NAMES]
 
-`PACKAGES` is where mutmut is installed; it is looked at last, so that the tests run with
-nightbook's own versions. Of the mutants a seeded share is tried. `RESULT` becomes a JSON object:
-how many mutants there are and, by the name of each one tried, what came of it and its difference
-where it lives. With `NAMES`, a file, those of them that there are are tried instead.
+`PACKAGES` is the folder in which mutmut is installed. Python searches it last, so that the tests
+use nightbook's own versions. The script tries a seeded share of the mutants. `RESULT` becomes a
+JSON object: the number of mutants and, by the name of each mutant that was tried, its outcome, and
+its difference if it survived. `NAMES` is a file of names: if it is given, the script tries exactly
+these mutants, as far as they exist.
 """
 
 import json
@@ -17,13 +18,13 @@ from typing import Any
 
 sys.path.append(sys.argv[1])
 
-import libcst as cst  # type: ignore[import-not-found]  # lives in the side environment
+import libcst as cst  # type: ignore[import-not-found]  # only in the side environment
 from mutmut import __main__ as mutmut  # type: ignore[import-not-found]  # the same
 from mutmut.mutation import file_mutation, mutators  # type: ignore[import-not-found]  # the same
 
 
 def is_text(node: cst.CSTNode) -> bool:
-    """Whether a node is prose: a string with a space in it, or what chooses between such."""
+    """Return True if a node is prose: a string with a space, a choice of such, or `__str__`."""
     if isinstance(node, cst.FunctionDef):
         return bool(node.name.value == "__str__")
     if isinstance(node, cst.IfExp):
@@ -36,7 +37,7 @@ def is_text(node: cst.CSTNode) -> bool:
 
 
 def arguments(node: cst.Call) -> Iterable[cst.Call]:
-    """Calls with an argument changed or left out, but never a text."""
+    """Yield calls with an argument changed or removed, but never a text."""
     texts = [one for one in node.args if is_text(one.value)]
     for mutated in mutators.operator_arg_removal(node):
         if all(any(text is one for one in mutated.args) for text in texts):
@@ -44,14 +45,14 @@ def arguments(node: cst.Call) -> Iterable[cst.Call]:
 
 
 def assignments(node: Any) -> Iterable[cst.CSTNode]:
-    """Assignments of nothing, but never in place of a text."""
+    """Yield mutated assignments, but never in place of a text."""
     if node.value is not None and not is_text(node.value):
         yield from mutators.operator_assignment(node)
 
 
-NAMES = 5  # where the file of names stands among the arguments
+NAMES = 5  # the index of the file of names among the arguments
 NO_TESTS_RAN = (
-    255  # the exit code where not even the import went well, which mutmut calls a timeout
+    255  # the exit code if not even the import succeeded, although mutmut calls it a timeout
 )
 OURS: dict[Callable[..., Any], Callable[..., Any]] = {
     mutators.operator_arg_removal: arguments,
@@ -60,7 +61,7 @@ OURS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def leave_texts_alone() -> None:
-    """From now on no mutant differs from the original in a text only."""
+    """Change mutmut so that no mutant differs from the original only in a text."""
     operators = [(kind, OURS.get(one, one)) for kind, one in mutators.mutation_operators]
     file_mutation.mutation_operators = operators
     visitor = file_mutation.MutationVisitor
@@ -73,10 +74,10 @@ def leave_texts_alone() -> None:
 
 
 def hold_imports_against_all() -> None:
-    """From now on what is called while modules are imported is held against every test.
+    """Change mutmut so that it tries functions that run during imports with every test.
 
-    mutmut counts it among what the first test calls, and would hold it against that one alone.
-    The quickest tests go first.
+    mutmut assigns these functions to the first test, and would try them only with that test. The
+    quickest tests run first.
     """
     collect = mutmut.collect_or_load_stats
 
@@ -94,7 +95,7 @@ def hold_imports_against_all() -> None:
 
 
 def all_mutants() -> list[str]:
-    """Write the mutants, and name them all."""
+    """Write the mutants, and return the names of all."""
     Path("mutants").mkdir(exist_ok=True)
     mutmut.copy_src_dir()
     mutmut.copy_also_copy_files()
@@ -105,7 +106,7 @@ def all_mutants() -> list[str]:
 
 
 def outcomes(names: list[str]) -> dict[str, dict[str, str]]:
-    """What came of these mutants."""
+    """Return the outcomes of these mutants, and the differences of the survivors."""
     found, _ = mutmut.collect_source_file_mutation_data(mutant_names=names)
     told = {}
     for data, name, code in found:

@@ -1,8 +1,8 @@
-"""What is mutated, and which quick tests are held against it: data only."""
+"""The modules to mutate, and the quick tests that must notice the mutants: data only."""
 
 from dataclasses import dataclass
 
-# The modules that flattening is made of: what each part of a document becomes, and how.
+# The modules of flattening: they decide how each part of a document is converted.
 _FLATTEN = (
     "pipelines/flatten/*.py",
     "pipelines/records/*.py",
@@ -14,9 +14,10 @@ _FLATTEN = (
 class Room:
     """Some modules and the tests that must notice a change in them, as paths from the checkout.
 
-    Tests run in the mutated process, quickest first; `without` are those, by a part of their name,
-    that start another program, where a mutant cannot be known, or that wait for seconds. `slow` are
-    those that only a survivor of all others is held against.
+    Tests run in the mutated process, quickest first. `without` has parts of the names of tests that
+    are left out, because they start a different program, in which the mutant is not active, or wait
+    for seconds. `slow` has parts of the names of tests that run only on the survivors of all
+    others.
     """
 
     modules: tuple[str, ...]
