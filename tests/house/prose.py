@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests.house.syntax import parsed
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("assets", "pipelines", "warehouse")
+ROOMS = ("assets", "pipelines", "warehouse", "tests")
 _FEWEST_WORDS = 3
 _NOT_PROSE = re.compile(r"\b(select|group by|order by|join)\b|</?\w+[ >]|noqa|type: ignore")
 _VERBS = "is|are|was|were|has|have|does|do|can|must|may|stands?|holds?|comes?|says?|needs?"
@@ -51,10 +51,15 @@ class Place(NamedTuple):
 
 
 def prose(root: Path = ROOT) -> Iterator[Place]:
-    """Yield the docstrings, comments and messages of the three rooms."""
+    """Yield the docstrings, comments and messages of the product and its tests.
+
+    Strings in tests are mostly data, so only their docstrings and comments count.
+    """
     for path in sorted(file for room in ROOMS for file in (root / room).rglob("*.py")):
         source, file = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
-        for node in ast.walk(parsed(source)):
+        tree = parsed(source)
+        documented = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        for node in documented if file.startswith("tests/") else ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield from _place(file, node.lineno, node.value)
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
