@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     "command", ["", *COMMANDS, *(f"reconcile {step}" for step in RECONCILE.commands)]
 )
-def test_help_is_as_we_know_it(
+def test_help_matches_its_golden_file(
     command: str,
     golden: Callable[[str, str], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -49,7 +49,7 @@ def test_help_is_as_we_know_it(
 @pytest.mark.parametrize(
     "entry", [*COMMANDS.values(), *RECONCILE.commands.values()], ids=lambda entry: entry.name
 )
-def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -> None:
+def test_the_function_of_a_command_accepts_all_its_options(entry: click.Command) -> None:
     """The function of each command accepts all its options, and so does the one for a firm."""
     if not isinstance(entry, TypedCommand):
         return  # a group
@@ -93,7 +93,9 @@ def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -
         (("query", ""), 2),
     ],
 )
-def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
+def test_commands_end_with_the_expected_code(
+    nights: Keeper, words: tuple[str, ...], code: int
+) -> None:
     """Commands end with the expected code, and only errors print to stderr, without a traceback."""
     said = nights(*words)
     assert said.code == code
@@ -101,7 +103,7 @@ def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
     assert bool(said.err) == (code != 0 and bool(words))
 
 
-def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
+def test_a_query_with_several_statements_is_rejected(nights: Keeper) -> None:
     """A query with several statements is rejected, because only the last would be shown.
 
     A single statement may end in a semicolon.
@@ -112,7 +114,7 @@ def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
     assert nights("query", "select 1 as n;", "--format", "csv").out == "n\n1\n"
 
 
-def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
+def test_a_shell_parses_a_printed_command_correctly(nights: Keeper, tmp_path: Path) -> None:
     """A printed command contains the home once, and a shell parses it correctly."""
     home = tmp_path / "a home's $x"
     shutil.copytree(nights.home, home, symlinks=True)
@@ -132,7 +134,7 @@ def test_an_export_counts_rows_and_not_venues(nights: Keeper) -> None:
     assert f"{rows} Venues" not in said
 
 
-def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
+def test_an_empty_home_prints_the_command_to_pull(empty: Callable[..., Keeper]) -> None:
     """Before the first night, every command that needs a book prints the command to pull one."""
     keeper = empty()
     for words in (("query", "select 1"), ("tables",), ("export",), ("snapshots",)):
@@ -160,7 +162,7 @@ def test_query_formats_keep_every_digit(nights: Keeper) -> None:
     assert cut.err == "Only the first row is shown (see --limit).\n"
 
 
-def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
+def test_api_writes_the_exact_body_to_a_pipe(nights: Keeper) -> None:
     """`nightbook api` writes the response body unchanged to a pipe, without a final line break."""
     said = nights("api", "/portfolios", "--query", "include=integrations")
     assert (said.code, said.err) == (0, "")
@@ -179,7 +181,7 @@ class Terminal(io.TextIOWrapper):
         return True
 
 
-def test_api_to_a_terminal_is_the_body_itself(
+def test_api_keeps_amounts_and_order_in_a_terminal(
     nights: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a terminal, `nightbook api` keeps the amounts, order and white space of the body."""
@@ -197,12 +199,12 @@ def test_api_to_a_terminal_is_the_body_itself(
         ('{"a":"\x1b[2J\x9b2J\x7f\u202e\r"}', '{"a":"\\u001b[2J\\u009b2J\\u007f\\u202e\\r"}'),
     ],
 )
-def test_api_lets_no_body_steer_a_terminal(sent: str, shown: str | None) -> None:
+def test_api_escapes_control_characters_in_a_terminal(sent: str, shown: str | None) -> None:
     """In a terminal, control characters are shown as JSON escapes, and all others unchanged."""
     assert api._printable_body(sent.encode()).decode() == (shown or sent)
 
 
-def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
+def test_api_rejects_an_argument_that_is_not_utf_8(nights: Keeper) -> None:
     """`nightbook api` rejects an argument that is not valid UTF-8, and sends nothing."""
     for words in (("/portfolios", "--query", "id=\udcff"), ("/venues/\udcff",)):
         said = nights("api", *words)
@@ -211,7 +213,7 @@ def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
         assert "Nothing was sent" in said.err
 
 
-def test_export_names_its_files(copied: Keeper) -> None:
+def test_export_prints_the_paths_of_its_files(copied: Keeper) -> None:
     """`nightbook export` writes the requested format and prints the paths of the files."""
     said = copied("export", "--format", "csv", "--as-of", "2026-03-04")
     assert (said.code, said.err) == (0, "")
@@ -223,7 +225,7 @@ def test_export_names_its_files(copied: Keeper) -> None:
     assert "Book of 2026-03-04" in said.out
 
 
-def test_a_bar_in_a_terminal_lines_in_a_log(
+def test_terminals_get_a_progress_bar_and_logs_get_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a terminal, progress is one line that is redrawn. In a log, it is lines without codes."""
@@ -241,7 +243,7 @@ def test_a_bar_in_a_terminal_lines_in_a_log(
     )
 
 
-def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
+def test_a_query_into_a_closed_pipe_succeeds(nights: Keeper) -> None:
     """`nightbook query ... | head -1` succeeds and prints only the note about an old book."""
     question = "from history.balances"
     command = [sys.executable, "-m", "assets.cli", "query", question, "--format", "csv"]
@@ -262,7 +264,7 @@ def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
+def test_every_command_that_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
     """The demo pulls three nights, and every query and command that it prints works."""
     keeper = Keeper(tmp_path / "a home", api)
     api.clock.moment = datetime.now(UTC)
@@ -288,7 +290,7 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("other", ["", "/nowhere"])
-def test_what_is_printed_to_type_finds_the_same_home(
+def test_a_printed_command_names_its_home_if_needed(
     nights: Keeper, tmp_path: Path, other: str
 ) -> None:
     """If the environment names a different home, the printed command contains `--home`."""
@@ -306,7 +308,7 @@ def test_what_is_printed_to_type_finds_the_same_home(
     assert (f"--home {tmp_path / 'data'} " in typed) is bool(other)
 
 
-def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
+def test_verify_uses_singular_and_plural(copied: Keeper) -> None:
     """`verify` uses the singular for one file, and the plural for several."""
     assert copied("verify").out.startswith("✓ 3 nights: every file in ")
     manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
@@ -317,7 +319,7 @@ def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
     assert " files are damaged or missing.\n" in copied("verify").err
 
 
-def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
+def test_dev_needs_a_free_port_and_no_other_daemon(copied: Keeper) -> None:
     """`nightbook dev` fails if the port is in use, or if the home already has a daemon."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -342,14 +344,14 @@ def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyP
         assert max(map(len, lines)) <= 80
 
 
-def test_a_program_that_reads_the_list_of_tables_gets_whole_lines(nights: Keeper) -> None:
+def test_tables_does_not_shorten_its_lines_in_a_pipe(nights: Keeper) -> None:
     """In a pipe, `nightbook tables` does not shorten its lines."""
     said = nights("tables").out
     assert "…" not in said
     assert max(map(len, said.splitlines())) > 80
 
 
-def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> None:
+def test_real_nights_and_a_demo_never_share_a_home(tmp_path: Path, nights: Keeper) -> None:
     """A demo fails in a home with real nights, and a real run fails in the home of a demo."""
     said = nights("demo")
     assert (said.code, said.out) == (2, "")
@@ -361,7 +363,7 @@ def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> Non
     assert "simulated nights" in said.err
 
 
-def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
+def test_no_file_or_output_contains_a_secret(nights: Keeper, copied: Keeper) -> None:
     """After good and bad runs, no file in the home and no output contains the key or a secret."""
     shown = []
     for fault in ("authentication-failed", "timestamp-invalid"):
@@ -377,7 +379,7 @@ def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
         assert not any(canary.encode() in text for text in texts)
 
 
-def test_a_preview_cannot_break_out_of_its_cell(nights: Keeper) -> None:
+def test_a_preview_escapes_and_shortens_names(nights: Keeper) -> None:
     """A preview escapes and shortens names from the API, and has at most five rows."""
     assert cell("a|b") == "a\\|b"
     assert cell("<b>[x](y)`") == "\\<b\\>\\[x\\]\\(y\\)\\`"

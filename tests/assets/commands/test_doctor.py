@@ -41,7 +41,7 @@ def test_doctor_names_each_wrong_setting(
     assert words in line
 
 
-def test_doctor_is_content(nights: Keeper) -> None:
+def test_doctor_prints_a_check_mark_for_each_check(nights: Keeper) -> None:
     """Without problems, `doctor` prints one line for each check, each with a check mark."""
     said = nights("doctor")
     assert (said.code, said.err) == (0, "")
@@ -50,7 +50,7 @@ def test_doctor_is_content(nights: Keeper) -> None:
     assert all(line.startswith("✓ ") for line in said.out.splitlines())
 
 
-def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
+def test_doctor_reports_an_unknown_key(empty: Callable[..., Keeper]) -> None:
     """An unknown key is reported with the API's error, and the other checks still run."""
     said = empty(NIGHTBOOK_API_SECRET="not-the-secret")("doctor")
     assert said.code == 1
@@ -61,7 +61,7 @@ def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
 
 
 @pytest.mark.parametrize(("skew_ms", "side"), [(45_000, "behind"), (-45_000, "ahead of")])
-def test_doctor_names_a_clock_that_is_off(
+def test_doctor_reports_a_wrong_clock(
     empty: Callable[..., Keeper], skew_ms: int, side: str
 ) -> None:
     """A clock that is 45 s off is reported with its direction, and `doctor` fails."""
@@ -85,7 +85,7 @@ def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
 
 
 @pytest.mark.torture
-def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., Keeper]) -> None:
+def test_doctor_reports_a_damaged_warehouse_and_continues(empty: Callable[..., Keeper]) -> None:
     """A damaged warehouse is reported with its remedy, and the schedule is still checked."""
     keeper = empty()
     assert keeper.run(FIRST).code == 0
@@ -104,7 +104,7 @@ def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., K
     assert "cannot be read" in asked.err
 
 
-def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..., Keeper]) -> None:
+def test_writing_commands_reject_a_home_that_is_a_file(empty: Callable[..., Keeper]) -> None:
     """If the home is a file, commands that write do nothing and report the problem."""
     keeper = empty()
     keeper.home.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..
 
 
 @pytest.mark.torture
-def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
+def test_a_copied_night_folder_does_not_stop_a_run(empty: Callable[..., Keeper]) -> None:
     """A copy of a night's folder in the landing folder does not stop the next run."""
     keeper = empty()
     assert keeper.run(FIRST).code == 0
@@ -131,12 +131,12 @@ def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
 
 
 @pytest.mark.parametrize("words", [("dev", "--port", "70000"), ("sandbox", "--port", "-1")])
-def test_a_port_that_is_none_is_refused(nights: Keeper, words: tuple[str, ...]) -> None:
+def test_a_port_number_out_of_range_is_rejected(nights: Keeper, words: tuple[str, ...]) -> None:
     """A port number that is out of range is rejected."""
     assert nights(*words).code == 2
 
 
-def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
+def test_the_sandbox_suggests_a_port_if_its_own_is_in_use(nights: Keeper) -> None:
     """If the port is in use, the sandbox suggests the next one."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
     assert f" sandbox --port {port + 1}" in said.err
 
 
-def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Path) -> None:
+def test_doctor_checks_each_organisation_of_a_firm(api: Sandbox, tmp_path: Path) -> None:
     """In a firm's home, each organisation has its own lines, and a missing setting is reported."""
     firm = FirmHome(tmp_path, NAMES[:2])
     firm.describe(*firm.names)

@@ -86,7 +86,7 @@ def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) ->
     )
 
 
-def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
+def test_a_dry_run_of_accept_reports_all_changes(watched: Make) -> None:
     """`accept --dry-run` of a held night reports all changes that `accept` then makes."""
     home = watched()
     keeper = home.keeper
@@ -102,7 +102,7 @@ def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
 
 
 @pytest.mark.torture
-def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
+def test_a_dry_run_of_rebuild_reports_all_changes(watched: Make) -> None:
     """A dry run of a rebuild reports no change, or every row if the warehouse was lost."""
     keeper = watched().keeper
     assert _dry_run(keeper, "rebuild", "--from-landing") == ({}, {})
@@ -121,7 +121,7 @@ def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
 
 
 @pytest.mark.torture
-def test_a_restore_is_rehearsed_to_the_digit(watched: Make, tmp_path: Path) -> None:
+def test_a_dry_run_of_restore_reports_all_figures(watched: Make, tmp_path: Path) -> None:
     """`restore --dry-run` reports all figures of a backup, and rejects a home with other nights."""
     keeper, file = watched().keeper, str(tmp_path / "book.tar")
     assert keeper("backup", file).code == 0

@@ -68,7 +68,7 @@ def checks(keeper: Keeper) -> int:
     return int(count)
 
 
-def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
+def test_prune_deletes_the_runs_and_exports_of_a_night(lived: Keeper) -> None:
     """`prune` deletes a night's runs with their files and checks, its workbook and its report.
 
     It keeps a file that a person created.
@@ -95,7 +95,7 @@ def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
     assert (again.code, "from Dagster's history" in again.out) == (0, False)
 
 
-def test_exports_of_a_signed_day_stay(lived: Keeper) -> None:
+def test_prune_keeps_the_workbook_of_a_signed_day(lived: Keeper) -> None:
     """The workbook of a signed day is kept, because it is evidence like the signature."""
     day = FOURTH
     reconciled(lived)
@@ -114,7 +114,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
-def test_a_prune_that_died_is_finished_by_the_next(
+def test_the_next_prune_completes_one_that_died(
     lived: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a prune dies after it deleted a run, the next prune deletes the files of that run."""
@@ -135,7 +135,7 @@ def test_a_prune_that_died_is_finished_by_the_next(
     assert lived("verify").code == 0
 
 
-def test_a_prune_on_a_full_disk_uses_up_nothing(
+def test_prune_on_a_full_disk_deletes_but_does_not_publish(
     lived: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a full disk, `prune` does not publish but deletes old versions, and the next run works."""
@@ -155,7 +155,7 @@ def test_a_prune_on_a_full_disk_uses_up_nothing(
 
 
 @pytest.mark.torture
-def test_a_disk_that_is_really_full_is_pruned(lived: Keeper, tmp_path: Path) -> None:
+def test_prune_frees_space_on_a_full_disk(lived: Keeper, tmp_path: Path) -> None:
     """On a disk without free space, `prune` succeeds and frees space."""
     disk = tmp_path / "disk"
     disk.mkdir()

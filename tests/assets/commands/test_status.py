@@ -36,7 +36,7 @@ def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
     return said.code, {line[:12].strip(): line[12:] for line in found}
 
 
-def test_status_of_a_good_home(watched: Make) -> None:
+def test_status_of_a_good_home_shows_no_problem(watched: Make) -> None:
     """After a good night, `status` prints five lines without a problem, and exits with 0."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
@@ -67,7 +67,7 @@ def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.Mon
     assert lines(keeper) == expected
 
 
-def test_status_of_a_held_night(watched: Make) -> None:
+def test_status_of_a_held_night_prints_the_command(watched: Make) -> None:
     """While a night is held, `status` exits with 3 and prints the command to decide."""
     home = watched()
     home.third("portfolios-empty")
@@ -78,7 +78,7 @@ def test_status_of_a_held_night(watched: Make) -> None:
     assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
 
 
-def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watched: Make) -> None:
+def test_a_repeated_account_holds_one_night_and_is_a_finding(watched: Make) -> None:
     """A repeated account holds a night, and is a finding after a person accepts the night.
 
     The reason and the finding name the repeated amounts. Later nights with the same repeated
@@ -108,7 +108,7 @@ def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watche
     assert "repeated accounts: " in str(keeper.ask("select * from ops.lessons"))
 
 
-def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
+def test_a_decision_updates_the_report(watched: Make) -> None:
     """`accept` updates the report, which no longer says that a person must decide."""
     home = watched()
     home.third("portfolios-empty")
@@ -121,7 +121,7 @@ def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
 
 
 @pytest.mark.parametrize("macro", ["changes_between", "roll_forward_between"])
-def test_a_pruned_day_is_an_error_and_not_an_empty_book(watched: Make, macro: str) -> None:
+def test_comparing_with_a_pruned_day_is_an_error(watched: Make, macro: str) -> None:
     """After `prune`, comparing with a pruned date is an error instead of an empty result."""
     home = watched()
     assert home.third() == "accepted"
@@ -133,7 +133,7 @@ def test_a_pruned_day_is_an_error_and_not_an_empty_book(watched: Make, macro: st
     assert f"no book on or before {FIRST}: see ops.snapshots and ops.gaps" in said.err
 
 
-def test_status_of_a_night_that_never_began(watched: Make) -> None:
+def test_status_reports_a_night_that_did_not_start(watched: Make) -> None:
     """A night that did not start is a problem hours after its tick, but not before."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD, hour=3)
@@ -143,7 +143,7 @@ def test_status_of_a_night_that_never_began(watched: Make) -> None:
     assert (code, said["problems"]) == (1, f"no book for {THIRD} yet")
 
 
-def test_status_of_a_run_that_failed(watched: Make) -> None:
+def test_a_failed_run_is_not_reported_as_not_started(watched: Make) -> None:
     """After a failed run, the alert about the missing book does not claim that no run started."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
@@ -155,7 +155,7 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
     assert "nothing has landed since: no run has started, or none has completed" in told.words
 
 
-def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
+def test_an_empty_home_is_not_a_problem(shown: Any, tmp_path: Path) -> None:
     """A home without nights is not a problem, and `status` prints how to pull the first night."""
     keeper = Keeper(tmp_path / "none", shown)
     keeper.layout.landing.mkdir(parents=True)
@@ -201,7 +201,7 @@ def kept(keeper: Keeper) -> dict[str, str]:
 
 
 @pytest.mark.torture
-def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
+def test_a_home_is_restored_from_its_backup(watched: Make, tmp_path: Path) -> None:
     """A home restored from its backup passes `verify` and returns the same rows for every date.
 
     The decisions, the sent alerts, and the reconciliation with its break and signature are also
@@ -228,7 +228,7 @@ def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> Non
     assert keeper("reconcile", "status") == standing
 
 
-def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
+def test_a_restore_into_a_home_with_other_nights_fails(watched: Make, tmp_path: Path) -> None:
     """Restoring a backup into a home with different nights fails and changes nothing."""
     keeper = watched().keeper
     assert keeper("backup", str(tmp_path / "book.tar")).code == 0
@@ -280,7 +280,7 @@ def link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, flip, climb, link])
-def test_a_harmed_backup_is_refused_whole(
+def test_a_damaged_backup_restores_nothing(
     watched: Make, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     """If a backup was truncated, changed or extended, nothing is restored."""
@@ -296,7 +296,7 @@ def test_a_harmed_backup_is_refused_whole(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_backup_that_fails_leaves_the_old_one(
+def test_a_failed_backup_does_not_change_the_old_one(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the disk is full while a backup is written, the existing backup is unchanged."""
@@ -314,7 +314,7 @@ def test_a_backup_that_fails_leaves_the_old_one(
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
+def test_status_shows_the_next_night_when_clocks_change(watched: Make) -> None:
     """`status` shows the next night in the operator's time zone, even when clocks change."""
     keeper = watched().keeper
     keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"
@@ -339,9 +339,7 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
         (("--keep", "99999999999"), "99999999999 is not between 1 and 36500 days"),
     ],
 )
-def test_a_prune_without_a_limit_is_refused(
-    watched: Make, words: tuple[str, ...], found: str
-) -> None:
+def test_prune_rejects_an_invalid_limit(watched: Make, words: tuple[str, ...], found: str) -> None:
     """An invalid limit for `prune` is rejected with a message, and nothing is deleted."""
     keeper = watched().keeper
     before = sorted(keeper.home.rglob("*"))
@@ -352,7 +350,7 @@ def test_a_prune_without_a_limit_is_refused(
     assert sorted(keeper.home.rglob("*")) == before
 
 
-def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
+def test_a_dry_run_of_prune_lists_deleted_and_kept_data(watched: Make) -> None:
     """If the limit is too small, a dry run lists the nights to delete and what is always kept."""
     keeper = watched().keeper
     said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
@@ -363,7 +361,7 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
     assert "no more nights can be deleted" in said.out
 
 
-def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
+def test_enter_accepts_the_proposal_for_a_ledger(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Enter accepts the proposal, other input replaces it, and the end of input writes nothing."""
@@ -381,7 +379,7 @@ def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
     assert (shown.code, "BTC  1" in shown.out) == (0, True)
 
 
-def test_a_choice_between_lines_is_made_by_its_number(
+def test_a_number_chooses_only_its_line(
     watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Enter chooses none of several lines, and a number chooses only its line, without the #."""
@@ -404,7 +402,7 @@ def test_a_choice_between_lines_is_made_by_its_number(
     )
 
 
-def test_no_file_of_a_home_can_be_read_by_strangers(watched: Make) -> None:
+def test_other_users_cannot_read_the_files_of_a_home(watched: Make) -> None:
     """For any umask, files have mode 0640 or 0440 and folders 0750, also locks and databases."""
     before = os.umask(0o022)
     try:
@@ -425,7 +423,7 @@ def test_no_file_of_a_home_can_be_read_by_strangers(watched: Make) -> None:
     }
 
 
-def test_the_list_of_runs_names_snapshots_and_hides_our_lock(watched: Make) -> None:
+def test_runs_show_their_snapshot_and_hide_their_process(watched: Make) -> None:
     """A run has a tag with its snapshot ID, and the tag of its process is hidden in Dagster."""
     home = watched()
     home.keeper.run(THIRD)

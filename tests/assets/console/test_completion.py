@@ -60,7 +60,7 @@ def test_names_of_the_book_are_completed(
     assert completed(home, *words) == names
 
 
-def test_without_a_book_nothing_is_completed_and_nothing_is_said(
+def test_completion_without_a_book_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without a book, completion offers nothing, and prints no error that would disturb typing."""
@@ -68,7 +68,7 @@ def test_without_a_book_nothing_is_completed_and_nothing_is_said(
     assert capfd.readouterr() == ("", "")
 
 
-def test_bash_itself_completes_a_word(home: Path) -> None:
+def test_bash_completes_a_name(home: Path) -> None:
     """The script that `nightbook` generates for bash completes a name."""
     script = """
         eval "$(_NIGHTBOOK_COMPLETE=bash_source nightbook)"

@@ -70,25 +70,25 @@ def typed(command: PrintedCommand) -> list[str]:
     return []
 
 
-def test_the_names_of_commands_are_those_of_the_command_line() -> None:
+def test_the_list_of_command_names_is_complete() -> None:
     """The list of command names, which avoids loading the commands, is complete."""
     assert sorted(COMMANDS) == sorted(command_line.commands)
 
 
 @pytest.mark.parametrize("command", PRINTED, ids=lambda each: f"{each.origin} {each.text[:40]!r}")
-def test_every_command_of_a_message_is_understood(command: PrintedCommand) -> None:
+def test_every_command_in_a_message_is_valid(command: PrintedCommand) -> None:
     """Every command in a message, including new messages, has valid arguments and options."""
     assert typed(command), command
 
 
-def test_a_mistyped_command_in_a_message_would_be_found() -> None:
+def test_an_invalid_command_in_a_message_is_detected() -> None:
     """An unknown option, an invalid argument and an unknown step are detected."""
     for text in ("verify --no-such", "prune --keep none", "reconcile no-such"):
         assert not typed(PrintedCommand("here", text, is_enclosed=False)), text
     assert len(PRINTED) > 90
 
 
-def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
+def test_only_commands_are_extended_with_the_home() -> None:
     """Only commands are extended with the home, not other text that contains `nightbook`."""
     text = spell_commands(
         "an older nightbook made it: `nightbook rebuild`, or nightbook --debug run; "
@@ -101,7 +101,7 @@ def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
     )
 
 
-def test_a_command_for_any_folder_reads_the_settings_of_its_home(
+def test_the_command_of_an_alert_works_in_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command of an alert works in any folder, because it changes to the folder of `.env`."""
@@ -153,7 +153,7 @@ def named_in(text: str, layout: Layout) -> Iterator[PrintedCommand]:
 
 
 @pytest.mark.parametrize("chosen", [QUICK, pytest.param(ALL, marks=pytest.mark.torture)])
-def test_commands_work_as_printed_in_another_home(
+def test_printed_commands_use_their_home_in_any_folder(
     watched: Make, tmp_path: Path, chosen: Sequence[str]
 ) -> None:
     """Printed commands work in any folder and use their home, even if its path has a space."""

@@ -81,7 +81,7 @@ def _schema(keeper: Keeper, words: list[str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in zip(head, kinds, strict=True))
 
 
-def test_rows_have_the_same_fields_from_run_to_run(
+def test_json_rows_have_the_fields_of_the_golden_file(
     reconciled: Keeper, golden: Callable[[str, str], None]
 ) -> None:
     """Every command that prints rows prints valid JSON, with the fields of the golden file."""
@@ -116,7 +116,7 @@ def test_every_format_has_the_same_rows_and_exit_code(
     assert len(said["table"].out.splitlines()) == len(rows) + 2
 
 
-def test_a_question_comes_from_a_file_or_from_standard_input(
+def test_query_reads_a_file_or_standard_input(
     nights: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`query -f FILE` and `query -` run the given query, with or without a byte order mark."""
@@ -133,7 +133,7 @@ def test_a_question_comes_from_a_file_or_from_standard_input(
     assert nights("query", "-f", str(file)).code == 2
 
 
-def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) -> None:
+def test_an_output_file_is_exact_and_complete(nights: Keeper, tmp_path: Path) -> None:
     """`-o` writes the format of the file extension exactly. If it fails, the file is unchanged."""
     file = tmp_path / "out.parquet"
     sql = "select 12345678901234567890.123456789012345678::decimal(38,18) as x, 1 as a, 2 as a"
@@ -161,7 +161,7 @@ def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) 
     }
 
 
-def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -> None:
+def test_a_write_error_is_reported_with_a_remedy(nights: Keeper, tmp_path: Path) -> None:
     """If a file cannot be written, the message contains the system's error and a remedy."""
     said = nights("query", "select 1", "-o", str(tmp_path / f"{250 * 'x'}.csv"))
     assert (said.code, said.out) == (1, "")
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -
         ("home/lake/out.parquet", ()),
     ],
 )
-def test_a_place_that_is_none_of_a_persons_is_refused(
+def test_an_unsuitable_output_path_is_rejected(
     copied: Keeper, tmp_path: Path, place: str, words: tuple[str, ...]
 ) -> None:
     """`-o` rejects an unknown extension, a missing folder, and nightbook's own folders."""
@@ -203,7 +203,7 @@ def test_a_place_that_is_none_of_a_persons_is_refused(
         (("verify", "--formt", "json"), "--format"),
     ],
 )
-def test_what_was_nearly_right_is_answered_with_what_is(
+def test_a_mistyped_name_causes_a_suggestion(
     nights: Keeper, words: tuple[str, ...], meant: str
 ) -> None:
     """A mistyped command, option, choice or table causes a suggestion of the right name."""
@@ -213,9 +213,7 @@ def test_what_was_nearly_right_is_answered_with_what_is(
     assert meant in said.err
 
 
-def test_colours_are_for_terminals_that_want_them(
-    nights: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_terminals_get_colours(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe gets no colours. A terminal does, unless NO_COLOR or `--color never` is set."""
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
@@ -233,7 +231,7 @@ def test_colours_are_for_terminals_that_want_them(
         choose_color("auto")
 
 
-def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
+def test_quiet_prints_only_results_and_verbose_adds_the_cost(copied: Keeper) -> None:
     """-q suppresses all but results and errors. -v prints the home and the cost to stderr."""
     assert copied("-q", "export", "--format", "csv").out == ""
     assert list(copied.layout.exports.glob("*.csv"))
@@ -246,7 +244,7 @@ def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
 
 
 @pytest.mark.parametrize("shell", some_daily(["bash", "zsh", "fish"], 3))
-def test_a_shell_completes_what_is_typed(shell: str) -> None:
+def test_each_shell_gets_a_completion_script(shell: str) -> None:
     """Each shell gets a completion script, which completes commands, options and choices."""
     told = {"_NIGHTBOOK_COMPLETE": f"{shell}_source", "PATH": os.environ["PATH"]}
     program = [sys.executable, "-c", "import sys; from assets.cli import main; sys.exit(main())"]
@@ -296,7 +294,7 @@ def test_bash_completes_with_the_documented_line(tmp_path: Path) -> None:
     assert said.stdout.split() == ["snapshots"]
 
 
-def test_a_long_answer_into_head_is_silent(nights: Keeper) -> None:
+def test_a_query_into_head_prints_no_error(nights: Keeper) -> None:
     """`query ... | head -1` prints one line, and no error about the closed pipe."""
     typed = '"$@" query "from range(300000)" --format csv | head -1; echo ${PIPESTATUS[0]}'
     done = subprocess.run(

@@ -35,7 +35,7 @@ def _nightbook(clock: Clock, watch: Callable[[Progress], None] | None = None) ->
     return Nightbook(dict, clock, watch=watch)
 
 
-def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: Clock) -> None:
+def test_a_bar_is_redrawn_after_each_finished_item(clock: Clock) -> None:
     """The bar is drawn after each finished item, and at most ten times a second in between."""
     seen: list[Progress] = []
     requests = Tally(
@@ -62,12 +62,12 @@ def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
     assert '"event": "flattening", "words": "101 of 300 portfolios, 404,000 rows"' in lines[0]
 
 
-def test_nobody_who_watches_costs_nothing(clock: Clock) -> None:
+def test_progress_without_a_bar_or_log_prints_nothing(clock: Clock) -> None:
     """Without a bar and a log, progress is not printed."""
     Tally(progress_reporter(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
 
 
-def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
+def test_flattening_reports_the_rows_that_it_wrote(tmp_path: Path) -> None:
     """Flattening reports all rows that it wrote, and then the progress of both control totals."""
     layout = Layout(tmp_path)
     manifest = nights.land(layout, nights.of_world(LivingWorld().at(START.date())), START)
@@ -85,7 +85,7 @@ def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
     assert [one.done for one in told if one.things == "control totals"] == [0, 1, 2, 0, 1, 2]
 
 
-def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
+def test_a_rebuild_shows_a_bar_for_each_step(
     two_nights: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,7 +107,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
     assert said.endswith("\r\x1b[K  done\n")
 
 
-def test_no_bar_stands_before_what_is_said_next(
+def test_a_bar_is_removed_before_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If work fails, its bar is removed, so that the error starts on an empty line."""
@@ -125,7 +125,7 @@ def test_no_bar_stands_before_what_is_said_next(
     assert said == "\r\x1b[K  [############............] 1 of 2 requests, 1.5 MB\r\x1b[K"
 
 
-def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
+def test_an_export_reports_the_rows_that_it_writes(tmp_path: Path) -> None:
     """An export reports every row that it writes to the workbook and to both kinds of CSV files."""
     layout = Layout(tmp_path)
     nights.take(layout, nights.of_world(LivingWorld().at(START.date())), START)
@@ -144,7 +144,7 @@ def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Keeper]) -> None:
+def test_a_retry_is_logged_with_its_reason_and_delay(empty: Callable[..., Keeper]) -> None:
     """A retry is logged with its reason and delay, but without advice if the night succeeds."""
     keeper = empty()
     keeper.sandbox.show("503,count=2,path=/portfolios")

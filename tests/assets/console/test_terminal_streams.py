@@ -32,7 +32,7 @@ class Failing(io.StringIO):
         return super().write(text)
 
 
-def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
+def test_output_after_an_error_is_dropped() -> None:
     """After the first error, further output is dropped and the error is kept."""
     full = Failing(OSError(28, "No space left on device"), takes=3)
     steady = SafeStream(full)
@@ -43,7 +43,7 @@ def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
     assert (full.getvalue(), str(steady.error)) == ("ab\n", "[Errno 28] No space left on device")
 
 
-def test_a_letter_that_a_stream_cannot_show_is_shown_by_its_number() -> None:
+def test_a_character_that_a_stream_cannot_encode_is_escaped() -> None:
     """A character that a stream cannot encode is written as an escape sequence."""
     raw = io.BytesIO()
     steady = SafeStream(io.TextIOWrapper(raw, encoding="ascii"))
@@ -51,7 +51,7 @@ def test_a_letter_that_a_stream_cannot_show_is_shown_by_its_number() -> None:
     assert (raw.getvalue(), steady.error) == (b"\\u2713 Z\\xfcrich\n", None)
 
 
-def test_without_standard_output_there_is_nothing_to_fail() -> None:
+def test_writing_to_a_closed_output_does_not_fail() -> None:
     """If standard output is closed, as in some services, writing does not fail."""
     steady = SafeStream(None)
     print("anything", file=steady, flush=True)
@@ -62,7 +62,7 @@ def test_without_standard_output_there_is_nothing_to_fail() -> None:
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), BrokenPipeError(32, "Broken pipe")]
 )
-def test_a_night_is_taken_whoever_reads_along(
+def test_a_night_succeeds_even_if_its_log_fails(
     empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
     """If the disk of the log is full or its reader died, the night is published and succeeds."""
@@ -73,7 +73,7 @@ def test_a_night_is_taken_whoever_reads_along(
     assert keeper.ask("select count(*) > 0 from balances") == [(True,)]
 
 
-def test_a_night_that_fails_says_so_whoever_reads_along(
+def test_a_failed_run_exits_with_1_even_if_its_log_fails(
     empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed run exits with 1, even if its output cannot be written."""
@@ -94,7 +94,7 @@ def test_a_night_that_fails_says_so_whoever_reads_along(
         (("report",), ">/dev/full", 0),
     ],
 )
-def test_an_answer_that_reaches_nobody_is_a_failure(
+def test_a_query_fails_if_its_output_is_lost(
     nights: Keeper, words: tuple[str, ...], redirected: str, code: int
 ) -> None:
     """If a full disk loses the output of `query`, the command fails, but without a traceback.
@@ -112,7 +112,7 @@ def test_an_answer_that_reaches_nobody_is_a_failure(
 
 
 @pytest.mark.torture
-def test_a_run_that_ends_well_says_nothing_on_standard_error(copied: Keeper) -> None:
+def test_a_successful_run_writes_nothing_to_stderr(copied: Keeper) -> None:
     """A successful run writes nothing to stderr, even when libraries report leaks at exit."""
     day = snapshots.landed_snapshots(copied.layout)[-1].snapshot_date
     done = subprocess.run(
