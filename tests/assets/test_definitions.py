@@ -48,14 +48,14 @@ def lines(definitions: dg.Definitions) -> Iterator[str]:
         )
 
 
-def test_the_graph_is_the_one_we_know(
+def test_the_graph_matches_its_golden_file(
     definitions: dg.Definitions, golden: Callable[[str, str], None]
 ) -> None:
     """Assets with parents, groups and kinds, checks, jobs and schedules match the golden file."""
     golden("graph.txt", "\n".join(lines(definitions)) + "\n")
 
 
-def test_everything_has_words(definitions: dg.Definitions) -> None:
+def test_every_asset_and_check_has_a_description(definitions: dg.Definitions) -> None:
     """Every asset and check has a description, and so do the nightly job and its schedule."""
     graph = definitions.resolve_asset_graph()
     for node in graph.asset_nodes:
@@ -82,7 +82,7 @@ def test_every_table_shows_its_contract(definitions: dg.Definitions, table: obje
     assert {dep.asset_key for deps in lineage.values() for dep in deps} <= parents
 
 
-def test_no_secret_is_in_what_dagster_holds(nights: Keeper) -> None:
+def test_definitions_contain_no_secret(nights: Keeper) -> None:
     """Neither key nor secret is in the repr of the nightbook, the definitions or their config."""
     nightbook = nights.nightbook
     definitions = assemble(nightbook)
@@ -205,7 +205,7 @@ def ticked(definitions: dg.Definitions, tick: datetime) -> dg.RunRequest:
     return request
 
 
-def test_a_repeated_tick_is_the_same_run(tmp_path: Path) -> None:
+def test_a_repeated_tick_gives_the_same_run_key(tmp_path: Path) -> None:
     """A tick that is evaluated twice gives the same run key, which Dagster runs only once."""
     tick = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
     definitions = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, lambda: tick))

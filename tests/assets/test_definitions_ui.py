@@ -129,7 +129,7 @@ def backfill(page: Page, log: Path) -> None:
     page.picture("backfilled")
 
 
-def test_an_expert_of_dagster_has_what_is_expected(held: Keeper, tmp_path: Path) -> None:
+def test_a_user_can_search_accept_and_backfill_in_the_ui(held: Keeper, tmp_path: Path) -> None:
     """A user can find `holdings`, trace it to the API, accept a night and backfill two dates."""
     log, port = tmp_path / "log", str(free_port())
     variables = environment(held.home, held.sandbox.origin, {})

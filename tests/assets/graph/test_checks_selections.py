@@ -82,7 +82,7 @@ def materialized(run: dg.ExecuteInProcessResult) -> set[dg.AssetKey]:
 
 
 @pytest.mark.parametrize("name", CLICKED)
-def test_a_landed_night_is_made_again(clicked: Keeper, name: str) -> None:
+def test_a_run_of_a_landed_date_makes_only_its_selection(clicked: Keeper, name: str) -> None:
     """A run of a selection for a landed date succeeds and materializes only the selected assets.
 
     If the warehouse is selected, the guards' decision is recorded too. Otherwise, Dagster's launch
@@ -97,7 +97,7 @@ def test_a_landed_night_is_made_again(clicked: Keeper, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLICKED)
-def test_a_date_that_was_never_landed_says_so(clicked: Keeper, name: str) -> None:
+def test_a_run_of_a_date_that_never_landed_fails(clicked: Keeper, name: str) -> None:
     """A selection for a date that was never landed fails with a message and makes nothing."""
     run = launched(clicked, str(NEVER_LANDED), SELECTIONS[name])
     assert not run.success
@@ -109,7 +109,7 @@ def test_a_date_that_was_never_landed_says_so(clicked: Keeper, name: str) -> Non
 @pytest.mark.parametrize(
     "check", some_daily([(key,) for key in CHECKS], 5), ids=lambda key: key.to_user_string()
 )
-def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None:
+def test_each_check_can_run_alone(clicked: Keeper, check: dg.AssetCheckKey) -> None:
     """Each check that Dagster can run alone passes on the newest book, and no other check runs."""
     run = launched(clicked, None, set(), {check})
     assert run.success, words(run)
@@ -117,7 +117,7 @@ def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None
     assert (found.asset_check_key, found.passed) == (check, True)
 
 
-def test_all_checks_are_run_at_once_without_a_night(clicked: Keeper) -> None:
+def test_all_checks_can_run_without_a_partition(clicked: Keeper) -> None:
     """A run of all checks without a partition checks the newest book and publishes nothing.
 
     Dagster starts such a run if a person clicks "Execute all" on the checks page.
@@ -131,7 +131,7 @@ def test_all_checks_are_run_at_once_without_a_night(clicked: Keeper) -> None:
 
 
 @pytest.mark.parametrize("name", ["warehouse", "report"])
-def test_an_asset_without_a_night_asks_for_one(clicked: Keeper, name: str) -> None:
+def test_a_run_of_assets_without_a_partition_fails(clicked: Keeper, name: str) -> None:
     """A run without a partition makes nothing, and its message says that a night must be chosen."""
     run = launched(clicked, None, SELECTIONS[name])
     assert not run.success
@@ -139,9 +139,7 @@ def test_an_asset_without_a_night_asks_for_one(clicked: Keeper, name: str) -> No
     assert all("choose a night" in said for said in words(run))
 
 
-def test_a_check_that_is_newer_than_the_warehouse_is_asked(
-    nights: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_check_runs_on_an_older_book(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that is newer than a published night runs on its book and reports its result."""
     new = Check("a_new_check", "There is no account.", ERROR, "select * from accounts")
     monkeypatch.setattr(checks, "every_check", lambda: [*every_check(), new])
@@ -153,7 +151,7 @@ def test_a_check_that_is_newer_than_the_warehouse_is_asked(
     assert all(other.passed for other in others)
 
 
-def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
+def test_a_rebuilt_table_that_differs_is_published(clicked: Keeper) -> None:
     """If a rebuilt table differs from its sealed digest, `warehouse` publishes the whole night."""
     layout = clicked.layout
     snapshot_id = _snapshot(layout, FIRST)
@@ -168,7 +166,7 @@ def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
     assert clicked.history() == before
 
 
-def test_a_night_that_nobody_flattened_is_published(clicked: Keeper) -> None:
+def test_the_warehouse_alone_flattens_and_publishes_a_night(clicked: Keeper) -> None:
     """`warehouse` alone flattens and publishes a night whose run died after landing."""
     layout = clicked.layout
     snapshot_id = _snapshot(layout, THIRD)

@@ -41,7 +41,7 @@ def state(keeper: Keeper) -> tuple[object, ...]:
         ),
     ],
 )
-def test_what_is_not_filled_in_decides_nothing(
+def test_an_incomplete_form_changes_nothing(
     held: Keeper, config: dict[str, str], missing: str
 ) -> None:
     """A form without a decision or name, or with a different night's snapshot, changes nothing."""
@@ -54,7 +54,7 @@ def test_what_is_not_filled_in_decides_nothing(
 
 
 @pytest.mark.parametrize("snapshot", ["nonsense", "20260303T021500Z"])
-def test_a_mistyped_decision_leaves_the_views_as_they_are(held: Keeper, snapshot: str) -> None:
+def test_an_invalid_snapshot_id_cancels_the_run(held: Keeper, snapshot: str) -> None:
     """A run with an invalid snapshot ID is canceled, and the night remains held.
 
     If the run failed instead, Dagster would show all its views as failed.
@@ -76,7 +76,7 @@ def test_a_mistyped_decision_leaves_the_views_as_they_are(held: Keeper, snapshot
     assert state(held)[0] == "held"
 
 
-def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:
+def test_accepting_a_night_updates_all_dependent_assets(held: Keeper) -> None:
     """Accepting a held night makes it the book, and updates all dependent assets and checks."""
     run = decided(held, decision="accept", by="ada", why="the desk was closed")
     assert run.success
@@ -91,7 +91,7 @@ def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:
     assert list(held.layout.exports.rglob(f"*{FOURTH}*.xlsx"))
 
 
-def test_a_night_is_taken_back_with_a_reason(held: Keeper) -> None:
+def test_rejecting_an_accepted_night_shows_the_previous_book(held: Keeper) -> None:
     """Rejecting the accepted night succeeds without a workbook, and the previous book is shown."""
     run = decided(held, decision="reject", by="ada", why="half was missing")
     assert run.success

@@ -25,7 +25,7 @@ def watching(keeper: Keeper) -> None:
         sensors(keeper.nightbook)[2](dg.build_sensor_context(instance))
 
 
-def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_failed_run_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """A failed run sends exactly one alert with its date, the API's error and a command to type."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
@@ -42,7 +42,9 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.fetched == []
 
 
-def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver: Receiver) -> None:
+def test_a_run_started_in_dagster_sends_only_an_info_alert(
+    watched: Make, receiver: Receiver
+) -> None:
     """A person who starts a run in Dagster sees it fail, so the failure is only an info alert."""
     keeper = watched().keeper
     keeper.layout.dagster.mkdir(exist_ok=True)
@@ -59,7 +61,7 @@ def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver
 
 @pytest.mark.torture
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_a_failed_run_is_told_when_a_channel_lives_again(
+def test_a_failed_run_sends_its_alert_once_a_channel_works(
     watched: Make, receiver: Receiver, *, is_seen: bool
 ) -> None:
     """If every channel is down when a run fails, one alert is sent as soon as a channel works.
@@ -87,7 +89,7 @@ def test_a_failed_run_is_told_when_a_channel_lives_again(
 
 
 @pytest.mark.torture
-def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
+def test_a_held_run_sends_only_one_alert(watched: Make, receiver: Receiver) -> None:
     """A run whose night is held sends one alert, which says that the night is held."""
     keeper = watched().keeper
     keeper.sandbox.show("portfolios-empty")
@@ -98,7 +100,7 @@ def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> N
     assert receiver.fetched == []
 
 
-def test_a_good_run_is_alive_and_silent(copied: Keeper, receiver: Receiver) -> None:
+def test_a_good_run_sends_only_a_heartbeat(copied: Keeper, receiver: Receiver) -> None:
     """A successful run sends one heartbeat and no alert."""
     heartbeat = f"http://127.0.0.1:{receiver.port}/alive"
     more = {"NIGHTBOOK_HEARTBEAT": heartbeat, "NIGHTBOOK_ALERTS": receiver.channel}
@@ -108,7 +110,7 @@ def test_a_good_run_is_alive_and_silent(copied: Keeper, receiver: Receiver) -> N
     assert (receiver.titles, receiver.fetched) == ([], ["/alive"])
 
 
-def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_night_that_did_not_start_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """If no run starts, exactly one alert is sent, hours after the tick and not earlier."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(THIRD, hour=3)
@@ -122,7 +124,7 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
 
 @pytest.mark.torture
 @pytest.mark.parametrize("later", [timedelta(), timedelta(days=3)])
-def test_a_landed_night_that_nobody_judged_is_told_once(
+def test_an_unjudged_night_sends_one_alert(
     watched: Make, receiver: Receiver, later: timedelta
 ) -> None:
     """A landed but unjudged night sends one alert after its deadline, and its command fixes it."""
@@ -147,7 +149,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
         assert keeper.ask("select max(snapshot_date) from balances") == [(THIRD,)]
 
 
-def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:
+def test_a_later_tick_skips_a_date_that_has_a_night(watched: Make) -> None:
     """A later tick starts a run only if the date has neither a book nor a held night."""
     home = watched()
     home.third("portfolios-empty")
@@ -164,7 +166,7 @@ def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> Non
 
 
 @pytest.mark.parametrize("is_demo", [True, False])
-def test_sensors_run_by_themselves(watched: Make, *, is_demo: bool) -> None:
+def test_sensors_are_on_by_default_except_in_a_demo(watched: Make, *, is_demo: bool) -> None:
     """All three sensors are on by default, except in a demo, and run at their own intervals."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)

@@ -55,7 +55,7 @@ def behind(dep: dg.TableColumnDep) -> set[dg.TableColumnDep]:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
+def test_the_columns_of_a_view_match_the_public_contract(name: str) -> None:
     """Each column of a view has the name and the type that the public contract states."""
     pattern = rf"^(?:main|ops)\.{name}\.(\w+) (.+?)(?: not null)? ?$"
     promised = dict(re.findall(pattern, CONTRACT.read_text("utf-8"), re.MULTILINE))
@@ -67,7 +67,7 @@ def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
+def test_the_lineage_of_a_column_leads_to_the_api(name: str) -> None:
     """The lineage of each column of a view leads through existing columns to the API."""
     for column, deps in columns_of(dg.AssetKey(["views", name])).items():
         assert deps or column in OF_ROWS, (
@@ -81,7 +81,7 @@ def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
             waiting = set().union(*map(behind, waiting))
 
 
-def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
+def test_a_view_of_views_has_their_column_types(tmp_path: Path) -> None:
     """A view that reads other views has their column types, and its lineage leads to them."""
     file = tmp_path / "shares.sql"
     lines = ("Shares.", "", "snapshot_date: A.", "asset_id: B.", "total: C.", "total_text: D.")
@@ -95,7 +95,7 @@ def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
     assert all({dep.asset_key for dep in deps} == both for deps in lineage.values())
 
 
-def test_a_total_leads_to_the_balances_of_the_api() -> None:
+def test_the_lineage_of_a_total_leads_to_the_balances() -> None:
     """The lineage of `holdings.total` leads through `amount` to the balances in the API."""
     key = dg.AssetKey(["views", "holdings"])
     path = ["total"]
@@ -107,7 +107,7 @@ def test_a_total_leads_to_the_balances_of_the_api() -> None:
     assert path[-1] == "Balance.*.*"
 
 
-def test_every_asset_has_its_owner_and_its_hour() -> None:
+def test_every_asset_has_an_owner_and_each_view_a_deadline() -> None:
     """Every asset has an owner and a reader, and a view has a deadline from the schedule."""
     for key in GRAPH.get_all_asset_keys():
         node = GRAPH.get(key)
@@ -118,7 +118,7 @@ def test_every_asset_has_its_owner_and_its_hour() -> None:
     assert policy == expected
 
 
-def test_what_gates_the_publish_is_blocking() -> None:
+def test_severe_checks_of_the_warehouse_block_later_steps() -> None:
     """Severe checks of the warehouse block later steps, and those of tables are marked as gates."""
     warehouse = dg.AssetKey("warehouse")
     specs = [GRAPH.get_check_spec(key) for key in GRAPH.asset_check_keys]

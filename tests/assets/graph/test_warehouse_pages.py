@@ -29,7 +29,7 @@ def shown(instance: dg.DagsterInstance, *key: str) -> Shown:
     return dict(event.asset_materialization.metadata)
 
 
-def test_the_report_is_rendered_with_the_night(
+def test_the_report_asset_contains_the_complete_report(
     instance: dg.DagsterInstance, nights: Keeper
 ) -> None:
     """The report asset contains the whole report as Markdown, and the path of the HTML page."""
@@ -68,7 +68,7 @@ def test_a_table_shows_its_rows_and_its_file(
     assert Path(str(path.path)).is_file()
 
 
-def test_checks_say_their_numbers(instance: dg.DagsterInstance) -> None:
+def test_every_check_reports_its_numbers(instance: dg.DagsterInstance) -> None:
     """Every check of the newest night reports numbers, and a failed check has a description too."""
     events = instance.fetch_materializations(dg.AssetKey("warehouse"), limit=1).records
     run = instance.get_records_for_run(

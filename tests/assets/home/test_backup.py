@@ -80,7 +80,7 @@ def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
     return said
 
 
-def test_what_cannot_be_read_is_not_left_out(
+def test_an_unreadable_folder_stops_the_backup(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that cannot be listed stops the backup. It must not be treated as empty."""
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_not_left_out(
     assert str(closed) in refused(keeper, backup).err
 
 
-def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path: Path) -> None:
+def test_a_linked_night_stops_the_backup(keeper: Keeper, backup: Path, tmp_path: Path) -> None:
     """If a night is a link to a folder on a different disk, the backup fails and names the link."""
     night = keeper.layout.landing / str(FIRST)
     night.rename(tmp_path / "elsewhere")
@@ -103,13 +103,13 @@ def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path:
     assert f"{night} is a link to a folder" in refused(keeper, backup).err
 
 
-def test_a_link_that_leads_nowhere_is_named(keeper: Keeper, backup: Path) -> None:
+def test_a_broken_link_stops_the_backup(keeper: Keeper, backup: Path) -> None:
     """A broken link stops the backup, because its content cannot be read."""
     (keeper.home / "reconcile" / "inbox" / "late.csv").symlink_to("nowhere")
     assert "late.csv is not a file that can be backed up" in refused(keeper, backup).err
 
 
-def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_backup_contains_the_files_behind_links(keeper: Keeper, tmp_path: Path) -> None:
     """If the landing folder and a ledger are links, the backup contains their files."""
     ledger, landing = inbox(keeper), keeper.layout.landing
     for path in (ledger, landing):
@@ -124,7 +124,9 @@ def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("is_there", [True, False])
-def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_there: bool) -> None:
+def test_a_backup_that_lacks_nights_does_not_replace_the_old_one(
+    keeper: Keeper, backup: Path, *, is_there: bool
+) -> None:
     """If landing lacks nights that the lake or warehouse contains, the old backup is kept."""
     shutil.rmtree(keeper.layout.landing)
     if is_there:
@@ -134,7 +136,7 @@ def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_the
     assert "Check that the disk with that folder is mounted" in said.err
 
 
-def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
+def test_a_home_without_nights_gets_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
     """For a home without nights, or a mistyped home, no backup is written and no home created."""
     keeper = Keeper(tmp_path / "mistyped", shown)
     assert "no nightbook home at" in keeper("backup", str(backup)).err
@@ -154,7 +156,7 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
         ("pipe", "is not a regular file"),
     ],
 )
-def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> None:
+def test_a_path_that_cannot_be_a_backup_is_rejected(keeper: Keeper, name: str, found: str) -> None:
     """A path that cannot be a backup is rejected with a message, and nothing is written."""
     os.mkfifo(keeper.home / "pipe")
     before = sorted(keeper.home.rglob("*"))
@@ -166,7 +168,7 @@ def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> 
     assert (keeper.home / "pipe").is_fifo()
 
 
-def test_a_backup_that_is_not_whole_replaces_none(
+def test_a_damaged_backup_does_not_replace_a_good_one(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup that differs when it is read back does not replace a good backup."""
@@ -178,7 +180,7 @@ def test_a_backup_that_is_not_whole_replaces_none(
     assert "was read back and found to be damaged" in refused(keeper, backup).err
 
 
-def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
+def test_a_backup_contains_the_bytes_that_were_read(
     keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a ledger is saved while a backup runs, the backup contains the bytes that were read."""
@@ -197,7 +199,7 @@ def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
 
 
 @pytest.mark.torture
-def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: Path) -> None:
+def test_files_of_an_alert_check_do_not_prevent_a_restore(keeper: Keeper, backup: Path) -> None:
     """Files left by a check for alerts, and empty folders, do not prevent a restore."""
     before = kept(keeper.home)
     shutil.rmtree(keeper.home)
@@ -215,7 +217,7 @@ def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("moved", [0, 1, 2])
-def test_a_restore_that_was_killed_can_be_done_again(
+def test_a_killed_restore_can_be_repeated(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch, moved: int
 ) -> None:
     """A restore that was killed before or between its moves leaves no night and can be repeated."""
@@ -255,7 +257,7 @@ def test_a_backup_of_an_older_home_has_the_migrated_record(keeper: Keeper, tmp_p
     assert len(Record(older.root).days()) == 3
 
 
-def test_a_restore_that_was_killed_while_it_rebuilt_can_be_done_again(
+def test_a_restore_killed_during_its_rebuild_can_be_repeated(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a restore was killed while it rebuilt the lake, the same command completes it."""
@@ -277,7 +279,7 @@ def test_a_restore_that_was_killed_while_it_rebuilt_can_be_done_again(
     assert keeper("verify").code == 0
 
 
-def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -> None:
+def test_a_rejected_restore_creates_no_home(keeper: Keeper, backup: Path) -> None:
     """A truncated backup creates no folder, so that the right one can be restored there."""
     shutil.rmtree(keeper.home)
     cut = backup.with_name("cut.tar")
@@ -287,7 +289,7 @@ def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_a_refused_restore_leaves_no_file_in_a_folder(
+def test_a_rejected_restore_does_not_change_a_folder(
     keeper: Keeper, backup: Path, tmp_path: Path, *, is_cut: bool
 ) -> None:
     """A rejected restore leaves an existing folder, such as a mounted volume, unchanged."""
@@ -303,7 +305,7 @@ def test_a_refused_restore_leaves_no_file_in_a_folder(
     assert sorted(other.home.rglob("*")) == before
 
 
-def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> None:
+def test_a_restore_does_not_overwrite_a_reconciliation(keeper: Keeper, backup: Path) -> None:
     """A restore does not overwrite a reconciliation that differs from the one in the backup."""
     shutil.rmtree(keeper.layout.landing)
     inbox(keeper).write_text("another ledger")

@@ -20,7 +20,9 @@ def tree(home: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("place", ["landing", "warehouse", "exports", "reconcile", ".work"])
-def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, place: str) -> None:
+def test_a_demo_deletes_nothing_in_an_unmarked_folder(
+    nights: Keeper, tmp_path: Path, place: str
+) -> None:
     """In a folder with a home's subfolder but no demo marker, a demo writes and deletes nothing."""
     keeper = Keeper(tmp_path / "clone", nights.sandbox)
     file = keeper.home / place / "__init__.py"
@@ -34,7 +36,7 @@ def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, plac
     assert tree(keeper.home) == before
 
 
-def test_a_demo_leaves_a_home_whose_landing_is_not_there(copied: Keeper) -> None:
+def test_a_demo_deletes_nothing_if_landing_is_empty(copied: Keeper) -> None:
     """If the landing folder is empty, as on an unmounted disk, a demo deletes nothing."""
     shutil.rmtree(copied.layout.landing)
     copied.layout.landing.mkdir()
@@ -45,7 +47,7 @@ def test_a_demo_leaves_a_home_whose_landing_is_not_there(copied: Keeper) -> None
     assert tree(copied.home) == before
 
 
-def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> None:
+def test_a_demo_json_with_other_content_is_not_a_marker(nights: Keeper, tmp_path: Path) -> None:
     """A demo.json with other content is not a demo's marker, so a demo deletes nothing."""
     keeper = Keeper(tmp_path, nights.sandbox)
     (tmp_path / "demo.json").write_text('{"what": "a demo of a website"}')
@@ -57,9 +59,7 @@ def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> 
     assert tree(tmp_path) == before
 
 
-def test_a_demo_that_was_killed_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_demo_can_start_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo marks its home before it deletes anything, so that a killed demo can start over."""
     layout = Layout(tmp_path)
 
@@ -77,7 +77,7 @@ def test_a_demo_that_was_killed_begins_again(
     assert not layout.lake.exists()
 
 
-def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
+def test_a_second_demo_in_a_home_deletes_nothing(nights: Keeper, tmp_path: Path) -> None:
     """While a demo or a writer works in a home, a second demo deletes nothing and says why."""
     keeper = Keeper(tmp_path / "demo", nights.sandbox)
     with the_demo(keeper.layout, NOW):
@@ -94,7 +94,7 @@ def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
         assert (keeper.layout.landing / "2026-03-06").exists()
 
 
-def test_a_next_night_is_of_a_demo_only(copied: Keeper) -> None:
+def test_demo_next_rejects_a_home_with_real_nights(copied: Keeper) -> None:
     """In a home with real nights, `demo --next` writes nothing and says that it is not a demo."""
     before = tree(copied.home)
     said = copied("demo", "--next")

@@ -98,7 +98,7 @@ def open_to_all(place: Path) -> None:
 
 @pytest.mark.parametrize("words", OF_A_HOME, ids=" ".join)
 @pytest.mark.parametrize("kind", ["missing", "empty", "foreign", "a file"])
-def test_a_place_without_a_home_is_told_by_every_command(
+def test_every_command_rejects_a_folder_that_is_not_a_home(
     words: tuple[str, ...], kind: str, api: Sandbox, tmp_path: Path
 ) -> None:
     """If a folder is not a home, every command rejects it, names it and creates nothing."""
@@ -120,7 +120,7 @@ def test_a_place_without_a_home_is_told_by_every_command(
 
 @is_root
 @pytest.mark.parametrize("words", [*OF_A_HOME, ("doctor",), ("run",), ("dev",)], ids=" ".join)
-def test_a_home_that_may_not_be_read_is_told_by_every_command(
+def test_every_command_names_an_unreadable_home(
     words: tuple[str, ...], api: Sandbox, tmp_path: Path
 ) -> None:
     """If a home is unreadable, every command names it and reports no unexpected error."""
@@ -148,7 +148,7 @@ def test_a_home_that_may_not_be_read_is_told_by_every_command(
     [*WRITING, ("run",), ("accept", "20260305T021500Z"), *SETTLING, ("dev",)],
     ids=" ".join,
 )
-def test_who_does_not_own_a_home_writes_nothing_there(
+def test_only_the_owner_of_a_home_may_write(
     words: tuple[str, ...], api: Sandbox, tmp_path: Path
 ) -> None:
     """A command that writes is rejected if the user does not own the home, before it writes.
@@ -168,7 +168,7 @@ def test_who_does_not_own_a_home_writes_nothing_there(
 
 @is_root
 @pytest.mark.parametrize("words", [("status",), ("snapshots",), ("verify",), ("query", "select 1")])
-def test_another_user_may_read(words: tuple[str, ...], copied: Keeper) -> None:
+def test_a_different_user_may_read_a_home(words: tuple[str, ...], copied: Keeper) -> None:
     """A different user may run commands that only read, and they leave no files in the home."""
     for path in (copied.home, *copied.home.rglob("*")):
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
@@ -188,7 +188,7 @@ def fill(file: Path) -> None:
 @pytest.mark.parametrize(
     "words", some_daily([(words,) for words in WRITING if words[0] not in LATER], 2), ids=" ".join
 )
-def test_a_full_disk_is_told_by_every_command(
+def test_writing_commands_report_a_full_disk(
     words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
 ) -> None:
     """On a full disk, commands that write say so, and the book can still be read."""
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_by_every_command(
 
 @is_root
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
-def test_a_disk_that_is_read_only_is_told_by_every_command(
+def test_writing_commands_report_a_read_only_disk(
     words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
 ) -> None:
     """On a read-only disk, commands that write say so, and a backup can still be written."""
@@ -252,7 +252,7 @@ def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
-def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_path: Path) -> None:
+def test_a_restore_needs_a_regular_file(kind: str, api: Sandbox, tmp_path: Path) -> None:
     """Restoring from a path that is not a regular file fails at once and creates no home."""
     place = tmp_path / "book.tar"
     if kind == "folder":
@@ -268,7 +268,7 @@ def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_pa
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> None:
+def test_other_users_cannot_read_the_files_of_dagster(umask: int, tmp_path: Path) -> None:
     """Dagster's files in a home have mode 0640, and its folders 0750, whatever the umask."""
     layout, before = Layout(tmp_path / "home"), os.umask(umask)
     try:
@@ -284,7 +284,7 @@ def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--from-landing"])
-def test_what_a_firm_cannot_do_is_refused_and_not_passed_over(
+def test_rebuild_of_a_firm_rejects_options_for_one_organisation(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -96,7 +96,7 @@ def tree(home: Path) -> dict[str, str]:
         pytest.param("Dagster", "Dagster", marks=pytest.mark.torture),
     ],
 )
-def test_one_works_the_other_says_so(
+def test_a_second_run_fails_and_names_the_first(
     first: str, second: str, copied: Keeper, waiting: Waiting
 ) -> None:
     """While one run pulls, a second run fails, names the first, and changes no file in the home."""
@@ -122,9 +122,7 @@ def test_one_works_the_other_says_so(
     assert sorted(rows) == amounts_of(DAY)
 
 
-def test_two_that_begin_together_make_one_night_between_them(
-    copied: Keeper, waiting: Waiting
-) -> None:
+def test_two_simultaneous_runs_land_one_night(copied: Keeper, waiting: Waiting) -> None:
     """If two runs start at the same time, exactly one of them lands the night."""
     keeper = Keeper(copied.home, waiting)
     runs = [started(keeper, BY_HAND) for _ in range(2)]

@@ -29,7 +29,7 @@ FAILURE = Alert(
 Make = Callable[..., Watched]
 
 
-def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> None:
+def test_a_good_night_sends_only_a_heartbeat(watched: Make, receiver: Receiver) -> None:
     """A good night sends one heartbeat and no alert, even if the home is checked repeatedly."""
     home = watched()
     assert home.third() == ACCEPTED
@@ -37,7 +37,7 @@ def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> 
     assert (receiver.titles, receiver.fetched, home.log) == ([], ["/alive"], [])
 
 
-def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_held_night_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """A held night sends one alert with its numbers and the command to type, and no heartbeat."""
     home = watched()
     assert home.third("portfolios-empty") == HELD
@@ -53,9 +53,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.fetched == []
 
 
-def test_attempts_that_a_newer_book_replaced_are_one_message(
-    watched: Make, receiver: Receiver
-) -> None:
+def test_held_snapshots_with_a_newer_book_send_one_alert(watched: Make, receiver: Receiver) -> None:
     """If a date has several held snapshots and a newer book, one alert reports all of them."""
     home = watched()
     for hour in (2, 3, 4):
@@ -68,7 +66,7 @@ def test_attempts_that_a_newer_book_replaced_are_one_message(
     assert title == f"3 snapshots of {THIRD} held, but the date has a newer book"
 
 
-def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -> None:
+def test_status_reports_a_killed_first_pull(shown: Sandbox, tmp_path: Path) -> None:
     """If the first pull was killed, `status` reports the folder that the pull left."""
     keeper = Keeper(tmp_path / "home", shown)
     shown.clock.night(FIRST, hour=9)
@@ -78,7 +76,7 @@ def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -
     assert f"the run that read {FIRST} was killed" in said.out
 
 
-def test_a_snapshot_that_never_was_the_book_is_not_taken_back(
+def test_rejecting_an_unpublished_snapshot_sends_no_alert(
     watched: Make, receiver: Receiver
 ) -> None:
     """Rejecting an accepted snapshot sends no alert if it never was the book."""
@@ -95,9 +93,7 @@ def test_a_snapshot_that_never_was_the_book_is_not_taken_back(
     assert receiver.titles == []
 
 
-def test_a_refused_key_sends_to_the_doctor_and_says_whether_there_is_a_book(
-    watched: Make, receiver: Receiver
-) -> None:
+def test_an_alert_about_a_refused_key_recommends_doctor(watched: Make, receiver: Receiver) -> None:
     """If the API refuses the key, the alert recommends `doctor` and says that there is no book."""
     keeper = watched().keeper
     keeper.sandbox.show("authentication-failed")
@@ -107,9 +103,7 @@ def test_a_refused_key_sends_to_the_doctor_and_says_whether_there_is_a_book(
     assert f"{THIRD} has no book yet." in words
 
 
-def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
-    watched: Make, receiver: Receiver
-) -> None:
+def test_a_second_run_during_the_first_sends_no_alert(watched: Make, receiver: Receiver) -> None:
     """A run that fails because a different run is pulling the night sends no alert."""
     keeper = watched().keeper
     with hold_pull_lock(keeper.layout, "taking the night", keeper.nightbook.now()):
@@ -117,13 +111,13 @@ def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
     assert receiver.alerts == []
 
 
-def test_a_full_disk_asks_for_prune() -> None:
+def test_the_command_for_a_full_disk_is_prune() -> None:
     """The command for a full disk is `prune`, even if a library reports it with its own error."""
     assert helping_command(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) == "prune"
     assert helping_command(RuntimeError(f"IO Error: {os.strerror(errno.ENOSPC)}")) == "prune"
 
 
-def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Receiver) -> None:
+def test_accepting_a_held_night_sends_the_heartbeat(watched: Make, receiver: Receiver) -> None:
     """If a person accepts a held night, the next check sends the heartbeat."""
     home = watched()
     home.third("portfolios-empty")
@@ -133,7 +127,7 @@ def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Rece
     assert receiver.fetched == ["/alive"]
 
 
-def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_rejected_book_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """If an accepted book is rejected, one alert lists the reason and the files made from it."""
     home = watched()
     home.third()
@@ -149,7 +143,7 @@ def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiv
     assert f"exports/positions-{THIRD}.xlsx" in words
 
 
-def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_gap_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """A scheduled date without a night causes exactly one alert, after the date has passed."""
     home = watched()
     home.night(FOURTH)
@@ -159,7 +153,7 @@ def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.titles == []
 
 
-def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) -> None:
+def test_a_date_without_a_scheduled_night_is_not_a_gap(watched: Make, receiver: Receiver) -> None:
     """A weekday without a scheduled night is not reported as a gap."""
     home = watched()
     left_out = (THIRD.weekday() + 1) % 7
@@ -169,7 +163,7 @@ def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) ->
     assert receiver.titles == []
 
 
-def test_a_book_that_was_never_published_is_told_once(
+def test_an_unpublished_book_sends_one_alert(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If publishing fails, `status` shows the previous book and reports the accepted one.
@@ -204,7 +198,7 @@ def test_a_book_that_was_never_published_is_told_once(
     assert (said.code, f"book        {THIRD}, " in said.out) == (0, True)
 
 
-def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -> None:
+def test_nights_missing_from_landing_send_one_alert(watched: Make, receiver: Receiver) -> None:
     """If nights of the lake or warehouse are missing from the landing folder, one alert says so."""
     home = watched()
     home.keeper.sandbox.clock.night(SECOND, hour=9)
@@ -224,7 +218,7 @@ def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -
     assert "last night  the landing folder is empty\n" in said.out
 
 
-def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
+def test_a_check_of_the_nights_reads_only_small_files(watched: Make) -> None:
     """Checking the nights reads only names and small files, because it runs all day."""
     keeper = watched().keeper
     keeper.sandbox.clock.night(SECOND, hour=9)
@@ -238,7 +232,7 @@ def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> N
 
 
 @pytest.mark.torture
-def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_a_stale_venue_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """A venue that is down for two nights causes one alert. A later failure causes a new one."""
     home = watched()
     down = "not-found-404,path=/venues/meridian/*"
@@ -256,9 +250,7 @@ def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.titles == ["venue meridian could not be read"]
 
 
-def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
-    watched: Make, receiver: Receiver
-) -> None:
+def test_three_repeated_problems_send_one_alert_each(watched: Make, receiver: Receiver) -> None:
     """Two nights with the same three problems cause one alert for each problem.
 
     The problems are a venue with empty lists and status 200, whose instruments are kept, an
@@ -284,7 +276,7 @@ def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
     assert receiver.titles == []
 
 
-def test_a_failed_check_is_told_once(
+def test_a_failed_check_sends_one_alert(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Failed checks that only warn do not stop publishing, and each causes one alert."""
@@ -301,7 +293,9 @@ def test_a_failed_check_is_told_once(
     assert "check venues_key failed" in found
 
 
-def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
+def test_the_second_channel_sends_the_alert_if_the_first_fails(
+    watched: Make, receiver: Receiver
+) -> None:
     """If the first channel fails, the second sends the alert, which names the failed channel."""
     home = watched("json://127.0.0.1:9/canary-token", receiver.channel)
     home.third("portfolios-empty")
@@ -311,7 +305,7 @@ def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
     assert "canary" not in words + str(home.log)
 
 
-def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) -> None:
+def test_an_unsent_alert_is_sent_once_a_channel_works(watched: Make, receiver: Receiver) -> None:
     """If no channel accepts an alert, it is sent once, as soon as a channel works."""
     home = watched()
     receiver.status = 500
@@ -325,7 +319,7 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("days", "is_told"), [(6, True), (7, False)])
-def test_what_happened_waits_for_a_channel_for_a_week(
+def test_an_unsent_failure_is_dropped_after_a_week(
     watched: Make, receiver: Receiver, days: int, *, is_told: bool
 ) -> None:
     """A failure that no channel accepts for a week is dropped, and the log says so once."""
@@ -344,7 +338,9 @@ def test_what_happened_waits_for_a_channel_for_a_week(
     assert receiver.titles == []
 
 
-def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiver) -> None:
+def test_the_next_check_sends_the_alert_of_a_killed_process(
+    watched: Make, receiver: Receiver
+) -> None:
     """If a process dies before or while it sends an alert, the next check sends the alert."""
     home = watched()
 
@@ -361,7 +357,9 @@ def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiv
 
 
 @pytest.mark.parametrize("content", ["", "[{}]", "{}", '[{"since": "today"}]', "[1]"])
-def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, content: str) -> None:
+def test_a_damaged_file_of_unsent_alerts_stops_no_alert(
+    watched: Make, receiver: Receiver, content: str
+) -> None:
     """If the file of unsent alerts is damaged, new alerts are sent anyway."""
     home = watched()
     folder = home.keeper.home / "alerts"
@@ -373,7 +371,9 @@ def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, cont
 
 
 @pytest.mark.torture
-def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:
+def test_a_failed_heartbeat_is_repeated_until_it_succeeds(
+    watched: Make, receiver: Receiver
+) -> None:
     """A heartbeat that fails is repeated at the next check, until it succeeds."""
     home = watched()
     receiver.status = 503
@@ -385,7 +385,7 @@ def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver
     assert receiver.fetched == ["/alive", "/alive"]
 
 
-def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> None:
+def test_rebuilding_an_old_book_sends_no_heartbeat(watched: Make, receiver: Receiver) -> None:
     """Rebuilding a book long after its night sends no heartbeat."""
     home = watched()
     home.keeper.sandbox.clock.night(LATER, hour=9)
@@ -394,7 +394,7 @@ def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> No
     assert receiver.fetched == []
 
 
-def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiver) -> None:
+def test_a_home_that_cannot_be_checked_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """If a damaged decision makes it impossible to check the home, one alert says so."""
     home = watched()
     home.third()
@@ -405,7 +405,9 @@ def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiv
     assert receiver.titles == ["nightbook cannot check this home for problems"]
 
 
-def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receiver) -> None:
+def test_a_night_held_before_channels_exist_still_sends_an_alert(
+    watched: Make, receiver: Receiver
+) -> None:
     """A night that was held before channels were configured causes an alert once they are."""
     home = watched(" ")
     home.third("portfolios-empty")
@@ -415,7 +417,7 @@ def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receive
     assert receiver.titles == [f"the night of {THIRD} is held"]
 
 
-def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_address_of_a_channel_is_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     """A channel that is invalid or does not respond is named only by its number and scheme."""
     alert = Alert(cause="a", title="title", words="words", see="here", command="ls")
     with caplog.at_level(logging.DEBUG, logger="apprise"):
@@ -433,7 +435,7 @@ def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
         ("x" * 5000, "x" * 1500),
     ],
 )
-def test_names_from_the_wire_call_nobody(words: str, shown: str) -> None:
+def test_text_from_the_api_cannot_mention_users(words: str, shown: str) -> None:
     """Text from the API cannot mention users, move the cursor or flood a message."""
     assert plain_text(words) == shown
 
@@ -460,7 +462,7 @@ def test_metrics_are_written_for_the_collector(watched: Make) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["nightbook.prom"]
 
 
-def test_a_full_disk_costs_no_sign_of_life(
+def test_a_metrics_write_error_does_not_stop_the_heartbeat(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the metrics cannot be written, the log says so and the heartbeat is sent anyway."""

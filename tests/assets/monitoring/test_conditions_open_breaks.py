@@ -15,7 +15,7 @@ Make = Callable[..., Watched]
 FOURTH, LATER = (THIRD + timedelta(days=n) for n in (1, 8))
 
 
-def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
+def test_new_breaks_send_one_alert(watched: Make, receiver: Receiver) -> None:
     """New breaks cause one alert. Breaks that are a week old cause one more."""
     home = watched()
     keeper = home.keeper
@@ -49,7 +49,7 @@ def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
     assert keeper("status").code != 3
 
 
-def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_an_unreadable_row_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """If one row is unreadable and all others match, `status` and one alert report that row."""
     home = watched()
     keeper = home.keeper
@@ -69,7 +69,7 @@ def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receive
     assert keeper("status").code == 3
 
 
-def test_a_file_that_was_not_read_is_told_though_all_matches(
+def test_an_unreadable_file_is_reported_even_if_all_matches(
     watched: Make, receiver: Receiver
 ) -> None:
     """If a file in the inbox is unreadable, `status` and an alert report it even if all matches."""
@@ -85,7 +85,9 @@ def test_a_file_that_was_not_read_is_told_though_all_matches(
     assert "nightbook: not everything in the inbox was read" in titles
 
 
-def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver: Receiver) -> None:
+def test_a_ledger_without_matching_positions_sends_one_alert(
+    watched: Make, receiver: Receiver
+) -> None:
     """A ledger whose portfolio and venue have no positions gives exit code 3 and one alert."""
     home = watched()
     keeper = home.keeper
@@ -104,7 +106,9 @@ def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver
     assert " positions compared" in words
 
 
-def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_signs_with_a_number(
+    watched: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A user without a name, for example in a container, signs with the user's number."""
     keeper = watched().keeper
     reconciled(keeper, next(iter(rows(keeper))))
@@ -115,7 +119,7 @@ def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.Monk
     assert said.out.startswith("Signed by user 4711 as preparer at ")
 
 
-def test_a_ledger_that_cannot_be_used_is_told_once(watched: Make, receiver: Receiver) -> None:
+def test_an_unusable_ledger_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """If a run cannot use its ledger, it still succeeds, and one alert names the ledger file."""
     home = watched()
     keeper = home.keeper

@@ -24,7 +24,7 @@ def beat(keeper: Keeper) -> None:
         instance.add_daemon_heartbeat(DaemonHeartbeat(now.timestamp(), "SCHEDULER", None, []))
 
 
-def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
+def test_a_killed_daemon_is_reported_at_once(watched: Make) -> None:
     """A killed daemon is reported at once by its released lock, although its heartbeat is fresh."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
@@ -40,7 +40,7 @@ def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
         assert "the daemon is running" not in said
 
 
-def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> None:
+def test_the_recommended_command_turns_the_schedule_on(watched: Make) -> None:
     """`status` recommends `doctor --turn-on`, which turns on the schedule and the sensors."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
@@ -53,7 +53,7 @@ def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> Non
     assert "nothing was turned off" in keeper("doctor", "--turn-on").out
 
 
-def test_a_demo_is_not_said_to_run_by_itself(watched: Make) -> None:
+def test_the_schedule_of_a_demo_is_reported_as_off(watched: Make) -> None:
     """The schedule of a demo is reported as off, even if a daemon is running for it."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)

@@ -49,7 +49,7 @@ def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
 
 
 @pytest.mark.torture
-def test_a_schedule_that_is_off_is_told(
+def test_a_schedule_that_is_off_sends_a_daily_alert(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
     """If the schedule is off, `status` and `doctor` report it, and an alert is sent daily."""
@@ -75,7 +75,7 @@ def test_a_schedule_that_is_off_is_told(
 
 
 @pytest.mark.parametrize("name", [name for name in MEANING if name != SCHEDULE])
-def test_a_sensor_that_is_off_is_told(watched: Callable[..., Watched], name: str) -> None:
+def test_status_names_a_sensor_that_is_off(watched: Callable[..., Watched], name: str) -> None:
     """`status` names any sensor that was turned off."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
@@ -83,7 +83,9 @@ def test_a_sensor_that_is_off_is_told(watched: Callable[..., Watched], name: str
     assert f"the sensor {name} is off" in keeper("status").out
 
 
-def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -> None:
+def test_status_fails_if_the_database_of_dagster_is_damaged(
+    watched: Callable[..., Watched],
+) -> None:
     """If Dagster's database is damaged, `status` says so and fails."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
@@ -102,7 +104,7 @@ def held(here: Watched) -> str:
 
 
 @pytest.mark.torture
-def test_a_held_night_is_told_until_it_is_decided(
+def test_a_held_night_sends_reminders_until_a_decision(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
     """A held night causes one alert, then one reminder a day until a person decides on it."""
@@ -127,7 +129,7 @@ def test_a_held_night_is_told_until_it_is_decided(
     assert not [title for title in receiver.titles if "waiting" in title]
 
 
-def test_a_reminder_says_what_to_type_and_is_quiet(
+def test_a_reminder_is_an_info_alert_with_commands(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
     """A reminder has Apprise's type "info", and contains the command for each open problem."""
@@ -142,7 +144,7 @@ def test_a_reminder_says_what_to_type_and_is_quiet(
     assert kinds["nightbook: 1 alert still waiting for you"] == "info"
 
 
-def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
+def test_a_gap_sends_a_failure_alert_and_stays_in_status(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
     """The alert about a gap has the type "failure", and `status` counts gaps of any age."""
@@ -156,7 +158,7 @@ def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
 
 
 @pytest.mark.torture
-def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
+def test_commands_add_a_note_about_a_stale_book(watched: Callable[..., Watched]) -> None:
     """`query`, `export` and `report` add a note if the newest book is older than due."""
     here = watched()
     keeper = here.keeper
@@ -186,13 +188,13 @@ def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
         ("0 3 */2 4 *", []),
     ],
 )
-def test_the_dates_of_a_schedule(schedule: str, days: list[int]) -> None:
+def test_is_due_finds_the_scheduled_dates(schedule: str, days: list[int]) -> None:
     """`is_due` finds the scheduled dates in the week from Sunday, 2026-03-01."""
     week = [date(2026, 3, day) for day in range(1, 8)]
     assert [day.day for day in week if is_due(schedule, day)] == days
 
 
-def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> None:
+def test_run_and_doctor_report_the_same_invalid_settings(watched: Callable[..., Watched]) -> None:
     """`run` and `doctor` report the same invalid settings, and correct a misspelled name."""
     keeper = watched().keeper
     wrong = {"NIGHTBOOK_ALERT": "json://x", "NIGHTBOOK_API_KEY": "", "NIGHTBOOK_TIMEZONE": "Mars"}
@@ -209,7 +211,7 @@ def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> 
     assert complaints[0] == "NIGHTBOOK_ALERT is not a setting. Did you mean NIGHTBOOK_ALERTS?"
 
 
-def test_dagster_is_not_asked_where_it_never_ran(
+def test_status_creates_no_records_of_dagster(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a home has no Dagster records, `status` does not create any."""

@@ -35,7 +35,7 @@ def first(held: Keeper, tmp_path: Path) -> Keeper:
 
 
 @pytest.mark.torture
-def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> None:
+def test_a_second_machine_publishes_the_same_book(first: Keeper, tmp_path: Path) -> None:
     """A second machine publishes the shelved nights with the same figures, and later decisions.
 
     Before the nights are shelved, `status` reports them and `prune` refuses to delete any.
@@ -81,7 +81,7 @@ def on_machine(name: str, clock: Clock, minutes: int, store: object = obstore) -
         every=2,
     ),
 )
-def test_two_machines_decide_about_one_night(
+def test_decisions_of_two_machines_are_merged(
     first: Keeper,
     tmp_path: Path,
     verb: str,
@@ -117,7 +117,7 @@ def test_two_machines_decide_about_one_night(
     assert first("verify").code == first("verify", "--shelf").code == second("verify").code == 0
 
 
-def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> None:
+def test_doctor_accepts_a_home_that_only_reads_the_shelf(first: Keeper, tmp_path: Path) -> None:
     """`doctor` accepts a home that only reads the shelf and has no API. It does not write there."""
     assert first("shelve").code == 0
     no_api = dict.fromkeys(("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET"), "")
@@ -153,7 +153,7 @@ class Refusing(BaseHTTPRequestHandler):
         """Discard the log message."""
 
 
-def test_doctor_says_why_a_store_refuses(first: Keeper) -> None:
+def test_doctor_prints_the_error_of_a_store_without_keys(first: Keeper) -> None:
     """`doctor` prints the store's complete error on one line, without any access key."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -170,7 +170,7 @@ def test_doctor_says_why_a_store_refuses(first: Keeper) -> None:
     assert "canary" not in said
 
 
-def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
+def test_a_dry_run_of_prune_prints_why_it_would_fail(first: Keeper) -> None:
     """If a prune would fail, `--dry-run` prints the reason and the command to type."""
     rehearsed, refused = first("prune", "--keep", "1", "--dry-run"), first("prune", "--keep", "1")
     assert refused.code == 1
@@ -179,7 +179,7 @@ def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
     assert "refuse" not in first("prune", "--keep", "1", "--dry-run").out
 
 
-def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path: Path) -> None:
+def test_a_trace_names_the_command_to_download_bodies(first: Keeper, tmp_path: Path) -> None:
     """If bodies are missing, a trace names a command that downloads them from the shelf."""
     second = Keeper(tmp_path / "second", first.sandbox, first.more)
     assert first("shelve").code == second("publish").code == 0
@@ -199,7 +199,7 @@ def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path
             body.unlink()
 
 
-def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
+def test_shelf_commands_name_a_missing_setting(first: Keeper) -> None:
     """Without NIGHTBOOK_LAKE, the shelf's commands name it, and other commands mention no shelf."""
     alone = Keeper(first.home, first.sandbox)
     for words in (("shelve",), ("publish",), ("verify", "--shelf")):
@@ -208,7 +208,7 @@ def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
     assert " shelf" not in alone("doctor").out + alone("status").out
 
 
-def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path) -> None:
+def test_nothing_is_shelved_into_an_empty_mount_point(first: Keeper, tmp_path: Path) -> None:
     """If the shelf's disk is not mounted, nothing is shelved into the empty mount point."""
     assert first("shelve").code == 0
     (tmp_path / "shelf").rename(tmp_path / "away")
@@ -224,7 +224,7 @@ def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path
     assert "1 night shelved" in first("shelve").out
 
 
-def test_a_rehearsal_is_not_shelved(first: Keeper, tmp_path: Path) -> None:
+def test_a_dry_run_does_not_write_to_the_shelf(first: Keeper, tmp_path: Path) -> None:
     """`--dry-run` of a decision does not write to the shelf."""
     night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
     first("accept", night, "--why", "so it is", "--dry-run")

@@ -71,7 +71,7 @@ def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
 
 
 @pytest.mark.torture
-def test_the_night_after_a_crash(copied: Keeper) -> None:
+def test_the_next_run_publishes_the_nights_of_dead_runs(copied: Keeper) -> None:
     """The next run pulls its own night, and publishes the landed nights of dead runs too."""
     shown = copied.history()
     killed(copied, FIRST_DAY, WHOLE)
@@ -95,7 +95,7 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
+def test_a_damaged_night_of_a_dead_run_remains_a_gap(copied: Keeper) -> None:
     """If a dead run's landed night is damaged, it remains a gap, and tonight's run succeeds."""
     killed(copied, FIRST_DAY, BY_HAND, "landed")
     [body] = copied.layout.landing.glob(f"{FIRST_DAY}/*/0001-portfolios.json.zst")
@@ -108,7 +108,7 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
 
 
-def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
+def test_a_command_waits_briefly_for_a_run_and_names_it(copied: Keeper) -> None:
     """While a run writes, a command waits briefly, names that run, fails and changes nothing."""
     before = sorted(copied.home.rglob("*"))
     with hold_writer_lock(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
@@ -127,7 +127,7 @@ def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> None:
+def test_a_run_lands_its_night_even_if_the_home_is_locked(copied: Keeper) -> None:
     """If a command holds the writer's lock, a run still lands its night, and `rebuild` judges it.
 
     The run fails with a message that the night has landed, not that nothing was written.
@@ -149,7 +149,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
 
 
 @pytest.mark.torture
-def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
+def test_a_run_keeps_the_lock_of_the_writer_until_it_ends(
     copied: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run holds the writer's lock until it ends, and the lock names the night being made."""
@@ -170,7 +170,7 @@ def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
         """The lock is free, because the run has ended."""
 
 
-def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
+def test_the_files_of_a_running_pull_are_kept(copied: Keeper) -> None:
     """The files of a running pull are kept, and the partial files of a dead pull are deleted."""
     layout, now = copied.layout, copied.sandbox.clock()
     half = layout.landing / str(FIRST_DAY) / ".20260306T021500Z.pulling"
@@ -184,7 +184,7 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("left", [0, 1, len(BOOK)])
-def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
+def test_publishing_can_be_repeated_after_a_dead_run(copied: Keeper, left: int) -> None:
     """If a run died while it moved a judged night into place, publishing can be repeated.
 
     `left` is the number of tables that were still staged. No table is flattened a second time, and
@@ -271,7 +271,7 @@ def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
     assert not keeper.layout.database.exists()
 
 
-def test_what_nobody_expected_is_told_with_its_cause(
+def test_an_unexpected_error_is_reported_with_its_cause(
     copied: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unexpected error in a step is reported with its cause, and --debug adds the traceback."""

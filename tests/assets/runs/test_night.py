@@ -26,7 +26,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.torture
-def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
+def test_a_failed_run_sends_its_own_alert_once(watched: Make, receiver: Receiver) -> None:
     """Without a daemon, a failed run sends its alert itself. A daemon does not send it twice."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
@@ -53,7 +53,7 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
         ("503-retry-after,seconds=600", 20, "The API asks the client to wait 600 seconds, but "),
     ],
 )
-def test_an_outage_is_told_with_its_cause_first(
+def test_the_error_of_a_run_begins_with_its_cause(
     watched: Make, receiver: Receiver, fault: str, deadline: int, cause: str
 ) -> None:
     """The error of a run begins with the behaviour of the API, not with the pull's deadline."""
@@ -67,7 +67,7 @@ def test_an_outage_is_told_with_its_cause_first(
 
 
 @pytest.mark.torture
-def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
+def test_a_held_run_sends_its_own_alert_once(watched: Make, receiver: Receiver) -> None:
     """A run whose night is held sends only the alert about the held night, and only once."""
     keeper = watched().keeper
     keeper.sandbox.show("portfolios-empty")
@@ -82,7 +82,7 @@ def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> N
 
 
 @pytest.mark.torture
-def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -> None:
+def test_a_good_run_logs_json_and_sends_a_heartbeat(watched: Make, receiver: Receiver) -> None:
     """A good run logs JSON lines with night, run and snapshot, and sends only a heartbeat.
 
     It also writes the metrics, and does not log any secret.
@@ -109,7 +109,7 @@ def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -
 
 
 @pytest.mark.torture
-def test_the_next_run_tells_of_a_dead_one(
+def test_the_next_run_reports_a_killed_run(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run after a killed run sends one alert about it, without any daemon.
@@ -141,7 +141,7 @@ def test_the_next_run_tells_of_a_dead_one(
     assert f"accepted: snapshot {THIRD:%Y%m%d}T031500Z" in said.out
 
 
-def test_runs_of_the_daemon_log_the_same_lines(
+def test_runs_of_the_schedule_log_the_same_lines(
     watched: Make, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A run of the schedule logs the same JSON lines to stderr, with the reason for a failure."""
@@ -161,6 +161,6 @@ def test_runs_of_the_daemon_log_the_same_lines(
     assert "ACCESS_DENIED" in failed["words"]
 
 
-def test_an_import_assembles_nothing() -> None:
+def test_an_import_assembles_no_definitions() -> None:
     """Importing `assets.definitions` assembles no definitions. Each caller assembles them once."""
     assert not any(isinstance(one, dg.Definitions) for one in vars(definitions).values())

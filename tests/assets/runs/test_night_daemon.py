@@ -62,7 +62,7 @@ def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> 
 
 
 @pytest.mark.torture
-def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> None:
+def test_the_daemon_retries_the_night_after_a_power_cut(receiver: Receiver, tmp_path: Path) -> None:
     """The shipped unit's daemon reports the dead run, retries the night and sends a heartbeat."""
     home, log = tmp_path / "home", tmp_path / "daemon.log"
     day = str(datetime.now(UTC).date())
@@ -100,7 +100,7 @@ def told_once(receiver: Receiver, day: str) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("begun", ["landing/*/.*.pulling", "lake/manifests/[0-9]*.json"])
-def test_a_killed_daemon_comes_back_and_publishes(
+def test_a_restarted_daemon_retries_and_publishes(
     receiver: Receiver, tmp_path: Path, begun: str
 ) -> None:
     """A daemon that is killed during a run and restarted reports it, retries it and publishes.

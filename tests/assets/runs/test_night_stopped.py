@@ -23,7 +23,7 @@ from tests.support.operator_home import STOPPED, THIRD
     ],
     ids=["Ctrl-C in a step", "SIGTERM between steps"],
 )
-def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
+def test_a_stopped_run_sends_no_alert_and_leaves_no_snapshot(
     watched: Callable[..., Watched], receiver: Receiver, number: signal.Signals, place: CodeType
 ) -> None:
     """A run that is stopped at any point sends no alert and leaves no snapshot, not even a part."""
@@ -46,7 +46,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date < THIRD
 
 
-def test_a_night_in_the_background_of_a_shell_can_be_ended_after_it(
+def test_sigterm_can_end_a_run_in_the_background(
     watched: Callable[..., Watched],
 ) -> None:
     """A shell's background job keeps its SIGTERM handler, so that SIGTERM can still end it.

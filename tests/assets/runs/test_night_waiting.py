@@ -8,7 +8,7 @@ from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD
 
 
-def test_a_night_that_gives_up_waiting_is_told(
+def test_a_run_that_stops_waiting_sends_an_alert(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
     """If a run stops waiting, an alert names the lock's holder and says that the night landed."""

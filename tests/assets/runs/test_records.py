@@ -29,7 +29,7 @@ def broken(keeper: Keeper) -> Path:
 
 
 @pytest.mark.torture
-def test_a_night_is_taken_while_dagsters_database_is_away(
+def test_a_night_succeeds_without_the_database_of_dagster(
     watched: Make, receiver: Receiver
 ) -> None:
     """Without Dagster's database, the book is complete, and the next run records the night.
@@ -59,7 +59,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
 
 
 @pytest.mark.torture
-def test_a_record_that_is_lost_on_the_way_costs_no_night(
+def test_a_night_is_published_if_the_database_fails_midway(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the database fails between two steps, the night is published and the lock is free."""
@@ -81,7 +81,7 @@ def test_a_record_that_is_lost_on_the_way_costs_no_night(
     assert AWAY in receiver.titles
 
 
-def test_a_daemon_that_cannot_reach_its_record_tells(
+def test_a_daemon_without_its_database_exits_with_1(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: object
 ) -> None:
     """If a daemon cannot reach the database, it exits with 1, so that its supervisor retries.
@@ -99,7 +99,7 @@ def test_a_daemon_that_cannot_reach_its_record_tells(
     assert AWAY not in receiver.titles
 
 
-def test_the_files_of_a_record_stay_open_for_as_long_as_it_does(tmp_path: Path) -> None:
+def test_sqlite_logs_exist_while_the_instance_is_open(tmp_path: Path) -> None:
     """Each SQLite log exists while the instance is open, so it is merged only once, at the end."""
     layout = Layout(tmp_path)
     with open_instance(layout) as instance:

@@ -95,7 +95,7 @@ def asked(address: str, method: str, headers: dict[str, str], query: str = STOP)
 
 
 @pytest.mark.parametrize("trick", REFUSED)
-def test_a_trick_is_refused_in_words(address: str, trick: str) -> None:
+def test_requests_from_a_different_site_are_refused(address: str, trick: str) -> None:
     """A request that a different site's page may send is refused, and the response says so."""
     status, method, headers = REFUSED[trick]
     answer = asked(address, method, headers)
@@ -104,12 +104,12 @@ def test_a_trick_is_refused_in_words(address: str, trick: str) -> None:
 
 
 @pytest.mark.parametrize("way", PASSED)
-def test_the_page_itself_and_programs_are_served(address: str, way: str) -> None:
+def test_requests_from_the_ui_and_programs_are_accepted(address: str, way: str) -> None:
     """Requests from the UI's own page and from programs such as curl are accepted."""
     assert asked(address, "POST", JSON | PASSED[way]).status_code == 200
 
 
-def test_links_and_questions_are_served(address: str) -> None:
+def test_links_open_pages_and_get_requests_change_no_data(address: str) -> None:
     """A link in an alert or mail opens the page, and GET requests may query but not change data."""
     with httpx.Client(trust_env=False) as client:
         page = client.get(f"{address}/runs/1", headers=LINK)
@@ -120,7 +120,7 @@ def test_links_and_questions_are_served(address: str) -> None:
     assert asked(address, "GET", {}, "{" * 5000).status_code == 405
 
 
-def test_a_proxys_name_is_told_once() -> None:
+def test_host_name_accepts_only_the_name_of_a_proxy() -> None:
     """With `--host-name`, a proxy's name is accepted, including over https, but no other name."""
     with guarded(PROXY) as address:
         for host in (PROXY, "127.0.0.1:3000"):
@@ -130,7 +130,7 @@ def test_a_proxys_name_is_told_once() -> None:
         assert asked(address, "POST", headers).status_code == 403
 
 
-def test_the_ui_that_is_shipped_is_guarded(tmp_path: Path) -> None:
+def test_the_shipped_ui_refuses_malicious_requests(tmp_path: Path) -> None:
     """The shipped unit's web process serves its own page and refuses all malicious requests."""
     home, log, port = tmp_path / "home", tmp_path / "web.log", str(free_port())
     make_instance(Layout(home))
