@@ -37,14 +37,14 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 
 
 @given(st.lists(st.binary(max_size=2000), min_size=1, max_size=4), st.integers(1, 700))
-def test_gzip_comes_out_as_it_went_in(members: list[bytes], size: int) -> None:
+def test_gzip_is_decompressed_to_the_original_bytes(members: list[bytes], size: int) -> None:
     """Any gzip members in any pieces are decompressed to exactly the original bytes."""
     packed = b"".join(map(gzip.compress, members))
     assert b"".join(decode_body(pieces(packed, size), GZIP, ROOMY)) == b"".join(members)
 
 
 @given(st.binary(min_size=1, max_size=3000), st.data())
-def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
+def test_truncated_gzip_is_refused(body: bytes, data: st.DataObject) -> None:
     """A gzip stream is refused if any part of its end is missing."""
     packed = gzip.compress(body)
     cut = data.draw(st.integers(0, len(packed) - 1))
@@ -63,14 +63,14 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip "])
-def test_gzip_is_known_by_both_its_names(encoding: str) -> None:
+def test_both_names_of_gzip_are_accepted(encoding: str) -> None:
     """The encodings `gzip` and `x-gzip` are accepted in any case and with surrounding spaces."""
     packed = [gzip.compress(b"body")]
     assert b"".join(decode_body(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "Identity"])
-def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
+def test_a_plain_body_is_returned_unchanged(encoding: str) -> None:
     """Without a content encoding, the pieces are returned unchanged."""
     assert list(decode_body([b"a", b"b"], {"content-encoding": encoding}, ROOMY)) == [b"a", b"b"]
 
@@ -78,13 +78,13 @@ def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
 @pytest.mark.parametrize(
     "encoding", ["br", "zstd", "deflate", "gzip, gzip", "gzip,identity", "x", "compress"]
 )
-def test_an_encoding_nobody_asked_for_is_refused(encoding: str) -> None:
+def test_unrequested_encodings_are_refused(encoding: str) -> None:
     """The client offers only gzip, so all other and all nested encodings are malformed."""
     with pytest.raises(MalformedResponse, match="content encoding"):
         list(decode_body([b"a"], {"content-encoding": encoding}, ROOMY))
 
 
-def test_pieces_stay_small_whatever_is_packed() -> None:
+def test_a_zip_bomb_is_decompressed_in_small_pieces() -> None:
     """A zip bomb is decompressed in pieces of 64 KiB and refused at the size limit."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = packer.compress(bytes(64 << 20)) + packer.flush()
@@ -103,7 +103,7 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
         (101, Limits(decoded=100), "after decompression"),
     ],
 )
-def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
+def test_the_size_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
     """A body of exactly the limit is accepted, but one more byte is not."""
     assert sum(map(len, decode_body([b"x" * (size - 1)], {}, limits))) == size - 1
     with pytest.raises(ResponseTooLarge, match=stage):
@@ -119,7 +119,7 @@ def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
         ({"transfer-encoding": "gzip"}, False),
     ],
 )
-def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -> None:
+def test_a_body_without_a_marked_end_is_refused(headers: dict[str, str], *, framed: bool) -> None:
     """A body without length or chunks is refused, because it could have been cut anywhere."""
     if framed:
         require_framing(headers, "HTTP/1.1")
@@ -129,7 +129,7 @@ def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -
 
 
 @pytest.mark.parametrize("size", [0, 1, MAX_IN_MEMORY, MAX_IN_MEMORY + 1, 3 * MAX_IN_MEMORY + 17])
-def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> None:
+def test_a_body_keeps_its_bytes_and_digest(size: int, tmp_path: Path) -> None:
     """A body keeps its bytes and SHA-256, in memory up to 1 MiB and above in an unnamed file."""
     data = os.urandom(size)
     body = Body(tmp_path)
@@ -148,7 +148,9 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
         body.buffer()
 
 
-def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
+def test_a_record_stays_readable_after_its_body_is_closed(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """A record stays readable after its body is closed."""
     record = b'{"a":"' + b"x" * (2 << 20) + b'"}'
     content = b'{"data":[' + record + b'],"meta":{}}'
@@ -163,7 +165,7 @@ def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
     assert reply.size == len(content)
 
 
-def test_a_full_disk_is_said_and_not_tried_again(
+def test_a_full_disk_is_reported_and_not_retried(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
     """If the body cannot be written to disk, the error names the reason, and nothing is retried."""
@@ -176,7 +178,7 @@ def test_a_full_disk_is_said_and_not_tried_again(
     assert len(server.requests) == 1
 
 
-def test_a_disk_that_fills_at_the_very_end_is_said_too(
+def test_a_full_disk_is_noticed_at_the_last_write(
     connect: Callable[..., EdgeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Buffered bytes are written before the body counts as read, so a full disk is noticed."""
@@ -197,7 +199,7 @@ def test_a_disk_that_fills_at_the_very_end_is_said_too(
     assert len(asked) == 1
 
 
-def test_a_large_honest_body_may_take_its_time() -> None:
+def test_a_large_body_gets_enough_time_but_a_trickle_times_out() -> None:
     """A body that arrives at 64 KiB per second gets enough time, but a slow trickle times out."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
@@ -241,7 +243,7 @@ with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
         ("keys", "MalformedResponse"),
     ],
 )
-def test_a_bomb_does_not_fill_the_memory(
+def test_a_zip_bomb_does_not_fill_the_memory(
     kind: str, outcome: str, serve: "Callable[[Script], Server]"
 ) -> None:
     """A zip bomb of 64 MiB in 100 KB is refused, and the process grows by less than 56 MiB."""

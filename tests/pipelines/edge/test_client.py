@@ -63,7 +63,9 @@ def answering(data: object, seen: list[str] | None = None) -> httpx.MockTranspor
     return httpx.MockTransport(handler)
 
 
-def test_the_five_operations_are_typed(connect: Callable[..., EdgeClient]) -> None:
+def test_each_operation_sends_its_path_and_returns_its_models(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """Each operation requests its path with all parameters, and returns its models."""
     seen = list[str]()
     portfolios = connect(transport=answering([PORTFOLIO], seen))
@@ -84,7 +86,7 @@ def test_the_five_operations_are_typed(connect: Callable[..., EdgeClient]) -> No
     ]
 
 
-def test_another_record_than_the_one_asked_for_is_refused(
+def test_a_record_with_a_different_id_is_refused(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """A single record whose ID differs from the requested ID is refused."""
@@ -94,14 +96,16 @@ def test_another_record_than_the_one_asked_for_is_refused(
         connect(transport=answering(PORTFOLIO)).portfolio("P")
 
 
-def test_a_uuid_may_be_asked_for_in_upper_case(connect: Callable[..., EdgeClient]) -> None:
+def test_a_uuid_may_be_requested_in_upper_case(connect: Callable[..., EdgeClient]) -> None:
     """A UUID in upper case is the same ID as in lower case (2.1)."""
     uuid = "7d3f1c1e-8f0a-4b64-9c3e-1a2b3c4d5e6f"
     client = connect(transport=answering({**PORTFOLIO, "id": uuid}))
     assert client.portfolio(uuid.upper()).id == uuid
 
 
-def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeClient]) -> None:
+def test_an_invalid_record_is_reported_with_its_json_path(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """The error about a record that contradicts the document names the JSON path."""
     broken = {**VENUE, "displayName": None}
     with pytest.raises(MalformedResponse, match=r"displayName.*Nothing|displayName.*nothing"):
@@ -116,7 +120,7 @@ def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeC
         ('"more":1e999', "out of range"),
     ],
 )
-def test_a_record_of_two_meanings_is_refused_in_words(
+def test_an_ambiguous_record_is_refused(
     place: str, words: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """A record with a duplicate key at any depth, or with a number out of range, is refused."""
@@ -194,7 +198,7 @@ def test_an_origin_that_could_leak_the_key_is_refused(
         " https://api.example.com ",
     ],
 )
-def test_an_honest_origin_is_taken(origin: str) -> None:
+def test_a_valid_origin_is_accepted(origin: str) -> None:
     """An origin with only scheme, host and port is accepted."""
     assert parse_origin(origin).host
 
@@ -215,7 +219,7 @@ def test_a_hostile_id_is_signed_as_it_is_sent(
     assert request.headers["svc-api-signature"] == expected
 
 
-def test_a_request_carries_what_it_must_and_no_more(
+def test_a_request_has_exactly_eight_headers(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """A request has eight headers, which reveal nothing about this machine."""
@@ -235,7 +239,7 @@ def test_a_request_carries_what_it_must_and_no_more(
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"])
-def test_a_proxy_of_the_environment_is_not_used(
+def test_proxies_in_the_environment_are_ignored(
     name: str,
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
@@ -248,7 +252,7 @@ def test_a_proxy_of_the_environment_is_not_used(
     assert (len(proxy.requests), len(server.requests)) == (0, 1)
 
 
-def test_a_netrc_is_not_read(
+def test_passwords_from_netrc_are_not_sent(
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
     monkeypatch: pytest.MonkeyPatch,
@@ -263,7 +267,7 @@ def test_a_netrc_is_not_read(
     assert "authorization" not in server.requests[0].headers
 
 
-def test_a_cookie_is_never_sent_back(
+def test_cookies_are_neither_stored_nor_sent(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Cookies are neither stored nor sent, within a call and between calls."""
@@ -275,7 +279,7 @@ def test_a_cookie_is_never_sent_back(
     assert all("cookie" not in request.headers for request in server.requests)
 
 
-def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
+def test_every_call_has_exactly_one_result(connect: Callable[..., EdgeClient]) -> None:
     """Each call gets exactly one result, which is either its response or its error."""
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -296,13 +300,13 @@ def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
     assert sum(isinstance(outcome, AccessDenied) for outcome in outcomes.values()) == 10
 
 
-def test_no_calls_are_no_answers(connect: Callable[..., EdgeClient]) -> None:
+def test_an_empty_list_of_calls_returns_no_results(connect: Callable[..., EdgeClient]) -> None:
     """An empty list of calls returns no results and sends nothing."""
     seen = list[str]()
     assert list(connect(transport=answering([], seen)).fetch_all([])) == []
     assert seen == []
 
 
-def test_the_clock_is_the_machines() -> None:
+def test_the_default_clock_returns_unix_milliseconds() -> None:
     """The default clock returns Unix milliseconds."""
     assert 1_700_000_000_000 < now_ms() < 10_000_000_000_000

@@ -92,14 +92,14 @@ TIMED = [
 ]
 ELSEWHERE = {
     5: test_exchange.test_a_closed_port_is_tried_five_times,
-    18: test_exchange.test_every_request_has_a_connection_of_its_own,
-    24: test_transport.test_a_certificate_nobody_trusts_is_refused_at_once,
-    25: test_transport.test_plain_http_where_tls_was_expected_is_refused_at_once,
+    18: test_exchange.test_every_request_uses_a_new_connection,
+    24: test_transport.test_an_untrusted_certificate_is_refused_at_once,
+    25: test_transport.test_plain_http_instead_of_tls_is_refused_at_once,
 }
 
 
 @pytest.mark.parametrize("fault", TIMED, ids=lambda fault: f"{fault.number}-{fault.what}")
-def test_a_fault_of_time_has_its_outcome(
+def test_each_timed_fault_ends_in_the_expected_result(
     fault: Timed, serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """A timed fault ends in the right data or error, after the exact number of requests.
@@ -125,7 +125,7 @@ def test_a_fault_of_time_has_its_outcome(
     assert len(server.requests) == fault.requests
 
 
-def test_a_queue_of_twelve_behind_two_slots_is_never_too_old(
+def test_calls_that_waited_in_a_queue_have_fresh_timestamps(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Fault 66: 12 calls of 0.3 s in two slots need 12 requests, although they wait in a queue.
@@ -147,7 +147,7 @@ def test_a_queue_of_twelve_behind_two_slots_is_never_too_old(
     assert len(server.requests) == 12
 
 
-def test_a_good_pair_of_surrogates_is_data(
+def test_a_valid_surrogate_pair_is_decoded(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Fault 80: a valid pair of surrogate escapes is decoded to its character."""
@@ -157,7 +157,7 @@ def test_a_good_pair_of_surrogates_is_data(
     assert len(server.requests) == 1
 
 
-def test_all_95_are_run() -> None:
+def test_all_95_faults_are_tested() -> None:
     """Each number from 1 to 95 is in a table or has its own test."""
     rows = {int("".join(filter(str.isdigit, name.split()[0]))) for name, *_ in FAULTS}
     timed = {fault.number for fault in TIMED} | {66, 80}

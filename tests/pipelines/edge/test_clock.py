@@ -50,7 +50,7 @@ def connected(
 
 
 @pytest.mark.parametrize("off", [-23 * HOUR, -3 * HOUR, -45_000, 45_000, 3 * HOUR, 23 * HOUR])
-def test_a_clock_that_is_off_is_corrected_with_one_more_request(
+def test_correcting_a_clock_error_costs_one_request(
     off: int, connect: Callable[..., EdgeClient]
 ) -> None:
     """A clock error of 45 s to 23 h in either direction costs one request and is reported once."""
@@ -66,7 +66,7 @@ def test_a_clock_that_is_off_is_corrected_with_one_more_request(
 
 @pytest.mark.parametrize("fraction", [0, 1, 499, 500, 999])
 @pytest.mark.parametrize("trip", [0, 40, 900, 2_000])
-def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
+def test_corrected_timestamps_are_slightly_behind_the_server(
     trip: int, fraction: int, connect: Callable[..., EdgeClient]
 ) -> None:
     """Corrected requests are signed 2 to 5 seconds behind the server, after any round trip.
@@ -95,7 +95,7 @@ def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
     assert all(2_000 <= age <= 5_001 for age in ages[1:]), ages
 
 
-def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
+def test_the_skew_is_measured_anew_if_ntp_sets_the_clock(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """If NTP sets the clock during the run, the client measures and corrects the skew once more."""
@@ -111,14 +111,14 @@ def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
     assert [event.kind for event in events] == ["clock", "clock"]
 
 
-def test_a_clock_inside_the_window_is_left_alone(connect: Callable[..., EdgeClient]) -> None:
+def test_a_clock_inside_the_window_is_not_corrected(connect: Callable[..., EdgeClient]) -> None:
     """The service accepts a clock that is 29 s off, so the clock is not corrected."""
     service = Service()
     assert connected(connect, service, -29_000).fetch(list_venues()).skew_ms is None
     assert len(service.sent) == 1
 
 
-def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -> None:
+def test_a_clock_error_of_two_days_is_not_corrected(connect: Callable[..., EdgeClient]) -> None:
     """A clock error above 24 h is not corrected. The call fails after one request, and says why."""
     service = Service()
     with pytest.raises(
@@ -128,7 +128,9 @@ def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -
     assert len(service.sent) == 1
 
 
-def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClient]) -> None:
+def test_a_call_fails_if_its_corrected_timestamp_is_refused(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """If the corrected timestamp is refused too, the call fails, and the next call sends once."""
     service = Service(now=NOW)
     service.now = NOW + 5 * HOUR  # but its `Date` header stays at `NOW`
@@ -142,7 +144,7 @@ def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClien
 
 
 @pytest.mark.parametrize("shape", ["no date", "an age", "garbage"])
-def test_a_date_of_another_time_corrects_nothing(
+def test_an_unusable_date_does_not_correct_the_clock(
     shape: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """A `Date` that is missing, invalid or from a cache (`Age`) does not correct the clock."""
@@ -153,7 +155,7 @@ def test_a_date_of_another_time_corrects_nothing(
     assert len(service.sent) == 1
 
 
-def test_the_offset_is_taken_from_the_middle_of_the_trip() -> None:
+def test_the_skew_adds_half_a_second_and_half_the_round_trip() -> None:
     """The skew adds half a second, because `Date` has whole seconds, and half the round trip."""
     headers = {"date": formatdate(NOW / 1000, usegmt=True)}
     assert measure_skew(headers, NOW - 2000, NOW) == Skew(ahead=1500, uncertainty=1500)
@@ -167,14 +169,14 @@ BEYOND = ["Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:00:00 -2359"]
 @pytest.mark.parametrize(
     "text", ["", "soon", "Thu, 99 Foo 2026 99:99:99 GMT", "1800000000", *BEYOND]
 )
-def test_what_is_no_date_is_none(text: str) -> None:
+def test_an_invalid_date_header_raises_no_error(text: str) -> None:
     """An invalid date in a header results in None and never raises an error."""
     assert parse_http_date(text) is None
 
 
 @pytest.mark.parametrize("text", [*BEYOND, "Fri, 31 Dec 9999 23:59:59 GMT"])
 @pytest.mark.parametrize("header", ["Date", "Retry-After"])
-def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
+def test_a_date_in_the_year_9999_leads_to_the_usual_error(
     header: str, text: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """A date at the end of the year 9999 leads to the usual API error, so no night is lost."""
@@ -202,7 +204,7 @@ def test_a_clock_is_corrected_once_for_all_threads() -> None:
     assert clock.offset == 60_000
 
 
-def test_a_queue_never_ages_a_signature(
+def test_queued_calls_have_fresh_signatures(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """With ten times more calls than slots, each signature is fresh when it arrives (5.3).
@@ -226,7 +228,7 @@ def test_a_queue_never_ages_a_signature(
     assert 4 <= server.most_inside < 8
 
 
-def test_a_retry_is_signed_anew(connect: Callable[..., EdgeClient]) -> None:
+def test_a_retry_gets_a_new_timestamp(connect: Callable[..., EdgeClient]) -> None:
     """After `Retry-After: 31`, which is longer than the window, the retry gets a new timestamp."""
     clock = [NOW]
     service = Service()
@@ -247,7 +249,7 @@ def test_a_retry_is_signed_anew(connect: Callable[..., EdgeClient]) -> None:
     assert service.sent == [0, NOW + 31_000]
 
 
-def test_the_check_measures_the_clock_even_of_a_good_answer(
+def test_check_measures_the_clock_error_with_one_request(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """`check` measures the clock error with one request, even if the timestamp is refused."""
@@ -261,7 +263,7 @@ def test_the_check_measures_the_clock_even_of_a_good_answer(
     assert (check.reached, check.status, check.skew_ms) == (False, None, None)
 
 
-def test_times_of_a_reply_are_those_of_the_corrected_clock(
+def test_reply_times_use_the_corrected_clock(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """`sent_at` and `received_at` are in UTC, by the clock that signed the request."""

@@ -85,7 +85,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
-def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_strict_json_is_refused(body: bytes) -> None:
     """A body that is not strict JSON in the envelope is malformed, with a one-line message."""
     with pytest.raises(MalformedResponse) as caught:
         read_envelope(body, single=False)
@@ -93,7 +93,7 @@ def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_the_envelope_gives_the_bytes_that_came() -> None:
+def test_records_are_the_exact_bytes_of_the_body() -> None:
     """Records are the exact bytes of the body, with white space and digits as sent."""
     body = b' {"meta" : {} ,\n"data":[ {"a": 1.10} , {"b":[]}]} '
     envelope = read_envelope(body, single=False)
@@ -102,7 +102,7 @@ def test_the_envelope_gives_the_bytes_that_came() -> None:
     assert envelope.is_list
 
 
-def test_a_single_record_is_its_own_element() -> None:
+def test_a_single_record_must_be_an_object() -> None:
     """A single-record operation requires an object in `data` and refuses a list (2.9)."""
     envelope = read_envelope(b'{"data":{"id":"x"},"meta":{}}', single=True)
     assert [bytes(element) for element in raw_records(envelope)] == [b'{"id":"x"}']
@@ -111,7 +111,7 @@ def test_a_single_record_is_its_own_element() -> None:
 
 
 @pytest.mark.parametrize("more", [b"", b',"links":{"self":"x"}', b',"errors":[]', b',"x":[1,"y"]'])
-def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
+def test_unknown_envelope_keys_are_tolerated(more: bytes) -> None:
     """Undocumented keys in the envelope do not make a body invalid."""
     assert read_envelope(b'{"data":[],"meta":{}' + more + b"}", single=False).is_list
 
@@ -125,7 +125,7 @@ def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
 @pytest.mark.parametrize(
     "form", ['{"data":%s,"meta":%s}', '{"data":%s,"meta":%s,"x":{}}', '{"data":%s,"meta":%s}}']
 )
-def test_an_envelope_is_the_same_step_by_step(
+def test_both_readers_find_the_same_records(
     form: str, data: str, meta: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both readers find the same members and records in a body, or both refuse it."""
@@ -143,13 +143,13 @@ def test_an_envelope_is_the_same_step_by_step(
     assert told[0] == told[1]
 
 
-def test_a_pair_of_surrogate_escapes_is_a_character() -> None:
+def test_a_pair_of_surrogate_escapes_is_legal() -> None:
     """A pair of surrogate escapes, for example an emoji, is legal JSON."""
     body = b'{"data":[{"name":"\\ud83e\\udd8a"}],"meta":{}}'
     assert len(raw_records(read_envelope(body, single=False))) == 1
 
 
-def test_a_memory_map_reads_like_bytes() -> None:
+def test_a_memory_map_is_read_like_bytes() -> None:
     """A memory-mapped body is read like bytes, even if a character spans two chunks."""
     filler = "é🦊".encode() * 300_000
     body = b'{"data":[{"a":"' + filler + b'"},{"b":"' + filler + b'"}],"meta":{}}'
@@ -163,7 +163,7 @@ def test_a_memory_map_reads_like_bytes() -> None:
 
 
 @pytest.mark.parametrize("element", [b"{}", b"0"])
-def test_a_body_of_nothing_but_records_is_refused(
+def test_a_body_with_too_many_records_is_refused(
     element: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A body with too many records is refused, because a list of them would fill the memory."""
@@ -174,7 +174,7 @@ def test_a_body_of_nothing_but_records_is_refused(
         read_envelope(body, single=False)
 
 
-def test_commas_within_records_are_no_records() -> None:
+def test_commas_inside_records_do_not_count_as_records() -> None:
     """Commas inside records do not count as records, so a few records with many fields pass."""
     record = b'{"a":[ ' + b",".join([b"1"] * 600_000) + b"] }"
     body = b'{"data":[ ' + record + b" ,\n" + record + b' ] ,"meta":{}}'
@@ -197,7 +197,7 @@ def test_commas_within_records_are_no_records() -> None:
         (b'{"errors":' + DEEP + b"}", None),
     ],
 )
-def test_an_error_body_is_read_as_far_as_it_is_one(
+def test_invalid_parts_of_an_error_body_are_ignored(
     body: bytes, expected: tuple[ErrorEntry, ...] | None
 ) -> None:
     """Codes and messages that are not strings become empty, and other bodies return None (7)."""
@@ -214,7 +214,7 @@ def test_an_error_body_is_read_as_far_as_it_is_one(
         (DEEP, "recursion"),
     ],
 )
-def test_an_ambiguous_record_is_named(record: bytes, words: str) -> None:
+def test_the_problem_of_an_ambiguous_record_is_named(record: bytes, words: str) -> None:
     """The description of an ambiguous record names the problem, such as a duplicate key."""
     assert words in (find_record_defect(record) or "")
 
@@ -227,7 +227,7 @@ TREES = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.text(), TREES, max_size=4), max_size=4))
-def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]]) -> None:
+def test_valid_records_are_accepted_unchanged(records: list[dict[str, Any]]) -> None:
     """Any records that the `json` module writes are accepted unchanged and have no defect."""
     body = json.dumps({"data": records, "meta": {}}).encode()
     elements = raw_records(read_envelope(body, single=False))
@@ -235,7 +235,7 @@ def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]])
     assert [find_record_defect(element) for element in elements] == [None] * len(records)
 
 
-def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_or_meta_above_its_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record or `meta` above its size limit is refused, because it would be decoded in memory.
 
     The limit of `meta` does not apply to a single record in `data`.

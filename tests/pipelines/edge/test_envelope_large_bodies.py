@@ -9,7 +9,7 @@ LARGE = b'{"data":[' + b",".join([b'{"id":"' + b"x" * 1000 + b'"}'] * 17_000) + 
 
 
 @pytest.mark.parametrize("at", [2_000, len(LARGE) - 100])
-def test_a_byte_that_is_no_utf8_is_found_wherever_it_is(at: int) -> None:
+def test_invalid_utf8_is_found_at_any_position(at: int) -> None:
     """Invalid UTF-8 in a large body is found at any position, including the end of a chunk."""
     broken = LARGE[:at] + b"\xe2\x82" + LARGE[at + 2 :]
     with pytest.raises(MalformedResponse, match="not UTF-8"):
@@ -21,7 +21,7 @@ def test_a_byte_that_is_no_utf8_is_found_wherever_it_is(at: int) -> None:
         read_envelope(LARGE[: edge - 1] + b"\xc3x" + LARGE[edge + 1 :], single=False)
 
 
-def test_a_megabyte_of_blanks_is_refused_also_in_ascii() -> None:
+def test_a_megabyte_of_white_space_is_refused() -> None:
     """A megabyte of white space is refused, because it is slower to scan than records."""
     blank = LARGE[:-1] + b" " * (3 << 20) + b"}"
     with pytest.raises(MalformedResponse, match="white space"):

@@ -91,7 +91,7 @@ TWO = (ErrorEntry("ACCESS_DENIED", "m1"), ErrorEntry("NEW", "m2"))
         (lambda: InvalidOrigin("is bad"), {"reason": "is bad"}),
     ],
 )
-def test_an_error_keeps_its_facts_and_says_them(
+def test_an_error_keeps_and_shows_its_facts(
     make: Callable[[], EdgeError], facts: dict[str, object]
 ) -> None:
     """Facts are an error's arguments and attributes, occur in its message, and survive pickling."""
@@ -108,7 +108,7 @@ def test_an_error_keeps_its_facts_and_says_them(
     assert "attempts" not in vars(error) or "after 3 attempts" in str(error)
 
 
-def test_an_error_without_more_facts_invents_none() -> None:
+def test_an_error_without_more_facts_has_defaults() -> None:
     """By default, an error has one attempt, no note and no last failure."""
     assert ConnectionFailed("w", "r").args == ("w", "r", 1)
     assert ConnectionFailed("w", "r").is_permanent is False
@@ -129,7 +129,7 @@ def test_an_error_without_more_facts_invents_none() -> None:
         ("x" * 201, 200, f"'{'x' * 200}…'"),
     ],
 )
-def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: str) -> None:
+def test_external_text_is_quoted_on_one_line(text: str, length: int, words: str) -> None:
     """External text is quoted on one line, cut at the exact length, without control characters."""
     assert quote_text(text, length) == words
 
@@ -169,7 +169,7 @@ def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: s
         (lambda: raw_call("XX/y"), ("other", "/XX/y", "", False)),
     ],
 )
-def test_a_call_is_exactly_what_section_4_says(
+def test_each_call_matches_section_4(
     make: Callable[[], Call], expected: tuple[str, str, str, bool]
 ) -> None:
     """Each call has the operation, path, query and kind of response that section 4 describes."""
@@ -180,7 +180,7 @@ def test_a_call_is_exactly_what_section_4_says(
 
 
 @pytest.mark.parametrize("value", ["\x9f", "\x7f", "\x1f", chr(0xD800), chr(0xDFFF)])
-def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
+def test_the_ends_of_refused_character_ranges_are_refused(value: str) -> None:
     """Control characters and surrogates are refused, up to the first and last of each range."""
     with pytest.raises(InvalidId) as refused:
         get_venue(f"a{value}")
@@ -188,12 +188,12 @@ def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["\xa0", " ", "~", "\ud7ff", "\ue000", "x" * 256])
-def test_the_next_character_is_sent(value: str) -> None:
+def test_characters_next_to_a_refused_range_are_sent(value: str) -> None:
     """Characters just outside the refused ranges, and IDs of up to 256 characters, are sent."""
     assert get_venue(value).path.startswith(f"{PREFIX}/venues/")
 
 
-def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
+def test_the_error_about_a_typed_path_quotes_it() -> None:
     """The error about a typed path with a query quotes the path."""
     with pytest.raises(InvalidId, match="'/venues\\?a=b' contains"):
         raw_call("/venues?a=b")
@@ -208,7 +208,7 @@ def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
         (400, (ErrorEntry("X", "m"), ErrorEntry("TIMESTAMP_INVALID", "m")), TimestampRefused),
     ],
 )
-def test_a_refusal_keeps_where_how_often_and_the_note(
+def test_an_error_keeps_its_request_attempts_and_note(
     status: int, errors: tuple[ErrorEntry, ...] | None, kind: type[ApiResponseError]
 ) -> None:
     """An error keeps its request, status, attempts and note, and its deciding entry comes first."""
@@ -233,7 +233,9 @@ def test_a_refusal_keeps_where_how_often_and_the_note(
         "Thu, 19 Nov 2026 21:15:00 -0500",
     ],
 )
-def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_date_in_any_time_zone_is_converted_to_utc(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A date in any time zone is converted to UTC, whatever the time zone of this machine."""
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("TZ", "Asia/Tokyo")
@@ -248,7 +250,7 @@ def _assert_is_a_quarter_past_two(text: str) -> None:
     assert moment.tzinfo is UTC
 
 
-def test_a_clock_is_believed_up_to_a_day() -> None:
+def test_a_clock_error_is_corrected_up_to_a_day() -> None:
     """A clock error of exactly a day is corrected, but one more millisecond is not."""
     clock = Clock(lambda: NOW)
     assert (clock.offset, clock.machine_time()) == (None, NOW)
@@ -257,7 +259,9 @@ def test_a_clock_is_believed_up_to_a_day() -> None:
     assert clock.offset == -MAX_CORRECTION
 
 
-def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeClient]) -> None:
+def test_a_clock_correction_is_reported_once_with_its_request(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """The clock event names the request, attempt and skew, and the retry follows without a wait."""
     slept, events = list[float](), list[Event]()
     body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
@@ -278,7 +282,7 @@ def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeCli
     assert (reply.attempts, slept) == (2, [])
 
 
-def test_an_error_after_a_correction_says_how_often_it_was_tried(
+def test_an_error_after_a_correction_counts_both_attempts(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """If a timestamp is refused twice, the call ends after two attempts and one clock event."""
@@ -292,7 +296,7 @@ def test_an_error_after_a_correction_says_how_often_it_was_tried(
     assert len(events) == 1
 
 
-def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
+def test_waiting_calls_recheck_the_limits_every_second() -> None:
     """Waiting calls recheck the limits at least every second, but never sleep past the deadline."""
     now = [0.0]
     gate = Limiter(2, 10.0, lambda: now[0])
@@ -305,12 +309,12 @@ def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
 
 
 @pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])
-def test_an_address_without_a_port_has_that_of_its_scheme(address: str, port: int) -> None:
+def test_an_address_without_a_port_uses_the_default_port(address: str, port: int) -> None:
     """The default ports are 443 for https and 80 for http."""
     assert _port(httpx.URL(address)) == port
 
 
 @pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
-def test_an_example_is_shown_whole_up_to_its_length(size: int, example: str) -> None:
+def test_only_a_long_example_is_cut(size: int, example: str) -> None:
     """An example of up to 120 characters, including quotes, is complete. A longer one is cut."""
     assert shorten("x" * size) == example

@@ -49,7 +49,7 @@ Connect = Callable[..., EdgeClient]
         (lambda: InvalidId("an-id", "is bad"), InvalidId("an-id", "is bad")),
     ],
 )
-def test_an_error_made_afresh_has_the_same_facts(
+def test_copy_with_changes_only_the_request_line(
     make: Callable[[], MalformedResponse | ResponseTooLarge | SpoolFailed | InvalidId],
     expected: EdgeError,
 ) -> None:
@@ -67,7 +67,7 @@ def test_an_error_made_afresh_has_the_same_facts(
         (lambda: ServerError("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
     ],
 )
-def test_the_last_error_says_how_often_and_why_no_more(
+def test_copy_with_adds_the_attempts_and_the_note(
     make: Callable[[], EdgeError], args: tuple[object, ...]
 ) -> None:
     """`copy_with` adds the attempts and the note, and keeps the error's class and other facts."""
@@ -87,7 +87,9 @@ def test_the_last_error_says_how_often_and_why_no_more(
         (httpx.PoolTimeout(""), "pool timeout"),
     ],
 )
-def test_the_network_is_told_in_its_words(error: Exception, words: str, connect: Connect) -> None:
+def test_a_network_failure_shows_its_kind_and_message(
+    error: Exception, words: str, connect: Connect
+) -> None:
     """The reason contains the kind of the network failure and its message, on one short line."""
 
     def fail(_request: httpx.Request) -> httpx.Response:
@@ -99,7 +101,7 @@ def test_the_network_is_told_in_its_words(error: Exception, words: str, connect:
     assert failed.value.reason == words
 
 
-def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Connect) -> None:
+def test_the_error_about_an_invalid_record_counts_the_attempts(connect: Connect) -> None:
     """The error about an invalid record names the request and the number of attempts."""
     body = {"data": [{"id": 7}], "meta": {}}
     answers = [httpx.Response(503), httpx.Response(200, json=body)]
@@ -109,7 +111,7 @@ def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Conn
     assert (misread.value.attempts, misread.value.request_line) == (2, "GET /edge/v1beta/venues")
 
 
-def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) -> None:
+def test_the_error_about_a_duplicate_key_hides_a_secret(connect: Connect) -> None:
     """The error about a duplicate key names the request, and hides a secret in the response."""
     content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
@@ -127,7 +129,7 @@ def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) 
         (Limits(decoded=999), 999, "after decompression"),
     ],
 )
-def test_what_is_too_large_is_told_with_its_place(
+def test_a_response_that_is_too_large_is_reported_with_its_limit(
     connect: Connect, limits: Limits, limit: int, stage: str
 ) -> None:
     """The error about a response that is too large names the request, the limit and the stage."""
@@ -138,7 +140,7 @@ def test_what_is_too_large_is_told_with_its_place(
     assert refused.value.args == ("GET /edge/v1beta/venues", limit, stage)
 
 
-def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
+def test_status_201_is_malformed(connect: Connect) -> None:
     """Status 201 is malformed, and the error names the status, the request and the attempts."""
     transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
     with pytest.raises(MalformedResponse) as misread:
@@ -148,7 +150,7 @@ def test_another_success_than_200_is_misread_with_its_place(connect: Connect) ->
     assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
 
 
-def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -> None:
+def test_the_default_timestamp_is_in_whole_milliseconds(connect: Connect) -> None:
     """By default, the timestamp is this machine's Unix time in whole milliseconds (5.1)."""
     sent = list[str]()
 
@@ -163,7 +165,7 @@ def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -
     assert before - 1 <= int(stamp) <= time.time() * 1000
 
 
-def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect) -> None:
+def test_a_call_is_sent_once_after_the_retry_budget_is_used(connect: Connect) -> None:
     """After the retry budget of the run is used up, each further call is sent only once."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -182,12 +184,12 @@ def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect
     assert outcomes == [(5, "")] * 12 + [(4, used_up), (1, used_up)]
 
 
-def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:
+def test_the_repr_of_a_client_shows_only_its_origin(connect: Connect) -> None:
     """The `repr` of a client shows only its origin."""
     assert repr(connect("http://127.0.0.1:9")) == "EdgeClient('http://127.0.0.1:9')"
 
 
-def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect) -> None:
+def test_expansions_are_requested_only_if_asked_for(connect: Connect) -> None:
     """A request has an `include` parameter only if the caller asks for the expansion."""
     asked = list[str]()
 
@@ -224,7 +226,7 @@ def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect
         (dict.fromkeys("abcdef", 1), "`a`, `b`, `c`, `d`, `e`"),
     ],
 )
-def test_an_envelope_without_data_is_told_by_what_it_has(
+def test_the_error_about_missing_data_lists_a_few_names(
     members: dict[str, int], names: str
 ) -> None:
     """The error about an envelope without `data` lists at most five names of 40 characters each."""
@@ -233,7 +235,7 @@ def test_an_envelope_without_data_is_told_by_what_it_has(
     assert misread.value.defect == f"the envelope has no `data`, only {names}"
 
 
-def test_the_check_says_what_it_met(connect: Connect) -> None:
+def test_check_reports_the_status_and_the_error(connect: Connect) -> None:
     """`check` reports if the service was reached, the status, and an error with the request."""
     unreached = connect("http://127.0.0.1:1").check()
     assert isinstance(unreached.error, ConnectionFailed)
@@ -247,7 +249,7 @@ def test_the_check_says_what_it_met(connect: Connect) -> None:
     assert connect(transport=good).check().error is None
 
 
-def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
+def test_the_default_size_limits_are_2_gib(tmp_path: Path) -> None:
     """The default limits are 2 GiB before and after decompression. An empty body needs no file."""
     assert (Limits().wire, Limits().decoded) == (2 << 30, 2 << 30)
     body = Body(tmp_path)
@@ -255,7 +257,7 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
     body.close()
 
 
-def test_an_attempt_counts_all_that_it_has_received() -> None:
+def test_received_bytes_are_counted_exactly() -> None:
     """Received bytes are counted exactly: the limit itself is allowed, but not one byte more."""
     limits = Limits(wire=1000, pace=100, attempt=30.0)
     timeout = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
@@ -287,7 +289,7 @@ def test_no_redirect_is_followed(
     assert asked == ["http://127.0.0.1:9/edge/v1beta/venues"]
 
 
-def test_a_packed_error_is_not_unpacked_without_end(
+def test_a_large_error_body_is_not_parsed(
     serve: "Callable[[Script], Server]", connect: Connect
 ) -> None:
     """An error body above one megabyte is not parsed, even if compressed, so its status decides."""
@@ -302,7 +304,7 @@ def test_a_packed_error_is_not_unpacked_without_end(
     assert refused.value.errors == ()
 
 
-def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
+def test_a_waiting_call_frees_its_slot(connect: Connect) -> None:
     """With one slot, the second call is sent while the first call waits for its next attempt."""
     served, seen = threading.Event(), list[bool]()
     first = [httpx.Response(503)]

@@ -242,7 +242,7 @@ FAULTS: list[tuple[str, "Script", type[Exception] | None, int]] = [
     [fault[1:] for fault in FAULTS],
     ids=[fault[0].replace(" ", "-") for fault in FAULTS],
 )
-def test_a_fault_has_its_outcome(
+def test_each_fault_ends_in_the_expected_result(
     script: "Script",
     error: type[Exception] | None,
     count: int,
@@ -272,7 +272,7 @@ def test_a_closed_port_is_tried_five_times(connect: Callable[..., EdgeClient]) -
         connect("http://127.0.0.1:1").fetch(list_venues())
 
 
-def test_every_request_has_a_connection_of_its_own(
+def test_every_request_uses_a_new_connection(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Faults 18 and 19: bytes after a body are never read as the response to another call."""

@@ -65,7 +65,7 @@ class Recorder(httpcore.NetworkStream):
         return self
 
 
-def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
+def test_no_network_step_outlasts_the_attempt() -> None:
     """Reading, writing and TLS get the attempt's remaining time, or a shorter step timeout."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=100)
@@ -89,7 +89,7 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.77"])
-def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
+def test_a_connection_uses_the_requested_address(host: str) -> None:
     """A connection goes to the requested address and port, and sends the target unchanged."""
     timeout = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
     with socket.create_server((host, 0)) as server, ThreadPoolExecutor(1) as pool:
@@ -110,7 +110,7 @@ def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
     assert f"\r\nHost: {place}\r\n".encode() in head
 
 
-def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
+def test_connecting_has_its_own_time_limit() -> None:
     """Connecting has its own time limit, well below the limit of the attempt."""
     with contextlib.ExitStack() as held, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         for _ in range(4):  # now the queue of unaccepted connections is full
@@ -126,7 +126,7 @@ def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
         assert time.monotonic() - timeout.started < 5
 
 
-def test_silence_is_a_lost_connection_after_its_time(
+def test_a_silent_server_counts_as_a_lost_connection(
     serve: "Callable[[Script], Server]", connect: Connect
 ) -> None:
     """If the server sends nothing or stops sending, reading ends long before the attempt does."""
@@ -146,7 +146,7 @@ def failing(after: str = "") -> httpx.MockTransport:
     return httpx.MockTransport(lambda _: httpx.Response(503, headers=headers))
 
 
-def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> None:
+def test_a_wait_until_the_deadline_is_not_started(connect: Connect) -> None:
     """A wait that would last until the deadline is neither started nor reported."""
     slept, events = list[float](), list[Event]()
     edge = connect(
@@ -164,7 +164,7 @@ def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> No
 
 
 @pytest.mark.parametrize(("left", "probes"), [(5.0, 0), (5.5, 1)])
-def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
+def test_a_probe_is_sent_only_if_enough_time_is_left(
     connect: Connect, left: float, probes: int
 ) -> None:
     """A probe is sent after five seconds, but only if more time than that is left."""
@@ -191,7 +191,7 @@ def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
     assert all(isinstance(outcome, EdgeError) for outcome in outcomes)
 
 
-def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
+def test_a_retry_event_names_the_failure(connect: Connect) -> None:
     """Each retry event names the request, the failure and the number of attempts."""
     events = list[Event]()
     with pytest.raises(EdgeError) as failed:
@@ -204,7 +204,7 @@ def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("locked")])
-def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
+def test_an_error_in_the_byte_callback_does_not_fail_the_call(
     trouble: Exception, connect: Connect
 ) -> None:
     """All pieces of a large body are reported, and errors in the callback do not fail the call."""
@@ -228,7 +228,7 @@ def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
     assert (len(heard), sum(heard)) == (len(pieces), reply.size)
 
 
-def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
+def test_pages_are_released_while_a_body_is_scanned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pages are released repeatedly while a large body is scanned, and all records are correct."""
@@ -249,7 +249,7 @@ def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="only Linux tells of its pages")
-def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
+def test_release_pages_frees_the_memory_of_a_body(tmp_path: Path) -> None:
     """`release_pages` frees the memory of a body, and later reads load its pages from the file."""
     size = 24 << 20
 
@@ -269,7 +269,7 @@ def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
     body.close()
 
 
-def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
+def test_closing_the_client_ends_a_wait_at_once(connect: Connect) -> None:
     """Closing the client ends a long wait at once, and the error names the waiting call."""
 
     def close(_event: Event) -> None:
@@ -284,7 +284,7 @@ def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("ask", [EdgeClient.check, EdgeClient.venues])
-def test_a_closed_client_says_that_it_is_closed(
+def test_a_closed_client_raises_client_closed(
     connect: Connect, ask: Callable[[EdgeClient], object]
 ) -> None:
     """A closed client raises `ClientClosed`, not an httpx error, even if closed before sending."""
@@ -302,7 +302,7 @@ def test_a_closed_client_says_that_it_is_closed(
         assert stopped.value.args == ("GET /edge/v1beta/venues",)
 
 
-def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
+def test_the_time_of_an_event_callback_counts(connect: Connect) -> None:
     """The time of an event callback counts, so a wait that no longer fits is not started.
 
     The error still contains the last failure.
@@ -325,7 +325,7 @@ def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> No
     assert "503" in passed.value.last_failure
 
 
-def test_a_date_to_wait_for_is_met_to_the_millisecond(connect: Connect) -> None:
+def test_a_wait_until_a_date_ends_exactly_at_that_date(connect: Connect) -> None:
     """A wait until a date ends exactly at that date, by the clock that signs requests."""
     moment = 1_800_000_000_000  # 15 January 2027, 8:00
     slept = list[float]()
@@ -341,7 +341,7 @@ def test_a_date_to_wait_for_is_met_to_the_millisecond(connect: Connect) -> None:
     assert sum(slept) == 40.0
 
 
-def test_an_endless_error_in_a_success_is_misread(connect: Connect) -> None:
+def test_a_large_error_body_with_status_200_is_malformed(connect: Connect) -> None:
     """An error body above a megabyte is not parsed, even with status 200, and is malformed."""
     for size, kind in ((1 << 10, AccessDenied), (2 << 20, MalformedResponse)):
         body = {"errors": [{"error": "ACCESS_DENIED", "message": "x" * size}], "meta": {}}
@@ -350,7 +350,7 @@ def test_an_endless_error_in_a_success_is_misread(connect: Connect) -> None:
             connect(transport=transport, limits=Limits()).fetch(list_venues())
 
 
-def test_what_is_not_sent_is_named(connect: Connect) -> None:
+def test_errors_name_the_request_that_was_not_sent(connect: Connect) -> None:
     """Every error about a request that was not sent names the request.
 
     The reasons are a closed client, a refused key, a service that is down, and a passed deadline.

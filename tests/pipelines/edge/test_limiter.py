@@ -70,7 +70,7 @@ def kinds(edge: EdgeClient) -> list[str]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
-def test_never_more_at_once_than_slots(
+def test_there_are_never_more_requests_than_slots(
     concurrency: int, connect: Callable[..., EdgeClient]
 ) -> None:
     """Requests use all slots but no more, and every call gets exactly one response."""
@@ -93,7 +93,7 @@ def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
     assert service.count == 1
 
 
-def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeClient]) -> None:
+def test_a_revoked_key_stops_waiting_calls(connect: Callable[..., EdgeClient]) -> None:
     """If the key is revoked during the run, only the requests in progress are refused as well."""
     service = Counter(
         lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
@@ -120,7 +120,9 @@ def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeCli
         edge.fetch(list_venues())
 
 
-def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClient]) -> None:
+def test_a_service_that_goes_down_gets_ten_more_requests(
+    connect: Callable[..., EdgeClient],
+) -> None:
     """A service that goes down during the run gets at most ten more requests, including probes."""
     service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
     outcomes = kinds(connect(transport=httpx.MockTransport(service)))
@@ -128,7 +130,7 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
     assert service.count <= 22
 
 
-def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
+def test_only_a_later_request_resets_the_failure_count() -> None:
     """Only a request that was sent after the last failure resets the count of failures."""
     gate = Limiter(8, None, time.monotonic)
     waited = list[float]()
@@ -153,7 +155,7 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
     assert waited == [5.0]
 
 
-def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
+def test_a_path_that_failed_gets_a_slot_last() -> None:
     """A path that has failed gets a slot only if no other path is waiting for one."""
     gate, order = Limiter(1, None, time.monotonic), list[str]()
 
@@ -190,7 +192,7 @@ def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) 
     assert service.count == 40
 
 
-def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> None:
+def test_throttling_does_not_count_as_an_outage(connect: Callable[..., EdgeClient]) -> None:
     """A throttled service is up, so status 429 causes a wait but does not open the breaker."""
     service = Counter(lambda number: good() if number > 12 else httpx.Response(429))
     events = list[Event]()
@@ -200,7 +202,7 @@ def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> Non
     assert {event.kind for event in events} == {"pace"}
 
 
-def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> None:
+def test_retries_are_limited_to_fifty_plus_a_tenth(connect: Callable[..., EdgeClient]) -> None:
     """If every second request fails, retries end after 50 plus one for every ten successes."""
     service = Counter(lambda number: good() if number % 2 else httpx.Response(503))
     edge = connect(transport=httpx.MockTransport(service), concurrency=1)
@@ -212,7 +214,7 @@ def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> No
     assert service.count - len(calls) == 50 + (len(calls) - len(failed)) // 10
 
 
-def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -> None:
+def test_a_wait_beyond_the_deadline_fails_at_once(connect: Callable[..., EdgeClient]) -> None:
     """If a wait would last until the deadline, the call fails at once, with the last failure."""
     service = Counter(lambda _: httpx.Response(503, headers={"Retry-After": "50"}))
     slept = list[float]()
@@ -234,7 +236,7 @@ def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) 
     assert service.count == 1
 
 
-def test_a_hanging_service_ends_at_the_deadline(
+def test_calls_to_a_hanging_service_end_at_the_deadline(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """If the service hangs, all calls end at the deadline, however many there are."""
@@ -246,7 +248,7 @@ def test_a_hanging_service_ends_at_the_deadline(
     assert outcomes.count("DeadlineExceeded") >= 30
 
 
-def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None:
+def test_closing_the_client_wakes_waiting_calls(connect: Callable[..., EdgeClient]) -> None:
     """Closing the client wakes waiting calls, which fail with `ClientClosed` and send no more."""
     service = Counter(lambda _: httpx.Response(503))
     edge: EdgeClient = connect(transport=httpx.MockTransport(service), sleep=lambda _: edge.close())
@@ -255,7 +257,7 @@ def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None
     assert service.count == 1
 
 
-def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None:
+def test_no_more_calls_are_sent_if_reading_stops_early(connect: Callable[..., EdgeClient]) -> None:
     """If the caller stops reading early, the other calls are not sent, and all threads end."""
     service = Counter(lambda _: good(), pause=0.01)
     edge = connect(transport=httpx.MockTransport(service))
@@ -269,7 +271,7 @@ def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None
         edge.fetch(list_venues())
 
 
-def test_stopped_while_a_call_is_handed_out_ends_the_rest(
+def test_ctrl_c_while_a_call_starts_closes_the_client(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """If Ctrl-C interrupts the start of a call, the client is closed, so nothing is retried."""
@@ -287,7 +289,7 @@ def test_stopped_while_a_call_is_handed_out_ends_the_rest(
     assert service.count <= 1
 
 
-def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:
+def test_calls_are_read_only_as_slots_become_free(connect: Callable[..., EdgeClient]) -> None:
     """Calls are read from the list only as slots become free, so that bodies do not pile up."""
     service = Counter(lambda _: good())
     edge = connect(transport=httpx.MockTransport(service), concurrency=2)
@@ -304,7 +306,7 @@ def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -
     assert taken == 40
 
 
-def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., EdgeClient]) -> None:
+def test_failed_connections_count_as_failures(connect: Callable[..., EdgeClient]) -> None:
     """Failed connections count as failures of the service, too."""
 
     def broken(_request: httpx.Request) -> httpx.Response:
@@ -344,7 +346,7 @@ def typed(venues: int) -> list[Call]:
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
 @pytest.mark.parametrize("dead", [("v0",), ("v5", "v6", "v7"), ("v37", "v38", "v39")])
-def test_dead_venues_cost_no_other_venue(
+def test_failing_venues_do_not_affect_other_venues(
     concurrency: int, dead: tuple[str, ...], connect: Callable[..., EdgeClient]
 ) -> None:
     """If a few of 40 venues fail permanently, all others are read, and later calls succeed, too."""
@@ -366,7 +368,7 @@ def test_dead_venues_cost_no_other_venue(
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8, 16])
 @pytest.mark.parametrize("good_ones", [0, 1, 12, 77])
-def test_ten_requests_at_most_into_a_service_that_went_down(
+def test_an_outage_at_any_time_gets_few_more_requests(
     concurrency: int, good_ones: int, connect: Callable[..., EdgeClient]
 ) -> None:
     """A service that goes down at any time gets at most ten more requests, at any concurrency.

@@ -116,7 +116,7 @@ def inside(annotation: Any) -> tuple[type[msgspec.Struct] | None, str]:
 
 
 @pytest.mark.parametrize(("model", "record"), WHOLE)
-def test_the_model_is_section_2(model: type[msgspec.Struct], record: dict[str, Any]) -> None:
+def test_the_models_match_section_2(model: type[msgspec.Struct], record: dict[str, Any]) -> None:
     """Each model has exactly the documented fields, and only the documented ones are optional."""
     found = documented_fields(model)
     assert {path for path in found if not path.endswith("[]")} == set(leaves(record))
@@ -124,7 +124,7 @@ def test_the_model_is_section_2(model: type[msgspec.Struct], record: dict[str, A
 
 
 @pytest.mark.parametrize(("model", "record"), WHOLE)
-def test_a_whole_record_is_read_and_written_again(
+def test_a_complete_record_keeps_all_its_fields(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
     """A record that is decoded and encoded keeps all its fields and values."""
@@ -132,7 +132,7 @@ def test_a_whole_record_is_read_and_written_again(
 
 
 @pytest.mark.parametrize(("model", "record"), WHOLE)
-def test_each_required_field_is_required(
+def test_a_record_without_a_required_field_is_refused(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
     """A record is refused if a required field is missing or null. Optional fields may be both."""
@@ -148,7 +148,7 @@ def test_each_required_field_is_required(
                 decode(encoded(broken), model)
 
 
-def test_absent_null_and_empty_are_three_things() -> None:
+def test_absent_null_and_empty_remain_different() -> None:
     """Integrations that are absent (not requested), null and empty remain different values."""
     without = {key: value for key, value in PORTFOLIO.items() if key != "integrations"}
     assert decode(encoded(without), Portfolio).integrations is msgspec.UNSET
@@ -157,7 +157,7 @@ def test_absent_null_and_empty_are_three_things() -> None:
 
 
 @pytest.mark.parametrize("amount", [1.5, 0, True, None, ["1"]])
-def test_an_amount_is_text_or_refused(amount: object) -> None:
+def test_an_amount_must_be_a_string(amount: object) -> None:
     """An amount that is not a string is refused, because a number may already have lost digits."""
     record = encoded(PORTFOLIO).replace(b'"1.10"', encoded(amount))
     with pytest.raises(MalformedResponse, match=r"positions.*trading\.free"):
@@ -171,7 +171,7 @@ def test_every_combination_of_balances_is_legal(kinds: int) -> None:
     assert encoded(decode(encoded(some), models.Balance)) == encoded(some)
 
 
-def test_camel_case_stays_in_the_models() -> None:
+def test_only_the_json_uses_camel_case() -> None:
     """Attributes have the snake_case names of our tables. Only the JSON uses camelCase."""
     source = Path(models.__file__).read_text()
     assert "created_at" in source

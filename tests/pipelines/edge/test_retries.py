@@ -34,7 +34,7 @@ CODES = {
 
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 405, 409, 429, 500, 503])
 @pytest.mark.parametrize(("code", "kind"), CODES.items())
-def test_the_code_decides_whatever_the_status(
+def test_the_error_code_decides_at_every_status(
     code: str, kind: type[errors.ApiResponseError], status: int
 ) -> None:
     """Each of the nine codes results in the same error class with every status (7)."""
@@ -67,7 +67,7 @@ def test_without_a_known_code_the_status_decides(
     assert type(classify_error("GET /x", status, said)) is kind
 
 
-def test_of_several_entries_the_most_severe_decides() -> None:
+def test_the_most_severe_error_code_decides() -> None:
     """The most severe code decides: key, access, clock, request, not found, server, unknown.
 
     The other entries stay in the error.
@@ -89,7 +89,7 @@ def test_of_several_entries_the_most_severe_decides() -> None:
 
 
 @given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
-def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
+def test_random_waits_double_up_to_one_minute(attempt: int, draw: float) -> None:
     """The random wait is at most half a second, doubled after each failure, up to one minute."""
     assert 0 <= backoff(attempt, draw) <= min(60.0, 0.5 * 2 ** (attempt - 1))
     assert backoff(attempt, 0.0) == 0.0
@@ -136,7 +136,7 @@ def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> 
 
 
 @pytest.mark.parametrize(("asked", "requests"), [("60", 2), ("61", 1)])
-def test_a_minute_is_waited_and_no_more(
+def test_the_client_waits_at_most_a_minute(
     asked: str, requests: int, connect: Callable[..., EdgeClient]
 ) -> None:
     """Without a deadline, the client waits up to 60 s if asked to. Above that, the call fails."""
@@ -181,7 +181,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("error", EVERY, ids=lambda error: type(error).__name__)
-def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError) -> None:
+def test_an_error_message_is_one_paragraph(error: errors.EdgeError) -> None:
     """Each message is one paragraph that says what was not done, and each error can be pickled."""
     words = str(error)
     assert isinstance(error, errors.EdgeError)
@@ -192,7 +192,7 @@ def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError)
     assert (type(again), str(again)) == (type(error), words)
 
 
-def test_words_from_outside_are_tamed() -> None:
+def test_a_message_from_the_api_cannot_control_the_terminal() -> None:
     """A message from the API cannot control the terminal, break the line or fill the screen."""
     message = "\x1b[2J\nall \u202egood\x07" + "x" * 10_000
     words = str(classify_error("GET /x", 400, (ErrorEntry("ACCESS_DENIED", message),)))

@@ -67,7 +67,7 @@ UNSENDABLE = ["", ".", "..", "a\nb", "a\x00b", "\x7f", "a\x85b", "\ud800", "x" *
         ),
     ],
 )
-def test_the_known_answers_hold(path: str, timestamp: int, expected: str) -> None:
+def test_the_reference_signatures_are_reproduced(path: str, timestamp: int, expected: str) -> None:
     """The three signatures that define our reading of section 5.2 are reproduced exactly."""
     assert signature("test-secret", payload("GET", path, "", timestamp)) == expected
 
@@ -127,7 +127,7 @@ def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None
         ),
     ],
 )
-def test_each_operation_asks_as_documented(
+def test_each_operation_builds_the_documented_request_line(
     call: Call, operation: str, target: str, *, single: bool
 ) -> None:
     """The five operations with all their parameters build the request lines of section 4."""
@@ -145,7 +145,7 @@ def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", UNSENDABLE)
-def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
+def test_an_id_that_cannot_be_sent_unchanged_is_refused(value: str) -> None:
     """Every operation refuses an ID that cannot be sent unchanged, such as '..' or a line break."""
     for make in (get_portfolio, get_venue, list_instruments):
         with pytest.raises(InvalidId, match="Nothing was sent"):
@@ -187,27 +187,27 @@ def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("pair", [("id", "\udcff"), ("\ud800", "x"), ("a", "b\udfff")])
-def test_a_typed_query_that_is_no_text_is_refused(pair: tuple[str, str]) -> None:
+def test_a_typed_query_with_a_lone_surrogate_is_refused(pair: tuple[str, str]) -> None:
     """A typed query with half of a surrogate pair, the result of invalid UTF-8, is refused."""
     with pytest.raises(InvalidId, match="surrogate"):
         raw_call("/portfolios", [("include", "x"), pair])
 
 
-def test_a_type_that_is_no_text_is_refused() -> None:
+def test_a_type_filter_with_a_lone_surrogate_is_refused() -> None:
     """The type filter of an instrument list is also checked for halves of surrogate pairs."""
     with pytest.raises(InvalidId, match="surrogate"):
         list_instruments("v", "\udcff")
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=3))
-def test_every_query_that_is_text_is_carried(pairs: list[tuple[str, str]]) -> None:
+def test_a_typed_query_may_contain_any_valid_string(pairs: list[tuple[str, str]]) -> None:
     """A typed query may contain any valid string, including empty strings and line breaks."""
     query = raw_call("/venues", pairs).target.partition("?")[2]
     assert parse_qsl(query, keep_blank_values=True) == pairs
 
 
 @given(st.text(min_size=1, max_size=64))
-def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
+def test_every_valid_id_is_signed_as_it_is_sent(value: str) -> None:
     """For any valid ID, the signed path is the path that is sent, and it decodes to the ID."""
     try:
         call = get_venue(value)

@@ -86,7 +86,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 @pytest.mark.parametrize("script", FAULTS.values(), ids=FAULTS.keys())
-def test_an_error_shows_no_secret(
+def test_errors_and_logs_contain_no_secret(
     script: "Script",
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
@@ -126,7 +126,7 @@ def test_an_error_shows_no_secret(
     assert not any(hasattr(one, "request") for one in chain(error))
 
 
-def test_no_frame_of_an_error_holds_the_request(connect: Callable[..., EdgeClient]) -> None:
+def test_no_variable_in_a_traceback_is_an_httpx_object(connect: Callable[..., EdgeClient]) -> None:
     """No local variable in an error's traceback is an httpx object of the attempt."""
 
     def broken(request: httpx.Request) -> httpx.Response:
@@ -160,7 +160,7 @@ UNSEEN = ["", " ", "canary\n", "\tcanary", "canary\r\nX: y", "c\x00", "a\x7f", "
 
 
 @pytest.mark.parametrize("value", [*UNSEEN, "a b", "ключ"])
-def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
+def test_an_invalid_credential_is_refused_without_its_value(value: str) -> None:
     """The error about an invalid key or secret names the problem, but does not repeat the value."""
     wrong = {"key": (value, SECRET)} | ({"secret": (KEY, value)} if value in UNSEEN else {})
     for name, pair in wrong.items():
@@ -170,7 +170,7 @@ def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("secret", ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" \\n'])
-def test_a_secret_may_have_spaces_and_any_letter(secret: str) -> None:
+def test_a_secret_may_have_any_visible_characters(secret: str) -> None:
     """Any visible characters are valid in a secret, and its UTF-8 is the key of the HMAC (5.2.6).
 
     No header contains the secret, and `scrub` removes it from messages in every encoding.
@@ -185,21 +185,21 @@ def test_a_secret_may_have_spaces_and_any_letter(secret: str) -> None:
         assert credentials.scrub(f"no {shown}!") == "no •••!"
 
 
-def test_what_a_server_echoes_is_taken_out() -> None:
+def test_scrub_removes_keys_secrets_and_signatures() -> None:
     """`scrub` removes the key, the secret and anything that looks like a signature."""
     said = Credentials(KEY, SECRET).scrub(f"key {KEY} with {SECRET} and {'aF' * 48} is wrong")
     assert said == "key ••• with ••• and ••• is wrong"
 
 
 @pytest.mark.parametrize("length", [16, 17, 40, 63, 64])
-def test_a_key_that_was_cut_short_is_taken_out_too(length: int) -> None:
+def test_scrub_removes_the_beginning_of_a_cut_key(length: int) -> None:
     """`scrub` also removes the beginning of a long key that was cut, but not the text after it."""
     key = "canary-long-key-" + "0123456789ab" * 4
     said = Credentials(key, SECRET).scrub(f"`{key[:length]}`, `{key[:length]}…{key}` and `canary`")
     assert said == "`•••`, `•••…•••` and `canary`"
 
 
-def test_a_key_in_an_address_is_taken_out() -> None:
+def test_scrub_removes_an_encoded_key() -> None:
     """`scrub` also removes a key that is percent-encoded in an address or escaped in JSON."""
     key = 'canary+key/5f1c=="\\'
     shown = f"https://elsewhere.example/?key={quote(key, safe='')} {json.dumps(key)}"
@@ -207,7 +207,7 @@ def test_a_key_in_an_address_is_taken_out() -> None:
     assert said == 'https://elsewhere.example/?key=••• "•••"'
 
 
-def test_what_an_answer_says_of_itself_shows_no_secret(
+def test_hints_contain_no_secret(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Hints are stored in manifests and sent in alerts, so they contain no key and no secret."""
@@ -228,7 +228,7 @@ def test_what_an_answer_says_of_itself_shows_no_secret(
         assert canary[:TELLING] not in repr(reply.truncation_hints)
 
 
-def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(
+def test_a_long_key_echoed_as_a_name_is_hidden(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """A long key that is echoed as a name in an envelope is hidden, even if the name is cut."""

@@ -54,7 +54,7 @@ def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=CERTIFICATE)
 
 
-def test_tls_is_spoken_with_a_trusted_certificate(
+def test_requests_work_over_tls(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
     """Requests work over TLS as they do over plain sockets."""
@@ -67,7 +67,7 @@ def test_tls_is_spoken_with_a_trusted_certificate(
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_nobody_waits_for_a_service_that_hangs_once_stopped(
+def test_stopping_fetch_all_interrupts_hanging_requests(
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
     tmp_path: Path,
@@ -98,7 +98,7 @@ def test_nobody_waits_for_a_service_that_hangs_once_stopped(
     assert len(server.requests) == 3
 
 
-def test_a_certificate_nobody_trusts_is_refused_at_once(
+def test_an_untrusted_certificate_is_refused_at_once(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
     """Fault 24: an untrusted certificate fails after one connection, without any request."""
@@ -109,7 +109,7 @@ def test_a_certificate_nobody_trusts_is_refused_at_once(
     assert (server.connections, server.requests) == (1, [])
 
 
-def test_no_certificate_of_the_environment_is_trusted(
+def test_certificates_from_the_environment_are_not_trusted(
     serve: "Callable[[Script], Server]",
     connect: Callable[..., EdgeClient],
     tmp_path: Path,
@@ -125,7 +125,7 @@ def test_no_certificate_of_the_environment_is_trusted(
     assert server.requests == []
 
 
-def test_plain_http_where_tls_was_expected_is_refused_at_once(
+def test_plain_http_instead_of_tls_is_refused_at_once(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
     """Fault 25: plain HTTP instead of TLS fails without a retry, before the key is sent."""
@@ -137,7 +137,7 @@ def test_plain_http_where_tls_was_expected_is_refused_at_once(
     assert server.connections == 1
 
 
-def test_a_connection_lost_in_the_handshake_is_tried_again(
+def test_a_connection_lost_in_the_handshake_is_retried(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
     """A connection that is lost during the TLS handshake is retried, not treated as a refusal."""
@@ -158,7 +158,7 @@ def test_a_connection_lost_in_the_handshake_is_tried_again(
     assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
 
 
-def test_a_large_body_comes_whole_over_tls(
+def test_a_large_body_is_complete_over_tls(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
     """A large body is received completely over TLS."""

@@ -94,7 +94,7 @@ DENIALS: dict[str, Json] = {
 
 @pytest.mark.parametrize("name", DENIALS)
 @pytest.mark.parametrize("where", ["meta", "top"])
-def test_an_answer_that_says_it_is_not_whole_is_seen(name: str, where: str) -> None:
+def test_an_incomplete_response_results_in_hints(name: str, where: str) -> None:
     """Signs of an incomplete response are found in `meta` and next to `data` (2.9, 4.6)."""
     if where == "top" and name == "errors":
         with pytest.raises(MalformedResponse):
@@ -140,7 +140,7 @@ PROOFS: dict[str, Json] = {
 
 @pytest.mark.parametrize("name", PROOFS)
 @pytest.mark.parametrize("where", ["meta", "top"])
-def test_what_says_that_there_is_no_more_is_no_sign(name: str, where: str) -> None:
+def test_proof_of_a_complete_response_gives_no_hint(name: str, where: str) -> None:
     """Members that prove a complete response, such as `hasMore: false`, result in no hints."""
     assert (read(PROOFS[name]) if where == "meta" else read(None, **PROOFS[name])) == []
 
@@ -167,7 +167,7 @@ UNRELATED: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("name", UNRELATED)
-def test_keys_that_have_nothing_to_do_with_pages_are_no_sign(name: str) -> None:
+def test_keys_unrelated_to_pages_give_no_hint(name: str) -> None:
     """Keys that have nothing to do with pages result in no hints."""
     assert read(UNRELATED[name]) == []
 
@@ -214,13 +214,13 @@ HEADERS: dict[str, tuple[dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_headers_are_read_for_it_too(name: str) -> None:
+def test_hints_are_found_in_headers_too(name: str) -> None:
     """Hints are also found in `Link`, `Content-Range` and the service's own headers."""
     headers, is_sign = HEADERS[name]
     assert bool(read(headers=headers)) is is_sign
 
 
-def test_a_sign_is_the_same_text_every_night_and_holds_no_value() -> None:
+def test_a_hint_has_the_same_text_every_night() -> None:
     """A hint's text is the same every night and contains no value, so lessons can refer to it."""
     assert read({"next": "a"}) == read({"next": "b"}) == [f"meta.next: {MORE}"]
     assert read(None, next="a") == [f"$.next: {MORE}"]
@@ -229,19 +229,19 @@ def test_a_sign_is_the_same_text_every_night_and_holds_no_value() -> None:
     assert read({"x\ny": {"next": 1}}) == [f'meta."x\\ny".next: {MORE}']
 
 
-def test_a_million_signs_are_not_kept() -> None:
+def test_at_most_40_hints_are_returned() -> None:
     """At most 40 hints are returned for one response."""
     assert len(read({f"next{number}": 1 for number in range(60)})) == 40
 
 
-def test_a_single_record_is_not_counted() -> None:
+def test_counts_do_not_apply_to_a_single_record() -> None:
     """Counts do not apply to a response with a single record (4.2), but other hints do."""
     assert read({"total": 9}, single=True) == []
     assert read({"partial": True}, single=True)
 
 
 @pytest.mark.parametrize("errors", ["null", "[]", "[ ]", "{}", "{ }", '""'])
-def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
+def test_an_empty_errors_member_means_success(errors: str) -> None:
     """Empty `errors` next to `data` mean success, and are listed as an unknown member."""
     body = f'{{"data":[],"errors":{errors},"meta":{{"a":1.10,"b c":[]}}}}'.encode()
     assert list(unknown_members(read_envelope(body, single=False))) == [
@@ -252,20 +252,20 @@ def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
 
 
 @pytest.mark.parametrize("errors", ['[{"error":"X","message":""}]', "[null]", '{"a":1}', '"x"'])
-def test_errors_that_are_not_empty_are_errors(errors: str) -> None:
+def test_data_with_errors_that_are_not_empty_is_malformed(errors: str) -> None:
     """A response with `data` and with `errors` that are not empty is malformed."""
     with pytest.raises(MalformedResponse, match="both `data` and `errors`"):
         read_envelope(f'{{"data":[],"errors":{errors},"meta":{{}}}}'.encode(), single=False)
 
 
-def test_a_long_header_takes_no_longer_than_its_letters() -> None:
+def test_a_hostile_link_header_is_checked_quickly() -> None:
     """Even a hostile `Link` header of 60,000 characters is checked in less than a second."""
     began = time.process_time()
     assert read(headers={"link": "<" * 60_000}) == []
     assert time.process_time() - began < 1
 
 
-def test_values_that_never_come_again_fill_no_memory() -> None:
+def test_values_that_always_differ_are_not_kept_in_memory() -> None:
     """Values that differ in each response are not kept in memory."""
     tracemalloc.start()
     for number in range(100):
@@ -275,7 +275,7 @@ def test_values_that_never_come_again_fill_no_memory() -> None:
     assert kept < 2_000_000
 
 
-def test_a_hint_is_stored_by_its_code_and_shown_by_its_message() -> None:
+def test_the_codes_of_hints_never_change() -> None:
     """The codes are in manifests and in the keys of lessons, so they never change."""
     codes = {
         *("is whole", "says that there is more", "says that there are records before it"),
