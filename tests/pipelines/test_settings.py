@@ -30,7 +30,7 @@ def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
     return found
 
 
-def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
+def test_optional_settings_have_the_documented_defaults() -> None:
     """Home, time zone, schedule, concurrency and deadline have the defaults of the handbook."""
     read = settings.read(GOOD, api=True)
     assert read.home == Path("data").absolute()
@@ -48,7 +48,7 @@ def test_neither_key_nor_secret_is_in_a_repr() -> None:
         assert "canary-key" not in text
 
 
-def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
+def test_all_wrong_settings_are_in_one_message() -> None:
     """All missing or wrong variables are in one message, with a note that nothing was written."""
     with pytest.raises(InvalidSettings) as wrong:
         settings.read({"NIGHTBOOK_TIMEZONE": "Mars", "NIGHTBOOK_DEADLINE": "soon"}, api=True)
@@ -60,12 +60,12 @@ def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
     assert "web platform" in message
 
 
-def test_without_the_api_its_settings_are_not_asked_for() -> None:
+def test_commands_without_the_api_need_no_key() -> None:
     """Commands that do not use the API, such as a query, need no key."""
     assert settings.read({}, api=False).access is None
 
 
-def test_an_empty_variable_is_one_that_is_not_set() -> None:
+def test_an_empty_variable_counts_as_unset() -> None:
     """An empty variable counts as unset, so an empty home is not the working directory."""
     empty = dict.fromkeys(settings.DEFAULTS, " ")
     assert settings.read(empty, api=False) == settings.read({}, api=False)
@@ -128,7 +128,9 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("SCHEDULE", "every night", "five cron fields"),
     ],
 )
-def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, word: str) -> None:
+def test_the_error_about_a_wrong_setting_names_a_valid_value(
+    name: str, value: str, word: str
+) -> None:
     """A wrong setting results in one error, which names the variable and the expected value."""
     [complaint] = complaints({f"NIGHTBOOK_{name}": value})
     assert complaint.startswith(f"NIGHTBOOK_{name} ")
@@ -142,12 +144,12 @@ def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, wo
         *("http://127.9.9.9", "https://api.example.com/", "https://API.example.com:8443"),
     ],
 )
-def test_plain_http_is_for_loopback_alone(url: str) -> None:
+def test_plain_http_is_accepted_for_this_machine(url: str) -> None:
     """Plain HTTP is accepted for every name of this machine, and https for all machines."""
     assert complaints({"NIGHTBOOK_API_URL": url}) == ()
 
 
-def test_a_store_elsewhere_is_asked_by_https(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_store_must_use_https(monkeypatch: pytest.MonkeyPatch) -> None:
     """The endpoint of a store must use https, unless it is this machine.
 
     No `repr` contains the keys of the store.
@@ -169,7 +171,7 @@ def test_a_store_elsewhere_is_asked_by_https(monkeypatch: pytest.MonkeyPatch) ->
         *("0 0 31 */2 *", "0 0 29/2 2 *", "0 0 */30 2 1", "0 0 30-31 4-6 *"),
     ],
 )
-def test_cron_schedules_are_taken(text: str) -> None:
+def test_cron_schedules_are_accepted(text: str) -> None:
     """A schedule may contain numbers, names, lists, ranges and steps."""
     assert is_schedule(text)
 
@@ -185,7 +187,7 @@ def test_cron_schedules_are_taken(text: str) -> None:
         *("0 0 30-31 2 *", "0 0 31 2-2 *", "0 0 30/1 2 *", "0 0 30,31 feb mon-fri"),
     ],
 )
-def test_other_schedules_are_refused(text: str) -> None:
+def test_invalid_schedules_are_refused(text: str) -> None:
     """A schedule that would never run, or that only Dagster would refuse, is refused."""
     assert not is_schedule(text)
 
@@ -198,7 +200,7 @@ def secret_file(folder: Path, content: bytes, mode: int = 0o600) -> dict[str, st
     return {"NIGHTBOOK_API_SECRET": "", "NIGHTBOOK_API_SECRET_FILE": str(path)}
 
 
-def test_the_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
     """A secret file may end with a newline, which is not part of the secret."""
     read = settings.read(GOOD | secret_file(tmp_path, f"{SECRET}\n".encode()), api=True)
     assert read.access
@@ -209,7 +211,7 @@ SECRETS = ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" #7 $x \\n', "nbsp\
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) -> None:
+def test_a_secret_may_have_any_visible_characters(tmp_path: Path, secret: str) -> None:
     """A secret with any visible characters is the same from the environment, a file and `.env`.
 
     Such a secret is possible because it is never sent in a header (5.2.6).
@@ -228,7 +230,7 @@ def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) ->
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601])
-def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_secret_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     """A secret file with any permission for other users is refused, with the command to type."""
     [complaint] = complaints(secret_file(tmp_path, SECRET.encode(), mode))
     assert "chmod 600" in complaint
@@ -244,7 +246,7 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> 
         (b"x" * (access.MAX_SECRET_SIZE + 1), "not a small text file"),
     ],
 )
-def test_a_secret_file_with_anything_else_in_it_is_refused(
+def test_a_secret_file_with_invalid_content_is_refused(
     tmp_path: Path, content: bytes, word: str
 ) -> None:
     """A secret file with invalid content is refused, and the error does not quote the content."""
@@ -252,7 +254,7 @@ def test_a_secret_file_with_anything_else_in_it_is_refused(
     assert word in complaint
 
 
-def test_a_secret_file_that_is_none_is_refused_without_its_name(tmp_path: Path) -> None:
+def test_an_unreadable_secret_file_is_refused_without_its_path(tmp_path: Path) -> None:
     """If the secret file cannot be read, the error omits the path, which may be the secret."""
     for name in (SECRET, str(tmp_path / SECRET), str(tmp_path), f"~{SECRET}"):
         changes = {"NIGHTBOOK_API_SECRET": "", "NIGHTBOOK_API_SECRET_FILE": name}
@@ -260,13 +262,13 @@ def test_a_secret_file_that_is_none_is_refused_without_its_name(tmp_path: Path) 
         assert "NIGHTBOOK_API_SECRET_FILE" in complaint
 
 
-def test_two_secrets_are_one_too_many() -> None:
+def test_a_secret_and_a_secret_file_are_refused_together() -> None:
     """If both a secret and a secret file are set, the settings are refused."""
     [complaint] = complaints({"NIGHTBOOK_API_SECRET_FILE": "somewhere"})
     assert "both set" in complaint
 
 
-def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
+def test_the_environment_overrides_dotenv(tmp_path: Path) -> None:
     """Values in `.env` are read literally, including dollar signs, but the environment wins.
 
     Variables that are not nightbook's are ignored.
@@ -282,7 +284,7 @@ def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
-def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str) -> None:
+def test_an_empty_variable_does_not_override_dotenv(tmp_path: Path, empty: str) -> None:
     """An empty variable counts as unset, so it does not override the value in `.env`."""
     (tmp_path / ".env").write_text("NIGHTBOOK_TIMEZONE=Asia/Tokyo\nNIGHTBOOK_HOME=/srv/book\n")
     process = {"NIGHTBOOK_TIMEZONE": empty, "NIGHTBOOK_HOME": "/here", "NIGHTBOOK_DEADLINE": empty}
@@ -290,12 +292,12 @@ def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str)
     assert found == {"NIGHTBOOK_TIMEZONE": "Asia/Tokyo", "NIGHTBOOK_HOME": "/here"}
 
 
-def test_without_a_dotenv_there_is_the_environment(tmp_path: Path) -> None:
+def test_without_dotenv_only_the_environment_is_used(tmp_path: Path) -> None:
     """If there is no `.env` file, only the environment is used."""
     assert settings.environment(tmp_path, {"NIGHTBOOK_HOME": "x"}) == {"NIGHTBOOK_HOME": "x"}
 
 
-def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -> None:
+def test_kubernetes_service_variables_are_ignored(tmp_path: Path) -> None:
     """Variables that Kubernetes adds for a nightbook service are ignored, but typos are not."""
     service = {
         "NIGHTBOOK_SERVICE_HOST": "10.0.0.1",
@@ -309,7 +311,7 @@ def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -
     assert settings.environment(tmp_path, service) == service
 
 
-def test_a_dotenv_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
+def test_a_binary_dotenv_is_reported_without_a_traceback(tmp_path: Path) -> None:
     """If `.env` is not text, the error says so in a message without a traceback."""
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
     with pytest.raises(InvalidSettings, match=r"\.env cannot be read"):

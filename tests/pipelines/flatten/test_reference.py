@@ -105,12 +105,14 @@ TEXTS = st.one_of(
         ),
     ],
 )
-def test_what_is_no_row_is_not_counted(record: Any, rows: list[int], sums: dict[Sum, str]) -> None:
+def test_invalid_parts_of_a_record_are_not_counted(
+    record: Any, rows: list[int], sums: dict[Sum, str]
+) -> None:
     """Invalid parts of a record are neither counted nor summed, but the valid parts are."""
     assert counted(record) == (rows, sums)
 
 
-def test_a_number_or_a_repeated_key_is_nothing_at_its_place() -> None:
+def test_a_number_or_a_duplicate_key_is_ignored() -> None:
     """A number and an object with a duplicate key are ignored completely, but nothing else is."""
     good = b'{"venueId":"v","name":"a","balance":{"margin":{"locked":"1"}}}'
     twice = b'{"venueId":"v","venueId":"v","name":"a","balance":{"margin":{"locked":"2"}}}'
@@ -121,7 +123,7 @@ def test_a_number_or_a_repeated_key_is_nothing_at_its_place() -> None:
     assert counted(record) == ([1, 0, 1, 3, 1], {Sum("BTC", True, "margin"): "1"})
 
 
-def test_an_asset_is_one_position_and_custom_ones_are_others() -> None:
+def test_a_custom_asset_is_a_separate_position() -> None:
     """An asset is one position, however often it is listed, and a custom asset is a separate one.
 
     All accounts are counted, and a portfolio that is listed twice counts once.
@@ -137,7 +139,7 @@ def test_an_asset_is_one_position_and_custom_ones_are_others() -> None:
     assert sums[Sum("BTC", True, "trading")] == "-0.5"
 
 
-def test_sums_of_any_size_lose_nothing() -> None:
+def test_sums_of_any_size_are_exact() -> None:
     """A sum of two amounts that are four hundred digits apart is exact."""
     balance = {"margin": {"locked": "1e200"}, "invented": {"a": "1e200", "b": "1e-200"}}
     _, sums = totals.of_portfolios([raw(holding(account(balance)))], precise=True)
@@ -166,7 +168,7 @@ def test_venues_and_instruments_are_counted_by_id() -> None:
 
 @example(pairs=[("1_0", "0" * 1001), ("--1", ".")], precise=False)
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), max_size=6), precise=st.booleans())
-def test_of_any_texts_those_that_are_amounts_are_summed(
+def test_both_counts_sum_exactly_the_valid_amounts(
     *, pairs: list[tuple[str, str]], precise: bool
 ) -> None:
     """Both the quick and the precise count sum exactly the strings that are valid amounts."""

@@ -48,7 +48,7 @@ def shown(layout: Layout, snapshot: Snapshot) -> dict[str, list[tuple[str, date 
     return found
 
 
-def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
+def test_an_empty_list_keeps_the_last_good_instruments(layout: Layout) -> None:
     """If a venue's lists become empty, its last good rows stay until a list has rows.
 
     The rows keep the date of the last good read. Only the first empty night reports the venue.
@@ -64,7 +64,7 @@ def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
     assert shown(layout, back)["v3"] == [("Y", None)]
 
 
-def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
+def test_after_a_week_an_empty_venue_has_no_rows(layout: Layout) -> None:
     """From the eighth night with empty lists, the venue has no rows."""
     nights.take(layout, book(), START)
     seen = [
@@ -75,14 +75,14 @@ def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
     assert listings.BELIEVED_AFTER == 7 * DAY
 
 
-def test_nights_that_were_not_taken_make_no_week(layout: Layout) -> None:
+def test_a_pause_does_not_count_as_empty_nights(layout: Layout) -> None:
     """After a pause of a month, the first empty list does not remove the rows."""
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + 30 * DAY)
     assert shown(layout, taken)["v3"] == [("X", START.date())]
 
 
-def test_what_expired_is_not_brought_back(layout: Layout) -> None:
+def test_expired_futures_are_not_carried_over(layout: Layout) -> None:
     """Expired futures are not carried over, because a list without them is correct."""
     nights.take(layout, book({"v3": [instrument("F") | FUTURE]}), START)
     mixed = {"v4": [instrument("X"), instrument("F") | FUTURE]}
@@ -93,7 +93,7 @@ def test_what_expired_is_not_brought_back(layout: Layout) -> None:
     assert lake_manifest.read_manifest(layout, taken.snapshot_id)["emptied"] == ["v4"]
 
 
-def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
+def test_one_empty_list_of_two_carries_nothing_over(layout: Layout) -> None:
     """If only one of a venue's two lists is empty, nothing is carried over.
 
     A list of spot instruments without futures is a complete response. `findings` shows the missing
@@ -105,7 +105,7 @@ def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
     assert shown(layout, taken)["v3"] == [("X", None)]
 
 
-def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
+def test_a_venue_that_never_had_instruments_is_not_reported(layout: Layout) -> None:
     """If a venue never had instruments, nothing is carried over or reported."""
     nights.take(layout, book({"v3": []}), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
@@ -114,9 +114,7 @@ def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("failed", [(), ("v5",)])
-def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
-    layout: Layout, failed: tuple[str, ...]
-) -> None:
+def test_a_night_with_many_empty_venues_is_held(layout: Layout, failed: tuple[str, ...]) -> None:
     """A night is held if more than a tenth of the venues have empty or failed lists.
 
     After a person has accepted the night, the next night is not held for the same venues.
@@ -137,7 +135,7 @@ def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
     assert shown(layout, again)["v3"] == [("X", START.date())]
 
 
-def test_a_night_made_again_has_the_same_rows(layout: Layout) -> None:
+def test_a_rebuilt_night_has_the_same_rows(layout: Layout) -> None:
     """Carried-over rows depend only on landed nights and decisions, so a rebuild is identical."""
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)

@@ -80,7 +80,7 @@ def test_a_night_after_a_clock_was_moved_back_is_held(
     assert judged(layout, second).state == ACCEPTED
 
 
-def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
+def test_a_second_night_in_a_different_time_zone_is_held(layout: Layout) -> None:
     """If a date already has a book in a different time zone, its next night is held."""
     book = nights.take(layout, nights.small(), START)
     moved = nights.land(layout, nights.small("2"), START + DAY, "America/New_York")
@@ -93,7 +93,7 @@ def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
     assert judged(layout, next_one).state == ACCEPTED
 
 
-def test_what_an_older_manifest_does_not_say_is_no_doubt(layout: Layout) -> None:
+def test_an_older_manifest_has_no_uncertain_date(layout: Layout) -> None:
     """An older manifest without the machine's time and the previous night has no uncertain date."""
     manifest = nights.land(layout, nights.small())
     assert manifest.follows is None

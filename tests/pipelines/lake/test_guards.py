@@ -56,7 +56,7 @@ def past(*drops: str, measure: str = "accounts") -> list[Facts]:
     return [replace(GOOD, drops={measure: drop}) for drop in drops]
 
 
-def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
+def test_a_first_night_is_held_only_if_a_list_is_empty() -> None:
     """A first night has no earlier book, so it is held only if a list is empty."""
     assert judged(GOOD, []) == ()
     assert judged(replace(GOOD, counts=COUNTS | {"accounts": 0}), []) == ()
@@ -70,14 +70,14 @@ def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
     assert len(judged(nothing, [])) == 2
 
 
-def test_what_was_accepted_empty_is_not_asked_for_again() -> None:
+def test_an_accepted_empty_night_holds_no_later_night() -> None:
     """If a person has accepted an empty night, neither empty nor full later nights are held."""
     for empty in (replace(GOOD, money={}), replace(GOOD, counts={"positions": 0, "venues": 0})):
         assert judged(empty, [empty]) == ()
         assert judged(GOOD, [replace(empty, is_suspect=True)]) == ()
 
 
-def test_an_equal_and_a_somewhat_larger_night_are_accepted() -> None:
+def test_a_moderately_larger_night_is_accepted() -> None:
     """A night with new portfolios, a new asset and a fifth more of everything is accepted."""
     assert judged(GOOD, [GOOD]) == ()
     more = replace(
@@ -199,13 +199,13 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_each_reason_is_a_sentence_with_its_numbers(name: str) -> None:
+def test_each_reason_states_the_problem_and_the_limit(name: str) -> None:
     """Each reason states the problem, its size and the limit."""
     facts, found, reason = REASONS[name]
     assert judged(facts, [GOOD], **found) == (reason,)
 
 
-def test_a_tenth_of_the_venues_may_fail_and_an_empty_portfolio_may_vanish() -> None:
+def test_a_change_up_to_the_limit_is_accepted() -> None:
     """A change up to the limit itself does not hold a night, nor does a missing empty portfolio."""
     assert judged(GOOD, [GOOD], venues=10, failed=["v1"]) == ()
     assert judged(GOOD, [GOOD], venues=0) == ()
@@ -215,7 +215,7 @@ def test_a_tenth_of_the_venues_may_fail_and_an_empty_portfolio_may_vanish() -> N
 
 
 @pytest.mark.parametrize("text", ["0", "-100", "227", "100000", "1e-9"])
-def test_one_asset_alone_never_holds(text: str) -> None:
+def test_a_change_in_one_asset_never_holds_a_night(text: str) -> None:
     """A change in one asset never holds a night, even if all its accounts appear or disappear."""
     assert judged(total(text), [GOOD]) == ()
     before = replace(GOOD, accounts={"BTC": 90, "ETH": 10})
@@ -224,7 +224,7 @@ def test_one_asset_alone_never_holds(text: str) -> None:
     assert judged(before, [now]) == ()
 
 
-def test_venues_that_had_no_instruments_before_are_no_news() -> None:
+def test_venues_that_already_lacked_instruments_do_not_count() -> None:
     """Venues whose instruments were already missing on an accepted night do not count."""
     before = replace(GOOD, unread=["v1", "v2"])
     assert judged(GOOD, [before], venues=10, failed=["v1"], emptied=["v2"]) == ()
@@ -232,7 +232,7 @@ def test_venues_that_had_no_instruments_before_are_no_news() -> None:
     assert judged(GOOD, [before], venues=10, failed=["v4", "v3"])
 
 
-def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it() -> None:
+def test_an_accepted_wrong_night_does_not_hold_later_nights() -> None:
     """Neither a wrong night that was accepted nor a true change holds the nights after it."""
     wrong = replace(
         GOOD, totals={"BTC": "100000", "ETH": "500"}, drops={"assets risen": "1"}, is_suspect=True
@@ -247,7 +247,7 @@ def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it()
     assert guards.limit("accounts", few) == Decimal("0.4")
 
 
-def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
+def test_all_reasons_are_reported_at_once() -> None:
     """All reasons are reported at once, so that nobody has to accept a night twice.
 
     Long lists are cut.
@@ -273,7 +273,7 @@ def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
     assert any("9 of 9 assets fell" in words and ", ... (" in words for words in told)
 
 
-def test_limits_are_learned_from_our_own_nights() -> None:
+def test_limits_are_learned_from_earlier_nights() -> None:
     """The limit is 40 %, then 30 % after ten nights, and at least 1.5 times the largest drop."""
     assert guards.limit("accounts", []) == Decimal("0.4")
     assert guards.limit("accounts", past(*["0"] * 9)) == Decimal("0.4")
@@ -288,7 +288,7 @@ def test_limits_are_learned_from_our_own_nights() -> None:
     assert judged(accounts(45), past("0.4", *["0"] * 9)) == ()
 
 
-def test_the_drops_of_a_night_are_kept_for_the_next() -> None:
+def test_the_drops_of_a_night_are_stored_for_later_nights() -> None:
     """The exact drop in each measure is stored for later nights. The first night has no drops."""
     assert guards.drops(GOOD, None) == {}
     now = replace(accounts(75), totals={"BTC": "70", "ETH": "0.3"})
@@ -324,7 +324,7 @@ def facts_of(world: World) -> Facts:
 
 
 @pytest.mark.torture
-def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
+def test_thirty_nights_of_normal_changes_are_not_held() -> None:
     """The guards hold no night while balances move and records appear and disappear normally."""
     nights_before: list[Facts] = []
     for number in range(30):
@@ -357,9 +357,7 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
         3,
     ),
 )
-def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
-    layout: Layout, fault: str, word: str | None
-) -> None:
+def test_only_serious_faults_hold_a_night(layout: Layout, fault: str, word: str | None) -> None:
     """Each serious fault holds the night after a good one, and each harmless fault does not."""
     started = nights.STARTED
     world = LivingWorld().at(started.date())
@@ -375,7 +373,7 @@ def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
 LONG = "0." + "0" * 1100 + "1"
 
 
-def test_a_total_is_read_however_long_it_is() -> None:
+def test_totals_of_any_length_are_read() -> None:
     """Totals of any length are read, although a single amount has at most a thousand characters."""
     assert judged(total("100" + LONG[1:]), [total("100")]) == ()
     both = {"BTC": f"9{LONG[1:]}", "ETH": "0"}
@@ -385,7 +383,7 @@ def test_a_total_is_read_however_long_it_is() -> None:
     assert len(reason) < 400
 
 
-def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
+def test_a_tiny_amount_does_not_hide_a_loss(layout: Layout) -> None:
     """A tiny valid amount makes a total very long, but a loss of nine tenths is still noticed."""
     dust = "0." + "0" * 900 + "1e-150"
     world = LivingWorld().at(nights.STARTED.date())
@@ -443,7 +441,7 @@ def test_no_history_switches_a_guard_off(
 
 
 @given(HISTORY, st.lists(st.decimals("-1e30", "1e30", places=18), min_size=2, max_size=9), SHARES)
-def test_no_history_lets_all_assets_vanish(
+def test_no_history_hides_a_change_of_all_totals(
     history: list[dict[str, str]], before: list[Decimal], share: Decimal
 ) -> None:
     """Whatever was accepted before, the totals of all assets cannot move together unnoticed."""
@@ -458,7 +456,7 @@ def test_no_history_lets_all_assets_vanish(
         assert bool(judged(book, [*nights_before, small])) == is_seen
 
 
-def test_a_reason_says_what_the_second_read_found() -> None:
+def test_a_reason_includes_the_result_of_the_second_read() -> None:
     """A reason includes the result of the second read, and the responses to requests by ID."""
     window = Window(
         second_count=1,
@@ -525,14 +523,14 @@ def second_night(layout: Layout, before: list[Any], now: list[Any]) -> tuple[str
 MISSING = "1 portfolio that held money is missing: p0"
 
 
-def test_a_missing_portfolio_is_one_reason_and_the_rest_is_compared_without_it(
+def test_a_missing_portfolio_is_the_only_reason(
     layout: Layout,
 ) -> None:
     """A missing portfolio is the only reason, because the other portfolios have not moved."""
     assert second_night(layout, portfolios_of(4), portfolios_of(3, first=1)) == (MISSING,)
 
 
-def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> None:
+def test_other_moves_are_reported_with_a_missing_portfolio(layout: Layout) -> None:
     """If the rest of the book has moved too, that is reported next to the missing portfolio."""
     thousandth = portfolios_of(3, first=1, scale="0.001")
     missing, *rest = second_night(layout, portfolios_of(4), thousandth)
@@ -544,7 +542,7 @@ def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> N
     assert not [words for words in rest if "accounts fell" in words]
 
 
-def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layout: Layout) -> None:
+def test_a_new_portfolio_is_one_reason_that_lists_the_moves(layout: Layout) -> None:
     """A new portfolio that moves counts and totals too far is one reason, which lists the moves."""
     [reason] = second_night(layout, portfolios_of(3, first=1), portfolios_of(4))
     assert reason.startswith(
@@ -553,7 +551,7 @@ def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layou
     assert "the totals of 3 of 3 assets rose by more than a fifth" in reason
 
 
-def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> None:
+def test_a_replaced_portfolio_is_reported_as_missing_and_new(layout: Layout) -> None:
     """A missing and a new portfolio are both reported, although the book's sums hardly change."""
     large = portfolios_of(1, scale="9") + portfolios_of(1, first=1)
     small = portfolios_of(2, first=1)
@@ -563,9 +561,7 @@ def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> No
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_comparing_the_rest_holds_exactly_the_nights_that_were_held(
-    layout: Layout, seed: int
-) -> None:
+def test_comparing_only_common_portfolios_changes_no_decision(layout: Layout, seed: int) -> None:
     """Comparing without new and missing portfolios changes the reasons, but not the decision."""
     random = Random(seed)
 

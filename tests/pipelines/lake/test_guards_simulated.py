@@ -180,9 +180,7 @@ DISASTERS: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("nights", [1, 30])
 @pytest.mark.parametrize("name", DISASTERS)
-def test_every_disaster_is_held_and_costs_no_good_night(
-    tmp_path: Path, name: str, nights: int
-) -> None:
+def test_every_disaster_is_held_but_no_good_night(tmp_path: Path, name: str, nights: int) -> None:
     """Each disaster is held, on the second night and after a month, but not the nights after it.
 
     The limits do not rise if a person accepts the disaster.
@@ -201,7 +199,7 @@ def test_every_disaster_is_held_and_costs_no_good_night(
     assert all(guards.limit(measure, past.facts) <= most for measure, most in limits.items())
 
 
-def test_a_true_change_is_asked_for_once(tmp_path: Path) -> None:
+def test_a_true_change_holds_only_one_night(tmp_path: Path) -> None:
     """If half of the firm is sold, only that night is held, and no later night."""
     home, past, random = Home(4, 12, 6, 20, 0.1), Past(tmp_path), Random(13)
     for _ in range(15):

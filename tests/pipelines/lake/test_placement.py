@@ -79,7 +79,7 @@ def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
     assert snapshots.landed_snapshots(layout) == [snapshot]
 
 
-def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
+def test_a_judged_night_keeps_its_decision(layout: Layout) -> None:
     """A decided night keeps its decision, even if it is finished a second time."""
     snapshot = held(layout)
     decided = snapshots.decide_by_hand(
@@ -89,7 +89,7 @@ def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("state", [ACCEPTED, REJECTED])
-def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state: str) -> None:
+def test_the_decision_of_a_person_is_stored_with_its_reason(layout: Layout, state: str) -> None:
     """A person's decision is stored with name, reason and time, after the guards' decision."""
     snapshot = held(layout)
     at = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -113,9 +113,7 @@ def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: s
 
 @pytest.mark.parametrize("before", [ACCEPTED, REJECTED])
 @pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
-def test_what_was_decided_is_done_or_changed_with_a_reason(
-    layout: Layout, before: str, wanted: str
-) -> None:
+def test_reversing_a_decision_needs_a_reason(layout: Layout, before: str, wanted: str) -> None:
     """Repeating a decision changes nothing. Reversing it needs a reason, which is stored."""
     manifest = nights.land(layout, book())
     snapshot = snapshots.find(layout, manifest.snapshot_id)
@@ -135,14 +133,14 @@ def test_what_was_decided_is_done_or_changed_with_a_reason(
     assert found.decisions[1].reasons == ("it was another firm's book",)
 
 
-def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:
+def test_a_person_can_only_accept_or_reject_a_night(layout: Layout) -> None:
     """A person can only accept or reject a night."""
     snapshot = held(layout)
     with pytest.raises(ValueError, match="not a decision"):
         snapshots.decide_by_hand(layout, snapshot.snapshot_id, HELD, by=ME, at=START, why="")
 
 
-def test_a_snapshot_that_is_not_there_is_told_with_the_newest_that_are(layout: Layout) -> None:
+def test_the_missing_snapshot_error_lists_the_latest_snapshots(layout: Layout) -> None:
     """The error about a missing snapshot lists the latest snapshots."""
     with pytest.raises(snapshots.NoSuchSnapshot, match="There are no snapshots"):
         snapshots.find(layout, "20260101T000000Z")
@@ -180,7 +178,7 @@ def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None
     ]
 
 
-def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_it(
+def test_a_held_night_replaces_the_book_when_it_is_accepted(
     layout: Layout,
 ) -> None:
     """When a held night is accepted, `settle` replaces the files of the date's earlier book."""
@@ -195,7 +193,7 @@ def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_
     assert before != after == [f"{snapshot.snapshot_id}.parquet"]
 
 
-def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_before(
+def test_rejecting_a_book_restores_the_previous_book(
     layout: Layout,
 ) -> None:
     """After a rejection, the date's previous book and its files return, if there is such a book."""
@@ -224,7 +222,7 @@ class Killed(BaseException):
     """A simulated kill of the process."""
 
 
-def test_settling_may_be_killed_after_any_move_and_run_again(
+def test_settle_completes_after_a_kill_at_any_move(
     layout: Layout, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a kill at any move, the next run ends with the same files as an uninterrupted run."""
@@ -269,7 +267,7 @@ def _stale(layout: Layout, snapshot: snapshots.Snapshot) -> dict[str, tuple[str,
     }
 
 
-def test_instruments_of_a_failed_venue_are_carried_with_the_date_of_their_last_good_read(
+def test_carried_over_rows_keep_the_date_of_the_last_good_read(
     layout: Layout,
 ) -> None:
     """Over several failed nights, the rows keep the date of the last good read.
@@ -294,7 +292,7 @@ def test_instruments_of_a_failed_venue_are_carried_with_the_date_of_their_last_g
         assert len(rows) == 12
 
 
-def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout) -> None:
+def test_a_night_with_many_failed_venues_is_held(layout: Layout) -> None:
     """If more than a tenth of the venues fail, the night is held, and the reason counts them."""
     nights.take(layout, book())
     snapshot = nights.take(layout, book(failed=("v3", "v4")), START + DAY)
@@ -305,13 +303,13 @@ def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout)
     )
 
 
-def test_a_venue_that_never_was_read_has_nothing_to_carry(layout: Layout) -> None:
+def test_a_venue_that_was_never_read_has_no_instruments(layout: Layout) -> None:
     """If a venue fails on the first night, it has no instruments."""
     snapshot = nights.take(layout, book(failed=("v3",)))
     assert "v3" not in _stale(layout, snapshot)
 
 
-def test_lost_money_holds_a_night(layout: Layout) -> None:
+def test_a_rejected_value_with_money_holds_a_night(layout: Layout) -> None:
     """A rejected value that carries money holds a night, even if no total has fallen."""
     nights.take(layout, book())
     spoiled = book()
@@ -322,7 +320,7 @@ def test_lost_money_holds_a_night(layout: Layout) -> None:
     assert "balance.margin.locked" in snapshot.decision.reasons[0]
 
 
-def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
+def test_a_rebuild_from_landing_gives_an_identical_lake(
     layout: Layout, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A rebuild from the landing zone alone produces the same lake, byte for byte.
@@ -355,7 +353,7 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     assert {since for _, (_, since) in carried} == {(START + 2 * DAY).date()}
 
 
-def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
+def test_the_error_about_a_changed_lake_manifest_names_a_remedy(
     layout: Layout,
 ) -> None:
     """A changed lake manifest is damaged, and the error names the command that rebuilds it."""
@@ -366,7 +364,7 @@ def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
         lake_manifest.read_manifest(layout, snapshot.snapshot_id)
 
 
-def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
+def test_a_reader_that_loses_an_amount_holds_the_night(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that loses an amount causes different control totals, so the night is held."""

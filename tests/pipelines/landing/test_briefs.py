@@ -47,7 +47,7 @@ def folders(layout: Layout) -> list[Path]:
     return sorted(layout.landing.glob("*/*"))
 
 
-def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> None:
+def test_briefs_and_manifests_give_the_same_rows(layout: Layout) -> None:
     """The warehouse rows from the briefs are the same as those from the manifests.
 
     The manifests are read if the briefs are lost.
@@ -59,7 +59,7 @@ def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> Non
     assert placement.lake_contents(LakeManifests(layout)).snapshots == known
 
 
-def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
+def test_a_replaced_manifest_is_reread(layout: Layout) -> None:
     """A replaced manifest is read, even if its bytes are the same. Other nights are not read."""
     first, second, _ = folders(layout)
     for path in (first / "manifest.json", layout.manifest(second.name)):
@@ -74,9 +74,7 @@ def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"0" * 64 + b"\n{}", b"\xff\n\xff"])
-def test_briefs_that_do_not_prove_themselves_are_taken_again(
-    layout: Layout, content: bytes
-) -> None:
+def test_briefs_with_a_wrong_checksum_are_ignored(layout: Layout, content: bytes) -> None:
     """Briefs with a wrong checksum are ignored, and the manifests are read instead."""
     layout.briefs.write_bytes(content)
     with pytest.raises(Read):
@@ -91,7 +89,7 @@ def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
         placement.lake_contents(LakeManifests(layout))
 
 
-def test_remembered_decisions_are_those_beside_the_nights(
+def test_only_changed_decision_files_are_read(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decisions are read only for nights whose decision file has changed."""
@@ -120,7 +118,7 @@ def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
         _ = LakeManifests(layout).nights
 
 
-def test_a_night_that_comes_in_the_same_tick_as_its_folder_was_listed_is_seen(
+def test_a_night_that_lands_in_the_same_clock_tick_is_found(
     layout: Layout,
 ) -> None:
     """A night is found even if it lands in the same clock tick in which its folder was listed.

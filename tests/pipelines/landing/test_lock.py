@@ -12,7 +12,7 @@ from warehouse.storage.layout import Layout
 NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
 
 
-def test_a_pull_waits_for_a_command_that_only_looks_at_its_lock(tmp_path: Path) -> None:
+def test_a_pull_starts_although_status_briefly_holds_the_lock(tmp_path: Path) -> None:
     """`status` holds the lock for a moment, and a pull that begins in this moment still starts."""
     layout = Layout(tmp_path)
     with hold_pull_lock(layout, "pulling", NOW):
@@ -23,7 +23,7 @@ def test_a_pull_waits_for_a_command_that_only_looks_at_its_lock(tmp_path: Path) 
             assert held.since == NOW
 
 
-def test_a_pull_waits_only_a_second_for_another_pull(tmp_path: Path) -> None:
+def test_a_pull_waits_only_a_second_for_a_running_pull(tmp_path: Path) -> None:
     """After a single pause of a second, the second pull gives up and names the first."""
     layout, pauses = Layout(tmp_path), list[float]()
     with (

@@ -74,14 +74,14 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
     assert list(stored) == ["0001-a.json.zst"]
 
 
-def test_what_a_dead_pull_of_the_same_second_left_is_not_taken_over(layout: Layout) -> None:
+def test_a_new_pull_empties_the_folder_of_a_killed_pull(layout: Layout) -> None:
     """A new pull empties the folder that a killed pull of the same second has left."""
     zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC")).land("0009-left", b"{}")
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     assert list(pulling._aside.iterdir()) == []
 
 
-def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
+def test_abandoning_a_finished_snapshot_does_nothing(layout: Layout) -> None:
     """Abandoning a finished snapshot does not delete it, and raises no error."""
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
@@ -89,7 +89,7 @@ def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
     assert len(list(night_folders.folders(layout))) == 1
 
 
-def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
+def test_snapshots_are_listed_by_their_start(layout: Layout) -> None:
     """Snapshots are listed by their start, because a later one may have an earlier date.
 
     That happens if the time zone was changed.
@@ -103,7 +103,7 @@ def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
     assert names == [first.snapshot_id, second.snapshot_id]
 
 
-def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
+def test_only_date_folders_with_a_manifest_are_listed(layout: Layout) -> None:
     """Only date folders that contain a manifest are listed, of any year, oldest first."""
     days = ["9999-12-31", "1000-01-01", "2026-11-20"]
     for day in [*days, "A", "Z", ":", "x-2026"]:
@@ -116,7 +116,7 @@ def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
     assert [folder.parent.name for folder in night_folders.folders(layout)] == sorted(days)
 
 
-def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
+def test_a_body_is_decompressed_one_megabyte_at_a_time(layout: Layout) -> None:
     """A body is decompressed one megabyte at a time, however small it was compressed."""
     pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     name = pulling.land("0001-a", bytes(9 << 20))
@@ -126,7 +126,7 @@ def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
     assert (sum(sizes), max(sizes)) == (9 << 20, 1 << 20)
 
 
-def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
+def test_sweep_deletes_only_temporary_files_from_the_lake(layout: Layout) -> None:
     """`sweep` deletes only temporary files from the lake."""
     kept = layout.parquet("balances", date(2026, 11, 20), "20261120T021500Z")
     left = kept.with_name(".x.parquet.aside")
@@ -137,7 +137,7 @@ def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
     assert kept.is_file()
 
 
-def test_a_body_of_the_bound_is_bytes_and_a_larger_one_a_map_that_nobody_writes(
+def test_a_body_above_the_limit_is_a_read_only_map(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A body of exactly the limit is returned as bytes, and a larger one as a read-only map.
@@ -161,7 +161,7 @@ def test_a_body_of_the_bound_is_bytes_and_a_larger_one_a_map_that_nobody_writes(
         large[0:1] = b"x"
 
 
-def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout) -> None:
+def test_the_error_about_an_unreadable_body_names_its_digest(layout: Layout) -> None:
     """The error about an unreadable body contains its path and the SHA-256 that was landed."""
     manifest = nights.land(layout, nights.Book())
     answer = manifest.answers[0]
@@ -173,7 +173,7 @@ def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout
     assert f"SHA-256 {answer.sha256} was expected" in str(damaged.value)
 
 
-def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
+def test_the_checksum_algorithm_never_changes(tmp_path: Path) -> None:
     """The checksum never changes: it is the SHA-256 of JSON with sorted keys, no spaces and UTF-8.
 
     If it changed, old homes could not be read.
@@ -198,7 +198,7 @@ def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_does_not_prove_itself_is_told(
+def test_a_damaged_file_is_reported_with_its_content(
     tmp_path: Path, text: str, found: str, expected: str
 ) -> None:
     """The error contains the file, the content found and expected, and the reader's advice."""
@@ -231,7 +231,7 @@ def decided(*made: tuple[str, str, int]) -> Snapshot:
         (((ACCEPTED, "ann", 6),), COMPLETE),
     ],
 )
-def test_a_later_night_sees_what_had_been_decided_when_it_was_taken(
+def test_decisions_of_people_count_up_to_the_given_time(
     made: tuple[tuple[str, str, int], ...], state: str
 ) -> None:
     """Decisions of the guards always count, but decisions of people only up to the given time."""
@@ -239,7 +239,7 @@ def test_a_later_night_sees_what_had_been_decided_when_it_was_taken(
     assert decided(*made).state_at(moment) == state
 
 
-def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None) -> None:
+def test_a_decision_is_stored_with_its_time_in_utc(layout: Layout, elsewhere: None) -> None:
     """A decision is stored with its time in UTC, and later than the decision before it.
 
     A decision without an explanation has no reasons.

@@ -21,7 +21,7 @@ CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != night_folders.SEAL), T
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(CONTENTS)
 @example({"": "\x00\x1f\x7f\u2028\U0001f600", "b": 2**70, "a": 1e300})
-def test_what_was_written_is_what_is_read(
+def test_any_json_content_is_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
 ) -> None:
     """Any JSON content is read back unchanged, by the fast reader or the slow one."""
@@ -33,16 +33,14 @@ def test_what_was_written_is_what_is_read(
 
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
-def test_a_number_that_json_lacks_is_refused_before_anything_is_written(
-    tmp_path: Path, number: str
-) -> None:
+def test_infinity_and_nan_are_refused_before_writing(tmp_path: Path, number: str) -> None:
     """Infinity and NaN are refused, because they would be written as null and damage the night."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         night_folders.write(tmp_path / "manifest.json", {"share": [float(number)]})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None:
+def test_a_file_that_contains_nan_is_damaged(tmp_path: Path) -> None:
     """`NaN` means damage, because Python reads it but nightbook can never have written it."""
     path = tmp_path / "manifest.json"
     path.write_text('{"share": NaN, "sha256": "0"}', encoding="utf-8")
@@ -52,7 +50,7 @@ def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.dictionaries(TEXT, st.integers(0, 99) | TEXT, min_size=1, max_size=4), st.data())
-def test_a_changed_byte_is_found_or_says_the_same(
+def test_a_flipped_bit_is_found_or_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject
 ) -> None:
     """A flipped bit in a file is found, or it does not change the content."""
@@ -69,7 +67,7 @@ def test_a_changed_byte_is_found_or_says_the_same(
     assert found == content
 
 
-def test_the_fast_reader_proves_what_is_ours(tmp_path: Path) -> None:
+def test_the_fast_reader_verifies_our_manifests(tmp_path: Path) -> None:
     """The fast reader can verify a manifest that nightbook wrote, so it is not parsed twice."""
     path = tmp_path / "manifest.json"
     night_folders.write(

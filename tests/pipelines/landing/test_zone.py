@@ -38,7 +38,7 @@ def _landed(layout: Layout) -> Manifest:
     return nights.land(layout, nights.Book([{"id": "p"}], []))
 
 
-def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) -> None:
+def test_a_snapshot_is_listed_once_its_manifest_is_on_disk(layout: Layout) -> None:
     """A snapshot is not listed during the pull, but only once its manifest is on disk."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     pulling.land("0001-portfolios", b"{}")
@@ -48,7 +48,7 @@ def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) ->
     assert [load_manifest(folder) for folder in night_folders.folders(layout)] == [manifest]
 
 
-def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
+def test_a_landed_body_is_read_back_unchanged(layout: Layout) -> None:
     """A landed body is read back unchanged, whatever its bytes are."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     for number, content in enumerate([b"", b"\x00\xff\n", os.urandom(3 * landing.CHUNK + 1)]):
@@ -61,7 +61,7 @@ def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
         assert bytes(landing.body(layout, manifest, answer)) == content
 
 
-def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> None:
+def test_a_manifest_has_the_dates_of_both_clocks(layout: Layout) -> None:
     """If this machine's clock gives a different business date, the manifest has both dates."""
     pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     manifest = dataclasses.replace(
@@ -75,7 +75,7 @@ def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> No
     )
 
 
-def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
+def test_an_older_manifest_has_only_the_date_of_its_folder(layout: Layout) -> None:
     """A manifest from before machine clocks were recorded has only the date of its folder."""
     manifest = _landed(layout)
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
@@ -112,7 +112,7 @@ def _manifest() -> Manifest:
     )
 
 
-def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
+def test_a_large_body_is_a_map_of_an_unnamed_file(layout: Layout) -> None:
     """A body above the limit is a memory map of an unnamed file, and no scratch file remains."""
     content = os.urandom(1024) * (landing.IN_MEMORY // 1024 + 1)
     book = nights.Book(portfolios=b'["' + content.hex().encode() + b'"]')
@@ -123,7 +123,7 @@ def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
     assert list(layout.work.iterdir()) == []
 
 
-def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
+def test_a_flipped_bit_never_changes_the_landed_content(layout: Layout) -> None:
     """A flipped bit in a body or the manifest raises `DamagedFile`, or the content is the same."""
     manifest = _landed(layout)
     [folder] = night_folders.folders(layout)
@@ -151,7 +151,7 @@ def _read_all(layout: Layout, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("spoil", ["cut", "gone", "other", "empty"])
-def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: str) -> None:
+def test_a_cut_missing_or_replaced_file_is_damaged(layout: Layout, spoil: str) -> None:
     """A landed file that is cut, missing, replaced or empty is damaged, and it is not used."""
     manifest = _landed(layout)
     [folder] = night_folders.folders(layout)
@@ -166,7 +166,7 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
         landing.body(layout, manifest, manifest.answers[0])
 
 
-def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
+def test_a_snapshot_in_a_different_folder_is_damaged(layout: Layout) -> None:
     """A snapshot that was moved to a different folder is damaged, and not a different night."""
     _landed(layout)
     [folder] = night_folders.folders(layout)
@@ -177,7 +177,7 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     assert damaged.value.file == moved / night_folders.MANIFEST
 
 
-def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
+def test_a_manifest_that_lacks_a_field_is_damaged(layout: Layout) -> None:
     """A manifest that has a valid checksum but lacks a field raises `DamagedFile`."""
     _landed(layout)
     [folder] = night_folders.folders(layout)
@@ -192,7 +192,7 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("strange", [{"weight": 1}, {"attempts": "two"}, {"path": None}])
-def test_an_answer_of_another_version_is_told_in_words(
+def test_a_request_with_an_invalid_field_is_damaged(
     layout: Layout, strange: dict[str, object]
 ) -> None:
     """A request with an unknown field or a field of a wrong type raises `DamagedFile`."""
@@ -222,7 +222,9 @@ def test_a_manifest_of_an_older_version_is_read(
     assert load_manifest(folder) == dataclasses.replace(made, window=Window(state, moved))
 
 
-def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_reported_as_damage(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the scratch file cannot be written, the error is that of the disk, not `DamagedFile`."""
     manifest = _landed(layout)
 
@@ -236,7 +238,7 @@ def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.Mo
         landing.body(layout, manifest, manifest.answers[0])
 
 
-def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout) -> None:
+def test_sweep_deletes_only_leftovers_of_killed_runs(layout: Layout) -> None:
     """`sweep` deletes partial pulls, temporary and scratch files, but no landed nights or lake."""
     _landed(layout)
     kept = {path for path in layout.home.rglob("*") if path.is_file()}
@@ -270,7 +272,7 @@ def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
     assert len(list(night_folders.folders(layout))) == 1
 
 
-def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
+def test_two_pulls_in_one_second_have_different_ids(layout: Layout) -> None:
     """The second of two pulls in a second gets the next free ID, even in a different time zone."""
     ids = [
         nights.land(layout, nights.Book(), nights.STARTED, zone).snapshot_id
@@ -286,7 +288,7 @@ def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
         ("23:59:59", timedelta(minutes=30), "20261121T000000Z"),
     ],
 )
-def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
+def test_the_last_pull_is_the_book_if_the_clock_was_set_back(
     layout: Layout, first: str, back: timedelta, newest: str
 ) -> None:
     """The last pull of a date has its newest ID and is its book, even if the clock was set back.
@@ -318,7 +320,7 @@ STRAYS = [
 
 
 @pytest.mark.parametrize("name", some_daily(STRAYS, 3))
-def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> None:
+def test_a_copied_folder_is_not_a_night(layout: Layout, name: str) -> None:
     """A copied folder is not a night and hides no book. It stays, and `verify` reports it."""
     book = nights.take(layout, nights.small())
     copy = layout.landing / name
@@ -358,7 +360,7 @@ def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:
         ("2026-12-31T23:59:59", "UTC", "2026-12-31"),
     ],
 )
-def test_the_business_date_is_that_of_the_zone(
+def test_the_business_date_is_the_date_in_the_time_zone(
     layout: Layout, started: str, zone: str, day: str
 ) -> None:
     """The business date is the date in the time zone, even in nights when the clocks change.

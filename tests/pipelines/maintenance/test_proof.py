@@ -91,7 +91,7 @@ def _packages(engine: str) -> Path | None:
         pytest.param("spark", None, marks=pytest.mark.torture),
     ],
 )
-def test_what_an_engine_adds_up_is_held_against_the_control_totals(
+def test_wrong_sums_of_an_engine_fail_the_command(
     home: Path, engine: str, sum_: str | None
 ) -> None:
     """Beyond 1.7e20, an engine fails or wraps around. The command prints both sums and fails."""
@@ -112,13 +112,15 @@ def test_what_an_engine_adds_up_is_held_against_the_control_totals(
     "engine",
     some_daily(["duckdb", "pyarrow", "polars", "spark"], 4),
 )
-def test_every_engine_can_be_had_to_be_exact(home: Path, engine: str) -> None:
+def test_every_engine_is_exact_with_the_exact_option(home: Path, engine: str) -> None:
     """With --exact, every engine computes the control totals, in separate parts or in 256 bits."""
     code, nights = proved(home, engine, "--exact", packages=_packages(engine))
     assert (code, _differing(nights)) == (0, {DAY_BEFORE: {}, DAY: {}})
 
 
-def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_shows_both_sums_and_the_next_command(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The text has a line for each night, the differences below it, and the command to try next."""
     assert main(["--home", str(home), "prove", "--engine", "pyarrow"]) == 1
     said = capsys.readouterr()
@@ -129,7 +131,7 @@ def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFi
     assert main(["--home", str(home), "prove", "--as-of", "2026-01-01"]) == 2
 
 
-def test_an_engine_that_is_not_there_is_named(
+def test_a_missing_engine_fails_with_a_remedy(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If an engine is not installed, the command exits with 2 and says what to install."""

@@ -77,7 +77,7 @@ def files(layout: Layout) -> list[Path]:
     return sorted(p for r in (layout.landing, layout.lake) for p in r.rglob("*") if p.is_file())
 
 
-def test_what_is_older_goes_and_the_rest_stays(layout: Layout) -> None:
+def test_prune_deletes_only_bodies_and_tables_of_old_nights(layout: Layout) -> None:
     """Bodies and tables of old nights are deleted, and their manifests and decisions are kept."""
     done = pruned(layout, 10)
     assert dates(done.snapshots) == [DAYS[0], *DAYS[:4]]
@@ -94,7 +94,7 @@ def test_what_is_older_goes_and_the_rest_stays(layout: Layout) -> None:
     assert list(verify(layout)) == []
 
 
-def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
+def test_the_last_book_of_a_month_is_kept_on_request(layout: Layout) -> None:
     """If month ends are kept, the last book of each month stays: the newer one of two snapshots."""
     done = pruned(layout, 1, month_ends=True)
     gone = snapshots.find(layout, done.snapshots[0]).decisions[-1]
@@ -105,7 +105,7 @@ def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
     assert dates(kept) == [DAYS[0], DAYS[2], DAYS[5]]
 
 
-def test_the_newest_book_never_goes(layout: Layout) -> None:
+def test_the_newest_book_is_never_deleted(layout: Layout) -> None:
     """The newest book is never deleted, however short the retention is."""
     snapshot = snapshots.find(layout, "20261118T021500Z")
     snapshots.decide(snapshot, REJECTED, by="ann", at=NOW)
@@ -114,7 +114,7 @@ def test_the_newest_book_never_goes(layout: Layout) -> None:
     assert states(layout)["20261117T021500Z"] == ACCEPTED
 
 
-def test_a_night_that_waits_for_a_person_stays(layout: Layout) -> None:
+def test_a_held_night_is_kept(layout: Layout) -> None:
     """A held night is kept, unless its date has a newer book."""
     for one in ("20261030T021500Z", "20260930T011500Z"):
         snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
@@ -124,7 +124,7 @@ def test_a_night_that_waits_for_a_person_stays(layout: Layout) -> None:
     assert states(layout)["20260930T011500Z"] == PRUNED
 
 
-def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
+def test_a_dry_run_reports_the_same_and_deletes_nothing(layout: Layout) -> None:
     """A dry run reports the same nights, files and bytes as the prune, and deletes nothing."""
     before = files(layout)
     announced = pruned(layout, 10, dry=True)
@@ -136,7 +136,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
     assert set(before) - set(files(layout)) == set(done.files)
 
 
-def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
+def test_a_second_prune_deletes_only_leftovers(layout: Layout) -> None:
     """A second prune deletes nothing, except files that a killed prune left."""
     done = pruned(layout, 10)
     assert pruned(layout, 10) == PruneResult((), (), 0, done.left)
@@ -145,7 +145,7 @@ def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
     assert not done.files[-1].exists()
 
 
-def test_a_prune_killed_before_its_first_file_leaves_nothing_missing(
+def test_a_prune_stores_decisions_before_it_deletes_files(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each night's decision is stored before a file is deleted, so `verify` finds no damage."""
@@ -161,7 +161,7 @@ def test_a_prune_killed_before_its_first_file_leaves_nothing_missing(
     assert [*verify(layout)] == []
 
 
-def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
+def test_a_partly_written_decision_does_not_stop_the_prune(layout: Layout) -> None:
     """A partly written decision of an old night does not stop the prune."""
     folder = snapshots.find(layout, "20261030T021500Z").folder
     (folder / f".{DECISION}.aside").write_bytes(b"half")
@@ -194,7 +194,7 @@ def warehouse(layout: Layout) -> dict[str, list[tuple[object, ...]]]:
         return {name: connection.execute(query).fetchall() for name, query in queries.items()}
 
 
-def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
+def test_damage_in_a_kept_night_stops_the_prune(layout: Layout) -> None:
     """A damaged file in a kept night stops the prune, but one in an old night does not."""
     kept = next(layout.landing.glob("2026-11-18/*/0001-*.zst"))
     content = kept.read_bytes()
@@ -209,7 +209,7 @@ def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
     assert len(pruned(layout, 10).snapshots) == 5
 
 
-def test_less_than_a_day_is_refused(layout: Layout) -> None:
+def test_a_limit_of_zero_days_is_rejected(layout: Layout) -> None:
     """A limit of zero days is rejected, because it is probably a typing error."""
     with pytest.raises(ValueError, match="Nothing was pruned"):
         pruned(layout, 0)
@@ -231,7 +231,7 @@ def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = T
     return list(done.snapshots)
 
 
-def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
+def test_the_oldest_nights_are_deleted_until_the_rest_fits(layout: Layout) -> None:
     """By size, only as many of the oldest nights as necessary are deleted, and month ends last."""
     whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
     half = whole // 14  # half the size of one of seven similar nights
@@ -247,14 +247,14 @@ def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
     assert list(verify(layout)) == []
 
 
-def test_without_month_ends_the_oldest_go_first(layout: Layout) -> None:
+def test_without_month_ends_nights_are_deleted_by_age(layout: Layout) -> None:
     """Without month ends, nights are deleted only by age, and both limits apply."""
     whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
     gone = fitted(layout, whole - whole // 14 * 7, 40, ends=False)
     assert dates(gone) == [DAYS[0], DAYS[0], DAYS[1], DAYS[2]]
 
 
-def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
+def test_held_nights_are_kept_with_any_size_limit(layout: Layout) -> None:
     """With any limit, the newest book and held nights without a newer book of the date are kept."""
     held = "20260930T021500Z"
     for one in (held, "20260930T011500Z"):
@@ -268,7 +268,7 @@ def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
     ]
 
 
-def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
+def test_the_source_night_of_a_failed_venue_is_kept(tmp_path: Path) -> None:
     """If a kept night carries over a failed venue's instruments, their source night is kept too."""
     layout = Layout(tmp_path / "home")
     given = nights.answers(date(2026, 11, 18))
@@ -287,7 +287,7 @@ def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
     assert dates(fitted(layout, 1)) == [DAYS[3]]
 
 
-def test_the_source_of_an_emptied_venue_stays(tmp_path: Path) -> None:
+def test_the_source_night_of_an_empty_venue_is_kept(tmp_path: Path) -> None:
     """If a kept night carries over an empty venue's instruments, their source night is kept too."""
     layout = Layout(tmp_path / "home")
     given = nights.answers(date(2026, 11, 18))

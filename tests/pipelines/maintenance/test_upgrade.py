@@ -83,7 +83,7 @@ def answers(landed: list[NightTask]) -> list[FlattenedNight]:
 
 
 @pytest.mark.torture
-def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_same(
+def test_workers_give_the_same_lake_files_in_any_order(
     layout: Layout,
 ) -> None:
     """Workers that flatten in any order, or twice, give the same lake files as nightly runs.
@@ -111,7 +111,7 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
     assert list(layout.work.iterdir()) == []
 
 
-def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> None:
+def test_a_worker_with_different_versions_stages_nothing(layout: Layout) -> None:
     """A worker with different versions or without the home reports a remedy and stages nothing."""
     with upgrade.night_tasks([layout]) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
@@ -123,7 +123,7 @@ def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> N
     assert "cannot see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
 
 
-def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:
+def test_a_worker_reports_damage_like_a_local_rebuild(layout: Layout) -> None:
     """A worker reports a damaged night with the same error message as a local rebuild."""
     with upgrade.night_tasks([layout]) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
@@ -136,7 +136,7 @@ def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) ->
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is not None, reason="Spark is here")
-def test_without_spark_the_command_says_what_to_install(
+def test_without_spark_the_command_fails_with_a_remedy(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without Spark, the command exits with 2, says what to install and changes nothing."""

@@ -90,14 +90,14 @@ def rebuilt(layout: Layout, *, from_landing: bool, number: int = 9) -> None:
     rebuild(keeper, from_landing=from_landing)
 
 
-def test_whole_nights_are_whole(layout: Layout) -> None:
+def test_verify_finds_no_damage_in_an_intact_home(layout: Layout) -> None:
     """`verify` finds no damage in an intact home, even after everything was rebuilt."""
     assert found(layout) == []
     rebuilt(layout, from_landing=True)
     assert found(layout) == []
 
 
-def test_every_changed_bit_is_found_and_named(
+def test_verify_reports_every_file_with_a_changed_bit(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
     """If one bit of any published file changes, `verify` reports that file as changed."""
@@ -114,7 +114,7 @@ def test_every_changed_bit_is_found_and_named(
     record_property("torture", [f"bits flipped in {files} files", {"flips": count, "missed": 0}])
 
 
-def test_no_changed_bit_of_the_warehouse_is_served(
+def test_a_damaged_database_never_returns_wrong_rows(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
     """Reading a damaged database either fails or returns exactly the published rows."""
@@ -135,7 +135,7 @@ def test_no_changed_bit_of_the_warehouse_is_served(
     record_property("torture", ["bits flipped in the file that people see", counts])
 
 
-def test_a_rebuild_mends_whatever_can_be_made_again(
+def test_a_rebuild_repairs_any_file_outside_landing(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
     """`rebuild --from-landing` repairs a changed bit in any file outside the landing zone."""
@@ -152,7 +152,7 @@ def test_a_rebuild_mends_whatever_can_be_made_again(
     record_property("torture", ["flipped and made again from landing", {"mended": count}])
 
 
-def test_a_changed_bit_of_the_lake_is_not_published(layout: Layout) -> None:
+def test_a_changed_lake_file_is_not_published(layout: Layout) -> None:
     """A rebuild from the lake rejects a changed Parquet file. A rebuild from landing repairs it."""
     expected = books(layout)
     for path in sorted(layout.lake.rglob("*.parquet")):
@@ -165,7 +165,7 @@ def test_a_changed_bit_of_the_lake_is_not_published(layout: Layout) -> None:
     assert found(layout) == []
 
 
-def test_a_changed_bit_of_the_warehouse_is_mended_by_the_next_night(layout: Layout) -> None:
+def test_the_next_night_replaces_a_damaged_warehouse(layout: Layout) -> None:
     """The next night does not build on a damaged version, and publishes the correct history."""
     expected = books(layout)
     flip(layout.database, layout.database.stat().st_size * 4)
@@ -177,7 +177,7 @@ def test_a_changed_bit_of_the_warehouse_is_mended_by_the_next_night(layout: Layo
     assert [one for one in found(layout) if current in one.file.parents] == []
 
 
-def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
+def test_damaged_landed_files_stop_a_rebuild(
     layout: Layout,
 ) -> None:
     """If landed files are damaged, a rebuild names them all and does not delete the lake."""
@@ -193,7 +193,7 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     assert books(layout) == before
 
 
-def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> None:
+def test_nothing_is_published_if_a_landed_manifest_is_missing(layout: Layout) -> None:
     """If a night's landed manifest is missing, nothing is published, so the book is not lost."""
     expected = books(layout)
     (layout.landing / "2026-11-18" / "20261118T021500Z" / "manifest.json").unlink()
@@ -204,7 +204,7 @@ def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> 
     assert books(layout) == expected
 
 
-def test_a_missing_file_is_named(layout: Layout, sized: Sized) -> None:
+def test_a_missing_file_is_reported_with_its_path(layout: Layout, sized: Sized) -> None:
     """Each missing file is reported as missing, with its path."""
     for path in published_files(layout)[:: sized(3, 1)]:
         content, mode = path.read_bytes(), path.stat().st_mode
@@ -227,14 +227,14 @@ def test_a_missing_file_is_named(layout: Layout, sized: Sized) -> None:
         ("warehouse/versions", f"warehouse/current/{DATABASE}"),
     ],
 )
-def test_a_missing_folder_is_named(layout: Layout, gone: str, named: str) -> None:
+def test_a_missing_folder_is_reported(layout: Layout, gone: str, named: str) -> None:
     """A missing night, table, lake or warehouse is reported."""
     shutil.rmtree(layout.home / gone)
     missing = {one.file for one in found(layout) if one.what == MISSING}
     assert layout.home / named in missing
 
 
-def test_a_surplus_file_is_named(layout: Layout) -> None:
+def test_an_unexpected_file_is_reported(layout: Layout) -> None:
     """A file that nightbook did not write is reported in any folder."""
     strange = [
         layout.landing / "note.txt",
@@ -250,7 +250,7 @@ def test_a_surplus_file_is_named(layout: Layout) -> None:
     assert {one.what for one in found(layout)} == {SURPLUS}
 
 
-def test_what_a_dead_run_left_is_no_damage(layout: Layout) -> None:
+def test_files_of_a_killed_run_are_not_reported(layout: Layout) -> None:
     """Files that a killed run left are not reported, because the next run deletes them."""
     (layout.landing / "2026-11-19" / ".20261119T031500Z.pulling").mkdir()
     (layout.landing / "2026-11-19" / ".20261119T031500Z.pulling" / "0001.json.zst").touch()
@@ -261,7 +261,7 @@ def test_what_a_dead_run_left_is_no_damage(layout: Layout) -> None:
     assert found(layout) == []
 
 
-def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
+def test_an_older_decision_file_is_reported(layout: Layout) -> None:
     """An older `decision.json` is reported, because the warehouse contains a later decision."""
     snapshot = snapshots.find(layout, LAST)
     path = snapshot.folder / snapshots.DECISION
@@ -277,9 +277,7 @@ def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("has_lake", [True, False])
-def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
-    layout: Layout, *, has_lake: bool
-) -> None:
+def test_nothing_is_published_without_any_landed_night(layout: Layout, *, has_lake: bool) -> None:
     """Without any landed night, no version is published that would replace one with nights."""
     version = layout.database.resolve()
     layout.landing.rename(layout.home / "unmounted")
@@ -290,7 +288,7 @@ def test_a_landing_folder_that_is_not_mounted_does_not_empty_the_warehouse(
     assert layout.database.resolve() == version
 
 
-def test_a_night_that_is_gone_does_not_vanish_from_the_warehouse(layout: Layout) -> None:
+def test_a_deleted_night_stays_in_the_warehouse(layout: Layout) -> None:
     """If a night's landing folder and lake manifest are missing, nothing is published."""
     version = layout.database.resolve()
     shutil.rmtree(snapshots.find(layout, LAST).folder)
@@ -300,7 +298,7 @@ def test_a_night_that_is_gone_does_not_vanish_from_the_warehouse(layout: Layout)
     assert layout.database.resolve() == version
 
 
-def test_damage_says_which_night_and_what_to_do(layout: Layout) -> None:
+def test_each_damage_line_names_the_night_and_the_remedy(layout: Layout) -> None:
     """Each line about damage names the file, the night and the remedy."""
     body = next(layout.landing.glob(f"*/{LAST}/0001-portfolios.json.zst"))
     table = layout.parquet("venues", date(2026, 11, 19), LAST)

@@ -47,7 +47,7 @@ def cut(path: Path, how: str) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("how", CUTS)
-def test_a_file_cut_short_is_found_and_named_with_its_remedy(
+def test_verify_names_each_truncated_file_and_its_remedy(
     layout: Layout, how: str, sized: Sized, record_property: Record
 ) -> None:
     """`verify` names each truncated file, and recommends a rebuild unless the file was landed."""
@@ -67,7 +67,7 @@ def test_a_file_cut_short_is_found_and_named_with_its_remedy(
 
 
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
-def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
+def test_a_truncated_database_never_returns_wrong_rows(layout: Layout, how: str) -> None:
     """Reading a truncated database fails or returns the published rows. A rebuild repairs it."""
     expected = books(layout.home)
     cut(layout.database, how)
@@ -78,7 +78,7 @@ def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
-def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
+def test_a_truncated_table_is_never_published(layout: Layout, how: str) -> None:
     """A rebuild from the lake fails and recommends a rebuild from landing, which repairs it."""
     expected = books(layout.home)
     cut(min((layout.lake / "balances").rglob("*.parquet")), how)
@@ -91,7 +91,7 @@ def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
 
 @pytest.mark.parametrize("how", some_daily(CUTS, 3))
 @pytest.mark.parametrize("name", [BODY, named.MANIFEST, "decision.json"])
-def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
+def test_a_truncated_landed_file_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
     """A rebuild with a truncated landed file fails, names the file and changes nothing."""
     before = books(layout.home), lake(layout.home)
     path = layout.landing / FIRST / name
@@ -102,7 +102,7 @@ def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name:
     assert (books(layout.home), lake(layout.home)) == before
 
 
-def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
+def test_a_broken_current_link_is_reported_and_rebuilt(layout: Layout) -> None:
     """If `current` links to a deleted version, `verify` reports the missing database.
 
     Readers get an error until a rebuild creates a new version.
@@ -135,7 +135,7 @@ def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
     ids=["bodies", "a manifest", "a night", "both nights", "a date and a body", "all of it"],
 )
 @pytest.mark.parametrize("lost", ["", "lake"], ids=["with a lake", "without a lake"])
-def test_a_rebuild_refuses_and_lists_what_landing_lacks(
+def test_a_rebuild_names_everything_missing_from_landing(
     layout: Layout,
     gone: tuple[str, ...],
     named: tuple[str, ...],
@@ -158,7 +158,7 @@ def test_a_rebuild_refuses_and_lists_what_landing_lacks(
     assert (books(layout.home), lake(layout.home)) == before
 
 
-def test_a_rebuild_from_the_lake_lists_the_nights_that_are_gone(
+def test_a_rebuild_from_the_lake_lists_missing_nights(
     layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If nights are missing from landing, nothing is published, and the old version stays."""

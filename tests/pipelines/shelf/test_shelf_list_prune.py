@@ -48,7 +48,7 @@ def states(home: Path) -> list[str]:
     return [snapshot.state for snapshot in snapshots.landed_snapshots(Layout(home))]
 
 
-def test_a_pruned_night_goes_and_the_others_stay(home: Path, tmp_path: Path) -> None:
+def test_only_objects_of_the_pruned_night_are_deleted(home: Path, tmp_path: Path) -> None:
     """A pruned night's objects are deleted, but its manifests and decisions stay on the shelf.
 
     A new machine gets those, and all files of the other nights.
@@ -70,7 +70,7 @@ def test_a_pruned_night_goes_and_the_others_stay(home: Path, tmp_path: Path) -> 
     assert prune_there(home, store, told).snapshots == ()
 
 
-def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
+def test_a_home_keeps_a_night_that_is_pruned_on_the_shelf(home: Path, tmp_path: Path) -> None:
     """Pruning a night on the shelf does not delete it on machines that have it."""
     store, other = MemoryShelf().reached(), tmp_path / "other"
     shelve(home, store)
@@ -83,7 +83,7 @@ def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_pruned_there", [True, False])
-def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
+def test_one_machine_may_prune_a_night_that_a_second_one_decides(
     home: Path, tmp_path: Path, *, is_pruned_there: bool
 ) -> None:
     """Each machine keeps its files, both get the decision, and later commands succeed."""
@@ -111,7 +111,7 @@ def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
     assert list(verify_shelf(store)) == []
 
 
-def test_a_lesson_of_a_pruned_night_is_taken_back_on_every_machine(
+def test_a_lesson_of_a_pruned_night_is_withdrawn_on_all_machines(
     home: Path, tmp_path: Path
 ) -> None:
     """Withdrawing a pruned night's lesson applies on all machines, even if one has the night."""
@@ -133,7 +133,7 @@ def test_a_lesson_of_a_pruned_night_is_taken_back_on_every_machine(
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_killed_at_any_call_the_next_time_finishes(
+def test_the_next_prune_completes_after_a_crash_at_any_call(
     home: Path, tmp_path: Path, *, before: bool
 ) -> None:
     """After a crash at any call, no manifest names a deleted object. The next prune completes."""

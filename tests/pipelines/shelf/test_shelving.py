@@ -59,7 +59,7 @@ def reject(home: Path, why: str, snapshot_id: str = SECOND) -> None:
     snapshots.decide_by_hand(layout, snapshot_id, REJECTED, by="ana", at=NOW, why=why)
 
 
-def test_a_second_home_has_the_nights_byte_for_byte(home: Path, tmp_path: Path) -> None:
+def test_a_second_home_gets_identical_nights(home: Path, tmp_path: Path) -> None:
     """Bodies, manifests, decisions and tables arrive unchanged, and only once."""
     shelf, other = MemoryShelf().reached(), tmp_path / "other"
     assert shelve(home, shelf).shelved == (FIRST, SECOND)
@@ -69,7 +69,7 @@ def test_a_second_home_has_the_nights_byte_for_byte(home: Path, tmp_path: Path) 
     assert shelve(home, shelf).shelved == ()
 
 
-def test_without_bodies_a_home_says_so_and_gets_them_when_asked(home: Path, tmp_path: Path) -> None:
+def test_a_home_without_bodies_can_fetch_them_later(home: Path, tmp_path: Path) -> None:
     """A home without bodies is not damaged, but cannot be rebuilt until it has the bodies."""
     shelf, other = MemoryShelf().reached(), tmp_path / "other"
     shelve(home, shelf)
@@ -83,7 +83,7 @@ def test_without_bodies_a_home_says_so_and_gets_them_when_asked(home: Path, tmp_
     require_landing(Layout(other), bodies=True)
 
 
-def test_a_decision_is_shelved_and_follows(home: Path, tmp_path: Path) -> None:
+def test_a_later_decision_is_shelved_without_a_second_upload(home: Path, tmp_path: Path) -> None:
     """A later decision is shelved as a new generation, without a second upload of any file."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelve(home, memory.reached())
@@ -98,7 +98,7 @@ def test_a_decision_is_shelved_and_follows(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_killed_at_any_call_readers_see_whole_nights(
+def test_readers_see_complete_nights_after_a_crash_at_any_call(
     home: Path, tmp_path: Path, *, before: bool
 ) -> None:
     """After a crash at any call, readers see only complete nights, and the next run finishes."""
@@ -117,7 +117,7 @@ def test_killed_at_any_call_readers_see_whole_nights(
 
 
 @pytest.mark.parametrize("key", ["manifests/", LATEST])
-def test_a_lost_answer_to_ones_own_create_is_recognised(
+def test_a_retry_recognises_the_object_that_it_created(
     home: Path, tmp_path: Path, key: str
 ) -> None:
     """If the response to a create is lost, the retry recognises the object that it created."""
@@ -157,7 +157,7 @@ def test_decisions_of_two_machines_are_merged(home: Path, tmp_path: Path) -> Non
     assert list(verify_shelf(memory.reached())) == []
 
 
-def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> None:
+def test_no_decision_is_lost_if_a_machine_is_faster(home: Path, tmp_path: Path) -> None:
     """If one machine shelves its decision before any request of the other, no decision is lost."""
     for at in itertools.count(1):
         memory, (one, two) = MemoryShelf(), (tmp_path / f"{at}-{name}" for name in ("one", "two"))
@@ -179,7 +179,7 @@ def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> No
     assert at > 5
 
 
-def test_clocks_that_differ_keep_the_order_of_decisions(home: Path) -> None:
+def test_different_clocks_keep_the_order_of_decisions(home: Path) -> None:
     """A decision on a night is always later than the one before, even if clocks differ."""
     layout = Layout(home)
     reject(home, "wrong")
@@ -190,7 +190,7 @@ def test_clocks_that_differ_keep_the_order_of_decisions(home: Path) -> None:
     assert merge((second,), (first,)) == (first, second)
 
 
-def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None:
+def test_a_shelf_in_the_first_format_still_works(home: Path, tmp_path: Path) -> None:
     """A shelf in the first format can be read, and new generations have the current format."""
     memory, other = MemoryShelf(), tmp_path / "other"
     with mock.patch.object(shelving, "FORMAT", 1):
@@ -210,7 +210,7 @@ def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None
     assert list(verify_shelf(shelf)) == []
 
 
-def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> None:
+def test_a_night_in_a_newer_format_is_reported_but_not_read(home: Path, tmp_path: Path) -> None:
     """A night in a newer format is reported, but neither read nor decided nor changed."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelf = memory.reached()
@@ -230,7 +230,7 @@ def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> No
     assert "written by a newer version of nightbook" in str(damage)
 
 
-def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
+def test_only_one_of_two_nights_with_the_same_id_is_shelved(home: Path, tmp_path: Path) -> None:
     """If two machines pull in the same second, only one of the two nights is shelved.
 
     The error of the second machine names the folder to move out. After that, it gets the night.
@@ -258,7 +258,7 @@ def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
     assert [entry.key for entry in memory.reached().list("")] == ["probe"]
 
 
-def test_a_damaged_object_is_named_and_not_taken(home: Path, tmp_path: Path) -> None:
+def test_a_damaged_object_is_reported_and_not_fetched(home: Path, tmp_path: Path) -> None:
     """A changed table is reported and its night is not fetched, but the other night is."""
     memory = MemoryShelf()
     shelf = memory.reached()
@@ -272,7 +272,7 @@ def test_a_damaged_object_is_named_and_not_taken(home: Path, tmp_path: Path) -> 
     assert not files(tmp_path / "other", FIRST)
 
 
-def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
+def test_an_invalid_manifest_on_the_shelf_is_rejected(home: Path) -> None:
     """A manifest with invalid paths, unknown keys or a wrong seal is rejected.
 
     Otherwise, a person who can write to the store could make readers write outside their home.
@@ -295,7 +295,7 @@ def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
         decode(content.content.replace(b"accepted", b"rejected"), key)
 
 
-def test_a_list_without_the_newest_night_is_not_believed(home: Path) -> None:
+def test_a_list_without_the_latest_manifest_is_rejected(home: Path) -> None:
     """A list without the manifest in `LATEST` is rejected, because lost nights look like gaps."""
     memory = MemoryShelf()
     shelf = memory.reached()
@@ -345,7 +345,7 @@ ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/tok
         ("s3://b/x", "Something else entirely", "Something else entirely"),
     ],
 )
-def test_a_store_that_fails_is_told_with_its_reason(url: str, said: str, why: str) -> None:
+def test_a_store_error_contains_the_complete_reason(url: str, said: str, why: str) -> None:
     """The error contains the store's whole reason, but no signed URL and no metadata address."""
 
     class Library:
@@ -361,7 +361,7 @@ def test_a_store_that_fails_is_told_with_its_reason(url: str, said: str, why: st
     assert "169.254" not in str(caught.value)
 
 
-def test_what_a_store_says_shows_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_error_contains_no_secrets(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the store is shown without the query of its URL and without secrets."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
 

@@ -33,7 +33,7 @@ def command(two_nights: Path, tmp_path: Path, iceberg: ModuleType) -> Command:
     return run
 
 
-def test_the_password_may_be_in_the_file_of_settings(command: Command, server: Postgres) -> None:
+def test_the_catalog_password_may_be_in_dotenv(command: Command, server: Postgres) -> None:
     """`PGPASSWORD` in `.env` opens the catalog, both for `doctor` and for `shelve`."""
     place = f"NIGHTBOOK_CATALOG=postgresql://127.0.0.1:{server.port}/dagster"
     lines = (place, "NIGHTBOOK_CATALOG_NAMESPACE=settings", "PGUSER=dagster")
@@ -56,7 +56,7 @@ def test_the_password_may_be_in_the_file_of_settings(command: Command, server: P
         ("http://127.0.0.1:9", "Connection refused"),
     ],
 )
-def test_doctor_says_why_a_catalog_cannot_be_used(
+def test_doctor_reports_why_the_catalog_cannot_be_used(
     command: Command, server: Postgres, catalog: str, why: str
 ) -> None:
     """`doctor` reports why the catalog cannot be used, and the message contains no password."""

@@ -56,15 +56,13 @@ def _paths(table: Any) -> set[str]:
     return {task.file.file_path for task in table.scan().plan_files()}
 
 
-def test_each_of_thirty_nights_is_read_by_its_tag_with_its_exact_sum(
-    catalog: Any, book: str, thirty: Any
-) -> None:
+def test_pyiceberg_reads_each_night_by_its_tag(catalog: Any, book: str, thirty: Any) -> None:
     """Pyiceberg reads each night by its tag, with the exact sum."""
     table = catalog.load_table((book, "balances"))
     assert {name: _sum_of(table, name) for name in thirty.sums} == thirty.sums
 
 
-def test_registering_again_changes_nothing(
+def test_registering_a_night_twice_changes_nothing(
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any
 ) -> None:
     """A night that is already registered does not change, so an interrupted run can be repeated."""
@@ -84,7 +82,7 @@ def test_only_the_newest_snapshot_of_a_date_is_the_book(
     assert set(states.values()) == {"accepted"}
 
 
-def test_files_are_registered_as_they_lie(
+def test_files_are_registered_without_a_copy(
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any
 ) -> None:
     """No byte is copied, because the tables refer to the shelf's own files."""
@@ -95,13 +93,13 @@ def test_files_are_registered_as_they_lie(
     assert all(engines.path_of(path).is_file() for path in registered)
 
 
-def test_column_comments_and_ids_are_those_of_the_contract(catalog: Any, book: str) -> None:
+def test_columns_have_the_ids_and_comments_of_the_contract(catalog: Any, book: str) -> None:
     """Columns have the contract's IDs and comments, so readers see the meaning of each column."""
     field = catalog.load_table((book, "balances")).schema().find_field("amount_text")
     assert (field.field_id, bool(field.doc)) == (12, True)
 
 
-def test_a_rejected_night_leaves_the_book_and_no_row_goes(
+def test_a_rejection_only_adds_rows_to_the_gate(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
     """A rejection only adds rows to the gate, and the date's earlier night becomes the book."""
@@ -115,7 +113,7 @@ def test_a_rejected_night_leaves_the_book_and_no_row_goes(
     assert catalog.load_table(("rejecting", "balances")).scan().count() == 2
 
 
-def test_what_was_never_accepted_is_told_and_its_files_come_when_it_is(
+def test_files_of_a_rejected_night_are_registered_once_accepted(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
     """A rejected night is only in the gate. Its files are registered when it is accepted."""
@@ -130,7 +128,7 @@ def test_what_was_never_accepted_is_told_and_its_files_come_when_it_is(
     assert _sum_of(catalog.load_table(name), night) == Decimal("1.5")
 
 
-def test_a_night_made_again_has_its_new_files_only(
+def test_a_rebuilt_night_has_only_its_new_files(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
     """After a night was rebuilt, only its new files are registered, so no row exists twice."""
@@ -151,7 +149,7 @@ def test_a_night_made_again_has_its_new_files_only(
     assert _sum_of(table, night) == Decimal("1.5")
 
 
-def test_a_conflicting_commit_is_refused_whole(
+def test_a_conflicting_commit_changes_no_table(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """If a second writer has changed one table, the commit changes no table at all."""
@@ -170,7 +168,7 @@ def test_a_conflicting_commit_is_refused_whole(
     assert [each_catalog.load_table(name).metadata_location for name in names] == before
 
 
-def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
+def test_no_table_refers_to_the_files_of_a_pruned_night(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """No table refers to the files of a pruned night, and all other tags still work.
@@ -191,7 +189,7 @@ def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
     assert not [path for path in paths if going in path]
 
 
-def test_a_table_of_another_program_is_refused(
+def test_a_table_of_a_different_program_is_refused(
     iceberg: ModuleType, catalog: Any, home: Any
 ) -> None:
     """A namespace that contains a table of a different program is not changed."""
