@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_workbook")
 
 @pytest.mark.torture
 @pytest.mark.parametrize("nights", [4, pytest.param(30, marks=pytest.mark.torture)])
-def test_a_suggested_cause_is_seldom_wrong(
+def test_suggested_causes_are_usually_right(
     tmp_path: Path, nights: int, record_property: Callable[[str, object], None]
 ) -> None:
     """For each cause, at least four in five suggestions are right.

@@ -89,9 +89,7 @@ def elsewhere(file: Path, place: Path) -> PackCheck:
     return verify_pack(Path(shutil.copy(file, place / file.name)), "0.0.0")
 
 
-def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_the_pack_of_a_closed_month_verifies_elsewhere(desk: Desk, tmp_path: Path) -> None:
     """A pack has all workbooks, ledgers, settings and signatures, and it verifies elsewhere.
 
     The summary lists the days that are not signed or have no book.
@@ -137,9 +135,7 @@ def sign_off(content: bytes) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_accepted_breaks_are_on_the_index_with_amount_who_and_why(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_the_index_lists_accepted_breaks_with_their_reasons(desk: Desk, tmp_path: Path) -> None:
     """A break that was accepted on any day of the month is listed, even if it changed later.
 
     The index shows the amount, the person, the reason and the day.
@@ -172,7 +168,7 @@ def save_copy(desk: Desk, day: date, author: str, cells: dict[str, str], name: s
     return desk.folder.inbox / name
 
 
-def test_each_acceptance_of_a_break_has_a_line_with_its_own_person_and_days(desk: Desk) -> None:
+def test_each_acceptance_of_a_break_has_a_line_in_the_index(desk: Desk) -> None:
     """A break accepted by edith, reopened, and accepted by frank has two lines in the index."""
     accepted = {"Status": "Explained - accepted"}
     save_copy(desk, FIRST + timedelta(1), "edith", accepted | {"Comment": "timing"}, "1.xlsx")
@@ -188,7 +184,7 @@ def test_each_acceptance_of_a_break_has_a_line_with_its_own_person_and_days(desk
     assert "2026-11-22</td>" in lines[1]
 
 
-def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
+def test_an_entry_after_a_close_is_in_the_next_pack(desk: Desk) -> None:
     """The next close reads and reports an entry saved after a close, and writes a new pack.
 
     A third close finds nothing new.
@@ -204,9 +200,7 @@ def test_an_entry_after_a_close_is_in_the_next_version(desk: Desk) -> None:
     assert not closed(desk, LATER + timedelta(3)).is_new
 
 
-def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_packed_workbooks_contain_command_line_signatures(desk: Desk, tmp_path: Path) -> None:
     """A pack's workbooks contain the signatures from the command line, and `out` is unchanged.
 
     The program that saved the workbook does not matter. If a workbook has no row for a role, the
@@ -256,7 +250,7 @@ def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
     ]
 
 
-def test_ledgers_keep_their_names_in_the_pack(desk: Desk, tmp_path: Path) -> None:
+def test_each_ledger_has_a_unique_name_in_the_pack(desk: Desk, tmp_path: Path) -> None:
     """A pack has each ledger in a folder for its day, with a unique name.
 
     An unpacked ledger has the suffix of its content.
@@ -294,7 +288,7 @@ def test_ledgers_keep_their_names_in_the_pack(desk: Desk, tmp_path: Path) -> Non
     assert elsewhere(summary.pack, tmp_path / "other").is_whole
 
 
-def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
+def test_equal_months_close_into_identical_packs(desk: Desk, tmp_path: Path) -> None:
     """Two homes with the same nights close into identical packs. A second close changes nothing."""
     shutil.copytree(desk.home, tmp_path / "twin", symlinks=True)
     first, second = closed(desk), closed(Desk(tmp_path / "twin"))
@@ -364,7 +358,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
         3,
     ),
 )
-def test_a_change_is_found_though_the_manifest_agrees(
+def test_a_change_is_found_even_if_the_manifest_matches(
     kept_pack: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
 ) -> None:
     """A change is found even if the manifest matches, because other files contradict it."""
@@ -385,7 +379,7 @@ def test_a_change_is_found_though_the_manifest_agrees(
         ),
     ],
 )
-def test_a_pack_with_another_file_is_not_whole(
+def test_a_changed_missing_or_added_file_is_reported(
     kept_pack: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
 ) -> None:
     """A changed, missing or added file is reported by name."""
@@ -411,7 +405,7 @@ def _bare_pack(file: Path, *members: pack.PackMember, through: date = FIRST) -> 
     pack.write_pack(file, facts, iter([about, *members]))
 
 
-def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_complete_pack_is_refused(tmp_path: Path) -> None:
     """A file that is not a complete pack is refused.
 
     Such files are a truncated file, an unrelated zip, a path out of the folder, an encrypted zip,
@@ -438,9 +432,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("byte", range(0, 40, 7))
-def test_a_file_of_a_pack_that_does_not_unpack_is_told(
-    kept_pack: Path, tmp_path: Path, byte: int
-) -> None:
+def test_a_damaged_member_of_a_pack_is_reported(kept_pack: Path, tmp_path: Path, byte: int) -> None:
     """A member with damaged bytes is reported as changed, without a crash."""
     content = bytearray(kept_pack.read_bytes())
     with zipfile.ZipFile(kept_pack) as names:
@@ -454,9 +446,7 @@ def test_a_file_of_a_pack_that_does_not_unpack_is_told(
     )
 
 
-def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_rerunning_a_closed_day_needs_a_visible_reason(desk: Desk, tmp_path: Path) -> None:
     """A closed day needs a reason to be rerun. The workbook and the next pack show the reason.
 
     The old pack stays unchanged, and both packs verify.
@@ -509,7 +499,9 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
         ),
     ],
 )
-def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words: str) -> None:
+def test_unmet_requirements_of_recon_toml_stop_a_close(
+    desk: Desk, settings: str, words: str
+) -> None:
     """If recon.toml requires signatures, an approver or all days, closing without them fails."""
     desk.settle(settings)
     with pytest.raises(NotClosed, match=words):
@@ -517,7 +509,7 @@ def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words
     assert not (desk.folder.root / "packs").exists()
 
 
-def test_a_day_that_compared_nothing_is_listed_and_may_stop_a_close(desk: Desk) -> None:
+def test_a_day_that_compared_nothing_may_stop_a_close(desk: Desk) -> None:
     """A day with a book and a ledger that compared nothing is listed as not reconciled.
 
     With `unreconciled = "refuse"`, it stops the close.
@@ -537,7 +529,7 @@ def test_a_day_that_compared_nothing_is_listed_and_may_stop_a_close(desk: Desk) 
     assert "<b>Nothing was compared:</b> 2026-11-23" in summary.index.read_text()
 
 
-def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:
+def test_a_workbook_of_a_different_run_stops_a_close(desk: Desk) -> None:
     """A workbook that shows a different run than the stored one stops the close."""
     book = desk.folder.out / "2026-11-21" / "recon_2026-11-21.xlsx"
     shutil.copy(desk.folder.out / "2026-11-20" / "recon_2026-11-20.xlsx", book)
@@ -550,7 +542,7 @@ class _Stop(BaseException):
 
 
 @pytest.mark.torture
-def test_a_close_that_was_killed_can_be_run_again(
+def test_a_close_succeeds_after_a_killed_close(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A close killed before any of its renames stores no closing, and the next close succeeds."""
@@ -583,7 +575,7 @@ def desk_copy(desk: Desk, place: Path) -> Desk:
     return Desk(place)
 
 
-def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
+def test_a_changed_pack_is_reported_and_stops_a_close(desk: Desk) -> None:
     """A changed pack is reported as damaged, and a second close is refused."""
     summary = closed(desk)
     root = desk.folder.root
@@ -598,7 +590,7 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
         closed(desk)
 
 
-def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
+def test_a_damaged_record_is_reported(desk: Desk) -> None:
     """A damaged page and a file that is not SQLite are reported. An intact record has no damage."""
     closed(desk)
     root, database = desk.folder.root, desk.folder.database
@@ -612,7 +604,7 @@ def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
         assert damage.what.startswith("record.db ")
 
 
-def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
+def test_archived_ledgers_are_deleted_only_if_a_pack_has_them(desk: Desk) -> None:
     """Archived ledgers are deleted after `keep_days` if a pack contains them."""
     night(desk, 11, "9")
     kept = {source.sha256 for day in desk.folder.days() for source in result(desk, day).sources}

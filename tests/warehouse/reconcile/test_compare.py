@@ -76,7 +76,7 @@ def test_the_smallest_difference_is_a_break(
     assert smallest[asset] == ("Amount differs", difference)
 
 
-def test_case_18_a_number_cell_is_forgiven_what_it_cannot_hold(desk: Desk) -> None:
+def test_case_18_a_number_cell_matches_its_first_15_digits(desk: Desk) -> None:
     """A number cell with 15 digits matches an amount with 22 digits, but a text cell does not.
 
     Such matches have their own count. The setting `ledger_rounding` allows them for text, too.
@@ -116,7 +116,7 @@ def test_case_20_totals_beyond_every_decimal_type_are_exact(desk: Desk) -> None:
         ('[tolerance.asset]\nETH = "0.01"\n', "10.01", "Amount differs"),
     ],
 )
-def test_case_21_a_tolerance_is_kept_to_the_last_digit(
+def test_case_21_a_tolerance_is_exact_to_the_last_digit(
     desk: Desk, settings: str, ours: str, wanted: str
 ) -> None:
     """A difference equal to the tolerance is within it. 1e-18 or 1e-33 more is a break."""
@@ -126,7 +126,7 @@ def test_case_21_a_tolerance_is_kept_to_the_last_digit(
     assert results(desk) == {wanted: 1}
 
 
-def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
+def test_cases_22_and_23_case_and_spaces_in_names_are_ignored(desk: Desk) -> None:
     """Case, spaces and zero-width characters in names are ignored. XBT needs an alias."""
     desk.publish([Amount("6", venue="kraken")])
     desk.put(
@@ -143,7 +143,7 @@ def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
 
 
-def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
+def test_case_24_lookalike_characters_are_different(desk: Desk) -> None:
     """BTC with a Cyrillic letter is unmapped, and BTC is suggested."""
     desk.publish([Amount("1")])
     desk.put(HEAD + line("1", asset="\u0412TC"))
@@ -151,7 +151,7 @@ def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
     assert any('if it is "BTC"' in one.message for one in desk.run().notices)
 
 
-def test_an_alias_to_a_name_that_is_not_in_the_book_is_reported(desk: Desk) -> None:
+def test_an_alias_to_an_unknown_name_is_reported(desk: Desk) -> None:
     """The notice names the wrong alias, and does not offer a sentence as the correct name."""
     desk.publish([Amount("1")])
     desk.settle('[alias.asset]\nXBT = "BTCC"\n')
@@ -164,7 +164,7 @@ def test_an_alias_to_a_name_that_is_not_in_the_book_is_reported(desk: Desk) -> N
     )
 
 
-def test_an_alias_of_an_account_to_nothing_is_reported(desk: Desk) -> None:
+def test_an_alias_to_an_empty_account_is_reported(desk: Desk) -> None:
     """An account whose alias is an empty string is not treated as a new account."""
     desk.publish([Amount("1", account="main")])
     desk.settle('[alias.account]\ncold = ""\n')
@@ -172,7 +172,7 @@ def test_an_alias_of_an_account_to_nothing_is_reported(desk: Desk) -> None:
     assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
 
 
-def test_a_name_that_may_mean_two_is_never_offered_as_one(desk: Desk) -> None:
+def test_an_ambiguous_name_is_never_suggested(desk: Desk) -> None:
     """The line to paste has a gap for the name, because the notice lists both possible names."""
     desk.publish([Amount("1", venue="Alpha"), Amount("2", venue="ALPHA")])
     desk.put(HEAD + line("1", venue="alpha"))
@@ -207,7 +207,7 @@ HOSTILE = [
 ]
 
 
-def test_case_26_hostile_names_match_and_do_nothing(desk: Desk) -> None:
+def test_case_26_hostile_names_are_read_as_names(desk: Desk) -> None:
     """Formulas, control characters, quotes and emoji in names are read as names, and match."""
     rows = [Amount(str(n + 1), account=name) for n, name in enumerate(HOSTILE)]
     desk.publish(rows)
@@ -218,7 +218,7 @@ def test_case_26_hostile_names_match_and_do_nothing(desk: Desk) -> None:
     assert results(desk) == {"Matched": len(HOSTILE)}
 
 
-def test_case_27_a_custom_asset_is_another_asset(desk: Desk) -> None:
+def test_case_27_a_custom_asset_is_not_the_listed_asset(desk: Desk) -> None:
     """BTC is the listed asset, and the organization's custom asset is written BTC (custom)."""
     desk.publish([Amount("1"), Amount("2", custom=True)])
     desk.put(HEAD + line("1") + line("2", asset="BTC (custom)"))
@@ -227,7 +227,7 @@ def test_case_27_a_custom_asset_is_another_asset(desk: Desk) -> None:
     assert results(desk) == {"Amount differs": 1, "Not in ledger": 1}
 
 
-def test_a_custom_asset_alone_needs_no_mark(desk: Desk) -> None:
+def test_a_custom_asset_with_a_unique_name_needs_no_mark(desk: Desk) -> None:
     """If no listed asset has the name, the name alone is the custom asset."""
     desk.publish([Amount("2", asset="FUND", custom=True)])
     desk.put(HEAD + line("2", asset="FUND"))
@@ -271,7 +271,7 @@ def test_case_31_aliases_in_a_circle_are_refused(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
 
 
-def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> None:
+def test_case_41_ledgers_of_the_day_are_combined(desk: Desk) -> None:
     """Ledgers from two custodians are combined. A file as of a different day stops the run.
 
     If file names have dates, only the file for the day is used.
@@ -290,7 +290,7 @@ def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> Non
 
 
 @pytest.mark.usefixtures("workbook")
-def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
+def test_case_42_a_copy_of_a_file_is_not_counted(desk: Desk) -> None:
     """A copy is not counted, and a rerun keeps the digest, run ID, episode and workbook."""
     desk.publish([Amount("1")])
     desk.put(HEAD + line("2"), "alpha.csv")
@@ -305,7 +305,7 @@ def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
     assert desk.run().files[0].read_bytes() == made
 
 
-def test_case_43_what_is_not_stated_is_no_row(desk: Desk) -> None:
+def test_case_43_a_zero_matches_a_missing_balance_part(desk: Desk) -> None:
     """At bucket level, a zero in the ledger matches a balance part that is not in the book."""
     desk.publish([Amount("1"), Amount("2", state="locked")])
     head = "asset;bucket;amount\n"
@@ -315,14 +315,14 @@ def test_case_43_what_is_not_stated_is_no_row(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
 
 
-def test_a_zero_on_one_side_alone_is_matched(desk: Desk) -> None:
+def test_a_zero_on_only_one_side_is_not_a_break(desk: Desk) -> None:
     """A zero amount on only one side is not a break and has its own count."""
     desk.publish([Amount("1"), Amount("0", account="empty")])
     desk.put(HEAD + line("1") + line("0.00", account="other"))
     assert results(desk) == {"Matched": 1, "Matched (zero)": 2}
 
 
-def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None:
+def test_case_44_a_missing_portfolio_is_one_notice(desk: Desk) -> None:
     """A portfolio that the API left out is reported in one notice, and its keys are not breaks."""
     gone = [Amount(str(n + 1), portfolio="p2", account=f"a{n}") for n in range(20)]
     desk.publish([Amount("1"), *gone], "20261119T021500Z")
@@ -336,7 +336,7 @@ def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None
     assert "did not deliver portfolio Portfolio p2: 20 positions" in told[0]
 
 
-def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
+def test_case_45_a_stale_portfolio_is_reported(desk: Desk) -> None:
     """A notice reports a portfolio that was last updated days before the snapshot."""
     desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
     desk.put(HEAD + line("1"))
@@ -354,7 +354,7 @@ def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
     assert desk.breaks()[0]["note"] == "the venue is suspended"
 
 
-def test_an_amount_that_cannot_be_read_settles_nothing(desk: Desk) -> None:
+def test_a_key_with_a_rejected_row_is_rejected(desk: Desk) -> None:
     """A key with a rejected row is Rejected, although its other rows match."""
     desk.publish([Amount("1")])
     desk.put(HEAD + line("1") + line("TBC"))
@@ -396,7 +396,7 @@ def causes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("number", range(len(CAUSES)), ids=lambda n: CAUSES[n][2] or "none")
-def test_causes_are_suggested_where_the_digits_say_so(causes: dict[str, str], number: int) -> None:
+def test_causes_are_suggested_from_the_digits(causes: dict[str, str], number: int) -> None:
     """Sign, unit, transposition, rounding and a day behind are suggested, and nothing else."""
     found, cause = causes[f"A{number}"], CAUSES[number][2]
     assert found.startswith(cause)
@@ -411,7 +411,7 @@ def test_one_amount_under_two_names_is_suggested_as_an_alias(desk: Desk) -> None
     assert all("under two names? See the Mapping sheet" in one["cause"] for one in desk.breaks())
 
 
-def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> None:
+def test_a_position_in_the_wrong_portfolio_gets_no_alias(desk: Desk) -> None:
     """If the book has both portfolios, the cause is a wrong booking, and no alias is suggested."""
     desk.publish([Amount("12.5"), Amount("1", portfolio="p2", asset="ETH")])
     desk.put(HEAD + "p2;BTC;v1;main;12.5\np2;ETH;v1;main;1\n")
@@ -423,7 +423,7 @@ def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> Non
     assert not [notice for notice in told if "alias" in notice.message]
 
 
-def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> None:
+def test_a_position_in_the_wrong_account_gets_no_alias(desk: Desk) -> None:
     """If the book has both accounts, the cause is a wrong booking, and no alias is suggested."""
     desk.publish([Amount("12.5", account="cold"), Amount("1", venue="v2", account="hot")])
     desk.put(HEAD + "p1;BTC;v1;hot;12.5\np1;BTC;v2;hot;1\n")
@@ -435,7 +435,7 @@ def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> Non
 
 
 @pytest.mark.usefixtures("workbook")
-def test_a_break_of_a_rejected_row_says_where_it_is_and_shows_no_amount(desk: Desk) -> None:
+def test_a_rejected_row_has_blank_amounts_and_a_note(desk: Desk) -> None:
     """A rejected row has blank amount cells, and the note shows its text and its location."""
     desk.publish([Amount("3"), Amount("1", asset="ETH")])
     desk.put(HEAD + line("TBC") + line("1", asset="ETH"))
@@ -536,14 +536,14 @@ def test_many_keys_are_matched_exactly() -> None:
     assert counted[Result.MATCHED] == count - 2 * planted
 
 
-def test_a_day_without_a_book_is_answered_with_the_one_before(desk: Desk) -> None:
+def test_a_day_without_a_book_uses_the_newest_earlier_book(desk: Desk) -> None:
     """A run for a day without a book reconciles the newest earlier book, under that book's date."""
     desk.publish([Amount("1")], SNAPSHOT)
     desk.put(HEAD + line("1"))
     assert desk.run(date(2026, 11, 25)).day == date(2026, 11, 20)
 
 
-def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
+def test_the_books_side_equals_its_view(desk: Desk) -> None:
     """The book's side equals the view for sums, long amounts, empty accounts and custom assets."""
     amounts = [
         *(Amount("0.1", bucket=bucket, state="locked") for bucket in ("margin", "staking")),
@@ -569,7 +569,7 @@ def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
     assert dict(found)["TINY"] == "0." + "0" * 23 + "1"
 
 
-def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> None:
+def test_a_suggested_name_works_as_an_alias(desk: Desk) -> None:
     """A misspelled portfolio is reported with the portfolio's name, and an alias to it works."""
     desk.publish([Amount("7")], change={"portfolios": {"name": "Main Fund"}})
     desk.put(HEAD + line("7", portfolio="Mian Fund"))
@@ -582,7 +582,7 @@ def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> Non
     assert folded == "portfolio read as Main Fund in 1 row, although capitals or spaces differ"
 
 
-def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:
+def test_the_notice_for_a_rejected_row_has_the_reason(desk: Desk) -> None:
     """The notice for a rejected row has the row number, the text and the reason."""
     desk.publish([ONE])
     desk.put(HEAD + line("#N/A"))

@@ -136,9 +136,7 @@ def _night(month: Month, number: int) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("nights", [6, 30])
-def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
-    nights: int, tmp_path: Path
-) -> None:
+def test_a_month_of_four_custodians_closes_and_verifies(nights: int, tmp_path: Path) -> None:
     """No comment is lost, every break was planted, and the pack verifies in a different folder."""
     month = Month(Desk(tmp_path / "home"))
     month.desk.settle(SETTINGS)
@@ -184,9 +182,7 @@ def _save_in_libreoffice(month: Month, number: int, place: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("nights", [6, 30])
-def test_a_month_saved_in_libreoffice_is_closed_and_proven_in_a_fresh_clone(
-    nights: int, tmp_path: Path
-) -> None:
+def test_a_month_saved_in_libreoffice_closes_and_verifies(nights: int, tmp_path: Path) -> None:
     """Each workbook verifies after LibreOffice saved it, and the pack verifies in a fresh clone."""
     month = Month(Desk(tmp_path / "home"))
     month.desk.settle(SETTINGS)

@@ -81,9 +81,7 @@ def _proposed(summary: DeskRun) -> str:
         3,
     ),
 )
-def test_a_rounded_file_is_one_line_and_that_line_settles_it(
-    desk: Desk, writer: Writer, words: str
-) -> None:
+def test_the_proposed_line_settles_a_rounded_file(desk: Desk, writer: Writer, words: str) -> None:
     """The proposed line settles a rounded file's breaks, but a real error stays a break.
 
     Settled breaks are counted as *Ledger precision*.
@@ -101,7 +99,7 @@ def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     assert not any(" keeps " in f" {notice.message}" for notice in settled.notices)
 
 
-def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
+def test_errors_in_digit_15_are_proposed_as_calculated(desk: Desk) -> None:
     """For amounts off by one unit in digit 15, the notice proposes "15 digits, calculated"."""
 
     def added_up(text: str) -> str:
@@ -115,7 +113,7 @@ def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
     assert "Amount differs" not in after
 
 
-def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> None:
+def test_rounded_number_cells_get_the_same_proposal_as_text(desk: Desk) -> None:
     """A workbook with rounded number cells gets the same proposal as a text file."""
     _put(desk, str)
     path = desk.folder.inbox / "ledger.xlsx"
@@ -134,7 +132,7 @@ def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> Non
         path.unlink()
 
 
-def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
+def test_rounding_never_hides_a_full_unit_or_an_extra_digit(desk: Desk) -> None:
     """A difference of a whole unit or an extra digit is a break. The sum of the others is shown."""
     writer = _places(8, ROUND_HALF_EVEN)
     next_unit = format(Decimal(writer(_BOOK[4])) + Decimal("0.00000001"), "f")
@@ -152,7 +150,7 @@ def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("places", [0, 2])
-def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> None:
+def test_a_setting_that_allows_too_much_needs_a_higher_limit(desk: Desk, places: int) -> None:
     """A setting that allows too much is proposed with a warning. Its differences stay breaks.
 
     A higher limit settles them.
@@ -174,7 +172,7 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
     assert "Amount differs" not in widest
 
 
-def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> None:
+def test_a_mostly_unrounded_file_gets_no_proposal(desk: Desk) -> None:
     """A file with a few amounts cut off and all others unrounded gets no proposal."""
     cut = _places(2, ROUND_DOWN)
     _put(desk, str, **{f"a{no}": cut(_BOOK[no]) for no in range(5)})
@@ -183,7 +181,7 @@ def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> N
     assert not any("keeps" in notice.message for notice in summary.notices)
 
 
-def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
+def test_each_row_of_a_key_may_be_rounded(tmp_path: Path) -> None:
     """Three rounded rows of one account may differ by three half units, but not by more."""
     desk = Desk(tmp_path)
     desk.publish([Amount("0.333333333333"), Amount("3.999999987999", account="b")])
@@ -197,13 +195,13 @@ def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["8 places", "0 digits", "8 decimals, up", "decimals"])
-def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
+def test_an_invalid_precision_is_rejected(desk: Desk, words: str) -> None:
     """An invalid precision is rejected with a message that shows a valid one."""
     with pytest.raises(ValueError, match='expected a string like "8 decimals"'):
         _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')
 
 
-def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk: Desk) -> None:
+def test_a_run_with_too_many_breaks_asks_one_question(desk: Desk) -> None:
     """A run with too many breaks asks one question, and the line to paste answers it."""
     desk.put(HEAD + "".join(f"p1;BTC;v1;other{no};7\n" for no in range(20)))
     desk.settle("most_breaks = 40\n")
@@ -223,7 +221,7 @@ def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk
 
 
 @pytest.mark.usefixtures("workbook")
-def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
+def test_a_run_settles_exactly_the_keys_of_the_rule(tmp_path: Path) -> None:
     """A run settles exactly the keys that `is_left_of` accepts, at and beyond half a unit."""
     kept = Precision(Kept.DECIMALS, 8)
     pairs = [
@@ -248,7 +246,7 @@ def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("workbook")
-def test_keys_within_precision_are_not_listed_where_there_are_too_many(tmp_path: Path) -> None:
+def test_too_many_keys_within_precision_are_not_listed(tmp_path: Path) -> None:
     """If too many keys are within precision, the workbook lists only the break, and it verifies."""
     made = Desk(tmp_path)
     made.publish([Amount(f"{number}.001", asset=f"A{number}") for number in range(1, 8)])

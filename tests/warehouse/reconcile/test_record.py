@@ -106,7 +106,7 @@ def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
             tables.import_rows(other, lambda name: shortened if name == "breaks" else [])
 
 
-def test_a_run_is_returned_as_the_database_has_it(desk: Desk) -> None:
+def test_the_returned_run_equals_the_stored_run(desk: Desk) -> None:
     """The run that is returned equals the stored one, with new, resolved and rejected rows."""
     desk.publish(BOOK, "20261202T021500Z")
     text = LEDGER.replace("main;1\n", "main;1.5\n").replace(
@@ -134,7 +134,7 @@ def test_any_text_of_a_break_is_stored_unchanged(desk: Desk, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["note\udcff.pdf", "ledger_2026-12-02\udcff.csv"])
-def test_a_file_name_that_is_not_unicode_is_named_as_unused(desk: Desk, name: str) -> None:
+def test_a_file_whose_name_is_not_unicode_is_not_used(desk: Desk, name: str) -> None:
     """A file whose name is not Unicode is not used. The reason says to rename it."""
     desk.publish(BOOK, "20261202T021500Z")
     desk.put(LEDGER, "ledger_2026-12-02.csv")

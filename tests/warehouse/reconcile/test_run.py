@@ -48,7 +48,7 @@ def by_asset(desk: Desk, day: date | None = None) -> dict[str, dict[str, object]
     return {one["names"]["asset"]: one for one in desk.breaks(day)}
 
 
-def test_comments_come_back_the_next_night(desk: Desk) -> None:
+def test_comments_are_in_the_workbook_of_the_next_night(desk: Desk) -> None:
     """Comments typed into a workbook are in the next night's workbook and in the history."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -76,7 +76,7 @@ def test_comments_come_back_the_next_night(desk: Desk) -> None:
     }
 
 
-def test_case_47_a_workbook_may_be_sorted_renamed_and_thinned(desk: Desk) -> None:
+def test_case_47_comments_are_read_from_an_edited_copy(desk: Desk) -> None:
     """Comments are read from a renamed copy with rows deleted, and a row and a column inserted."""
     first = desk.run()
     ids = {asset: str(one["id"]) for asset, one in by_asset(desk).items()}
@@ -142,7 +142,7 @@ def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
     assert by_asset(desk)["BTC"]["comment"] == found["BTC"]["comment"]
 
 
-def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None:
+def test_case_49_an_invalid_status_is_added_to_the_comment(desk: Desk) -> None:
     """A status that is not valid is added to the comment, and a notice lists the valid ones."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -174,7 +174,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
 
 @pytest.mark.torture
 @pytest.mark.parametrize("comments", [("=HYPERLINK(1)",), ("x" * 20_000, "y" * 20_000)])
-def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]) -> None:
+def test_case_50_any_comment_is_kept_completely(desk: Desk, comments: tuple[str, ...]) -> None:
     """A formula is stored as text. Two comments that are too long for one cell are kept whole."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -192,7 +192,7 @@ def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]
 
 
 @pytest.mark.torture
-def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
+def test_case_51_an_accepted_break_that_moves_is_reopened(desk: Desk) -> None:
     """If an accepted difference changes by 1e-18, the break is reopened and its note says why."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -215,7 +215,7 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     assert "a difference of 1 was accepted" in str(by_asset(desk)["BTC"]["note"])
 
 
-def test_an_acceptance_may_hold_for_ever() -> None:
+def test_an_acceptance_may_be_valid_forever() -> None:
     """An acceptance is valid for any number of days and with any date in a file."""
     for on, accept_days in (("2026-11-19", 10**12), ("9999-12-31", 30)):
         decision = StatusDecision(status=ACCEPTED, accepted="1", on=on)
@@ -246,7 +246,7 @@ def test_an_acceptance_expires(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
+def test_case_52_a_returning_break_starts_a_new_episode(desk: Desk) -> None:
     """A break that returns has the same ID and comment, a new episode and the status Open."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -265,7 +265,7 @@ def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
     assert found["ever_seen"] == DAY.isoformat()
 
 
-def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
+def test_a_first_run_opens_with_the_previous_book(desk: Desk) -> None:
     """In a first run, the book's opening is the previous book, and the ledger has no opening.
 
     Only assets that the ledger covers have a row.
@@ -281,7 +281,7 @@ def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
     assert "previous book" in str(rows[0][0])
 
 
-def test_a_break_that_a_tolerance_hid_says_when_it_was_first_seen(desk: Desk) -> None:
+def test_a_break_hidden_by_a_tolerance_keeps_its_first_day(desk: Desk) -> None:
     """A break hidden by a tolerance for one night keeps the day on which it was first seen.
 
     The Resolved sheet names the tolerance that hid it.
@@ -319,7 +319,7 @@ def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
     assert {one.who for one in service.status(root).signatures} == {"Ada Lovelace", "Bo"}
 
 
-def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
+def test_a_changed_result_voids_its_signatures(desk: Desk) -> None:
     """The same result keeps its signatures. A changed result voids them and gives the reason."""
     desk.run()
     root = desk.folder.root
@@ -335,7 +335,7 @@ def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
     assert "the amounts of 1 break changed" in standing.void
 
 
-def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
+def test_names_typed_into_the_workbook_sign_the_result(desk: Desk) -> None:
     """Names next to Prepared by and Reviewed by sign the result in the workbook."""
     first = desk.run()
     book = openpyxl.load_workbook(first.files[0])
@@ -352,7 +352,7 @@ def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
     }
 
 
-def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
+def test_case_54_edited_numbers_are_ignored_and_reported(desk: Desk) -> None:
     """A number edited in the workbook does not change the result, and `verify` reports it."""
     first = desk.run()
     book = first.files[0]
@@ -370,7 +370,7 @@ def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> None:
+def test_case_55_a_rerun_of_an_old_day_keeps_newer_comments(desk: Desk) -> None:
     """A rerun of an older day does not change statuses or comments on newer days."""
     desk.run()
     next_night(desk, 1, "9")
@@ -387,7 +387,7 @@ def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> No
 
 
 @pytest.mark.torture
-def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None:
+def test_case_56_comments_are_kept_if_the_level_changes(desk: Desk) -> None:
     """With a coarser level, IDs change, but a one-to-one match keeps its comment and age.
 
     Only the first night reports that the level changed.
@@ -407,7 +407,7 @@ def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None
         assert (now["comment"], now["age_days"]) == ("kept", night)
 
 
-def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
+def test_stored_rows_fit_the_ops_tables(desk: Desk) -> None:
     """Breaks, annotations and signatures fit the declared `ops` tables and have unique keys."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])

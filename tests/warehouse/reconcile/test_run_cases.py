@@ -79,7 +79,7 @@ def collected() -> list[str]:
     return ["".join(name) for text in sources for name in re.findall(named, text, re.MULTILINE)]
 
 
-def test_every_nasty_case_has_a_test_of_its_name(collected: list[str]) -> None:
+def test_every_numbered_case_has_a_test(collected: list[str]) -> None:
     """The cases are numbered from 1 to 56. Each has a test, and no test names an unknown case."""
     tested = set().union(*map(cases_of, collected))
     assert sorted(CASES) == list(range(1, 57))
@@ -87,7 +87,7 @@ def test_every_nasty_case_has_a_test_of_its_name(collected: list[str]) -> None:
     assert sorted(tested - set(CASES)) == []
 
 
-def test_a_case_without_a_test_would_be_seen(collected: list[str]) -> None:
+def test_a_missing_test_of_a_case_would_be_noticed(collected: list[str]) -> None:
     """If the tests of case 51 were missing, the test above would fail."""
     others = [test for test in collected if 51 not in cases_of(test)]
     assert len(others) < len(collected)

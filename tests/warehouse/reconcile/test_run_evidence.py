@@ -72,7 +72,7 @@ def _as_excel(path: Path, who: str) -> None:
         ("", "mine.xlsx"),
     ],
 )
-def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
+def test_the_author_is_the_person_who_saved_last(desk: Desk, saved: str, who: str) -> None:
     """The author is the person who saved the file last, or else the file's name."""
     _as_excel(_commented(desk, "mine.xlsx"), saved)
     desk.run()
@@ -82,9 +82,7 @@ def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
 
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
-def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_the_author_of_an_unnamed_ods_copy_is_its_file_name(desk: Desk, tmp_path: Path) -> None:
     """If LibreOffice saved an ods file without a name, the author is the file's name."""
     book = _commented(desk, "mine.xlsx")
     command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
@@ -98,7 +96,7 @@ def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
 
 
 @pytest.mark.torture
-def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
+def test_a_signature_keeps_the_number_of_open_breaks(desk: Desk) -> None:
     """A signature keeps the number of open breaks in status, history, verify and the workbook.
 
     If the result changes, the reason why the sign-off is void has the number, too.
@@ -120,7 +118,7 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     assert "with 1 open break, and since then" in service.status(root).void
 
 
-def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:
+def test_an_old_signature_does_not_mention_open_breaks(desk: Desk) -> None:
     """If an old signature has no number of open breaks, its description does not mention them."""
     old = msgspec.convert(
         {
@@ -159,7 +157,7 @@ def _past(desk: Desk, settings: str) -> list[str]:
 
 
 @pytest.mark.torture
-def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
+def test_a_rerun_lists_how_its_settings_differ(desk: Desk) -> None:
     """The Summary sheet of each rerun lists how its settings differ from those of the first run."""
     told = _past(desk, '[tolerance]\nabsolute = "5"\nlimit = "1"\nlimit_in_all = "1"\n')
     assert len(told) == 2
@@ -170,7 +168,7 @@ def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
+def test_a_rerun_with_the_same_settings_reports_no_change(desk: Desk) -> None:
     """A rerun with the same settings reports no change. Comments in recon.toml are not settings."""
     assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
     desk.settle('[tolerance]\nabsolute = "0.5"\n')
@@ -178,7 +176,7 @@ def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest(
+def test_a_rerun_reports_that_old_settings_were_not_stored(
     desk: Desk,
 ) -> None:
     """If an older nightbook did not store a day's settings, each rerun reports this."""

@@ -65,7 +65,7 @@ def take(desk: Desk, night: int, rng: random.Random) -> DeskRun:
 
 
 @pytest.mark.torture
-def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
+def test_ten_nights_of_two_people_lose_no_comment(tmp_path: Path) -> None:
     """No comment is lost, each conflict is reported, and a changed accepted break is open."""
     rng = random.Random(11)
     desk = Desk(tmp_path)

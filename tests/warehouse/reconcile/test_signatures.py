@@ -30,7 +30,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
+def test_a_person_without_the_role_cannot_sign(desk: Desk) -> None:
     """A person cannot sign in a role that recon.toml gives to others, or in two roles."""
     desk.run()
     root = desk.folder.root
@@ -49,7 +49,7 @@ def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
     ]
 
 
-def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
+def test_a_signature_in_a_workbook_is_stored_with_its_author(desk: Desk) -> None:
     """A signature in a workbook is stored with the workbook's name, digest and author.
 
     A signature by a person without the role is reported.
@@ -106,7 +106,7 @@ def told(ran: DeskRun) -> str:
     return "; ".join(notice.message for notice in ran.notices if notice.severity == "high")
 
 
-def test_a_signature_counts_the_breaks_that_its_own_workbook_accepts(desk: Desk) -> None:
+def test_a_signature_counts_acceptances_in_its_own_workbook(desk: Desk) -> None:
     """A signature in the workbook that accepts the only break counts no open breaks."""
     run_by(desk, "ada")
     cells = {"Status": ACCEPTED, "Root cause": "Fee"}
@@ -139,7 +139,9 @@ def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
         ("Grace", ""),
     ],
 )
-def test_with_an_approver_another_person_accepts(desk: Desk, author: str, words: str) -> None:
+def test_with_an_approver_the_runner_cannot_accept_breaks(
+    desk: Desk, author: str, words: str
+) -> None:
     """If an approver is required, the person who ran the comparison cannot accept its breaks.
 
     A person without a role and an anonymous workbook cannot accept them either.
@@ -179,7 +181,7 @@ def test_one_person_cannot_enter_two_signatures_at_a_terminal(
     assert len(list(desk.folder.signatures)) == 2
 
 
-def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
+def test_only_the_highest_role_can_close_or_rerun(desk: Desk) -> None:
     """With roles, only an approver can close a month or rerun a closed day."""
     run_by(desk, "ada")
     inputs = CloseInputs(month="2026-11", who="grace", now=NOW, program_version="0.0.0")
@@ -194,7 +196,7 @@ def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
     assert len(list(desk.folder.restatements)) == 1
 
 
-def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
+def test_each_version_of_a_file_is_archived_once(desk: Desk) -> None:
     """Each version of the ledger and recon.toml is archived once, byte for byte."""
     ledger = desk.folder.inbox / "ledger.csv"
     content = ledger.read_bytes()
@@ -209,7 +211,7 @@ def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
     assert len(list((desk.folder.root / "kept").iterdir())) == 3
 
 
-def test_the_workbook_shows_who_did_what_and_how_breaks_come_and_go(desk: Desk) -> None:
+def test_the_audit_trail_lists_runs_entries_and_signatures(desk: Desk) -> None:
     """The audit trail lists runs, entries and signatures with their files.
 
     The Summary sheet counts the open breaks of each night by age and owner.

@@ -25,7 +25,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def test_a_damaged_database_is_an_error_and_no_empty_table(desk: Desk) -> None:
+def test_a_damaged_database_raises_an_error(desk: Desk) -> None:
     """The rows are the same each time. If the database is damaged, an error is raised."""
     first = views.ops_rows(desk.folder)
     assert len(first["breaks"]) == 1
@@ -36,7 +36,7 @@ def test_a_damaged_database_is_an_error_and_no_empty_table(desk: Desk) -> None:
         views.ops_rows(Record(desk.folder.root))
 
 
-def test_a_new_result_of_the_day_is_seen(desk: Desk) -> None:
+def test_a_second_result_of_the_day_publishes_its_breaks(desk: Desk) -> None:
     """A run with a different ledger publishes its new breaks and makes the signature invalid."""
     views.ops_rows(desk.folder)
     desk.put(HEAD + "p1;BTC;v1;main;0.5\n")

@@ -73,7 +73,7 @@ def texts(book: Path) -> Iterator[tuple[str, str]]:
                     yield f"{sheet.title}!{cell.coordinate}", text
 
 
-def test_no_text_for_finance_has_the_words_of_a_machine(desk: Desk) -> None:
+def test_texts_for_finance_use_the_usual_terms(desk: Desk) -> None:
     """Workbooks, the first page of the pack and histories use the usual terms of finance."""
     said = [pair for book in books(desk) for pair in texts(book)]
     page = (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
@@ -97,7 +97,7 @@ def test_one_open_break_is_singular(tmp_path: Path, count: int, banner: str) -> 
     assert f"{banner} ({count} in total)" in shown
 
 
-def test_one_order_of_columns_everywhere(desk: Desk) -> None:
+def test_all_tables_have_the_same_column_order(desk: Desk) -> None:
     """All tables use the order Portfolio, Asset, Venue, Account, Ledger, Book, Difference."""
     book = openpyxl.load_workbook(books(desk)[-1], data_only=True)
     heads = [
@@ -117,7 +117,7 @@ def test_one_order_of_columns_everywhere(desk: Desk) -> None:
     assert place in (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
 
 
-def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> None:
+def test_a_suggested_cause_contains_no_toml(desk: Desk) -> None:
     """A suggested cause contains no TOML. The line to paste is on the Mapping sheet."""
     book: Any = openpyxl.load_workbook(books(desk)[-1], data_only=True)
     causes = {one["cause"] for one in desk.breaks()}
@@ -136,7 +136,7 @@ def _lines(book: Any) -> list[str]:
     return [row[5] for row in rows if row[5] and "recon.toml" in row[5]]
 
 
-def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
+def test_the_suggested_line_settles_both_breaks(tmp_path: Path) -> None:
     """The line that Mapping suggests for an account settles both breaks if it is pasted."""
     made = Desk(tmp_path)
     made.publish([Amount("12.5", account="cold-1"), Amount("1", asset="ETH")])
@@ -149,7 +149,7 @@ def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
     assert (made.run().exit_code, made.breaks()) == (0, ())
 
 
-def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
+def test_a_returning_break_has_the_same_age_in_all_outputs(desk: Desk) -> None:
     """The age of a break that returned starts at its last occurrence, in all outputs.
 
     The outputs are the workbook, the history, the trend, the pack's first page and the ops table.
@@ -194,7 +194,7 @@ def shown(cell: Any) -> tuple[int, bool]:
     return len(decimals[1]) if decimals else 0, form.startswith('"~"')
 
 
-def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_path: Path) -> None:
+def test_all_amounts_of_a_row_have_the_same_decimals(tmp_path: Path) -> None:
     """In a row, all amounts show the same number of decimals. "~" marks rounded ones."""
     made = Desk(tmp_path)
     rows = [
@@ -228,7 +228,7 @@ def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_pa
             assert len(scales) <= 1, (name, row[0].value)
 
 
-def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
+def test_text_outside_the_yellow_cells_is_reported(tmp_path: Path) -> None:
     """Text outside the yellow cells is not read back. A notice has the text and its cell.
 
     A copy without such text gets no notice.
@@ -263,7 +263,7 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", ["", "listed = 1\n"])
-def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) -> None:
+def test_text_on_any_sheet_is_reported_with_its_cell(tmp_path: Path, listed: str) -> None:
     """Text to the right of a table, below it or over our cells is reported for every sheet.
 
     This includes *All positions*. Notices quote some of the texts and list the cells of the others.
@@ -297,7 +297,7 @@ def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) ->
     assert others == {place for place, _ in wanted - named}
 
 
-def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:
+def test_balances_of_the_day_before_are_the_first_notice(tmp_path: Path) -> None:
     """If a ledger has the balances of the day before, the first notice and the summary say so."""
     made = Desk(tmp_path)
     before = [Amount(f"{n}.5", account=f"{n}") for n in range(10, 30)]

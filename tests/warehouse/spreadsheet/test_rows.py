@@ -83,7 +83,7 @@ def rendered(connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]])
 @given(st.lists(ROWS, min_size=1, max_size=6))
 @example([(text, text, None, "1", None, None) for text in HOSTILE])
 @example([("a\nb", "c\r\n\nd", "9" * 301, "-0", "9" * 40_000, 7)])
-def test_rows_are_the_same_as_cell_by_cell(
+def test_rows_are_written_exactly_as_python_writes_them(
     connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]
 ) -> None:
     """Texts, numbers, styles and row heights are byte for byte as Python writes them."""
@@ -119,7 +119,7 @@ def test_a_number_is_the_double_nearest_to_its_text(
 
 
 @pytest.mark.parametrize("amount", ["1e5", "NaN", "", "1.", "+1", "1\n", "<v>", "\u0661"])
-def test_what_is_no_amount_stops_the_file(
+def test_an_invalid_amount_is_never_written(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
     """A text that is not an amount in plain digits is never written into a number cell."""
@@ -127,7 +127,7 @@ def test_what_is_no_amount_stops_the_file(
         rendered(connection, [("a", "b", amount, None, None, None)])
 
 
-def test_a_sheet_that_is_given_up_leaves_the_connection_free(
+def test_an_abandoned_sheet_leaves_the_connection_free(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     """If reading stops after the first rows, the connection can run other queries."""

@@ -82,7 +82,7 @@ def filled(desk: Desk, put: Put) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("put", [str, float], ids=["texts", "numbers"])
-def test_a_template_filled_with_the_truth_matches_whole(tmp_path: Path, put: Put) -> None:
+def test_a_correctly_filled_template_matches(tmp_path: Path, put: Put) -> None:
     """If the amounts are text, every key is Matched.
 
     If they are numbers, keys with more than 15 digits match as *Ledger precision*.
@@ -100,7 +100,7 @@ def test_a_template_filled_with_the_truth_matches_whole(tmp_path: Path, put: Put
     assert (found.breaks, found.exit_code) == (0, 0)
 
 
-def test_names_that_mean_two_things_are_written_as_ids(tmp_path: Path) -> None:
+def test_ambiguous_names_are_written_as_ids(tmp_path: Path) -> None:
     """Portfolios with the same name are written as IDs, and their amounts match."""
     desk = Desk(tmp_path)
     rows = [Amount("1", portfolio="p1"), Amount("2", portfolio="p2"), Amount("3", portfolio="p3")]
@@ -115,7 +115,7 @@ def test_names_that_mean_two_things_are_written_as_ids(tmp_path: Path) -> None:
     assert desk.run().counts["Matched"] == 3
 
 
-def test_a_blank_in_the_template_is_told_and_is_no_zero(tmp_path: Path) -> None:
+def test_a_blank_amount_in_the_template_is_rejected(tmp_path: Path) -> None:
     """A row with a blank amount is rejected, and the Help sheet names the setting to skip it."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1"), Amount("2", asset="ETH")])

@@ -85,7 +85,7 @@ def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object
                 )
 
 
-def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
+def test_an_amount_too_long_for_its_column_is_marked() -> None:
     """An amount with more decimals than its column has room for is marked with "~".
 
     A tiny amount is shown in scientific notation.
@@ -112,6 +112,8 @@ def test_the_figures_of_a_row_show_as_many_decimals_as_the_longest() -> None:
         (("", "", "5"), ("3", "1", "5"), "NO"),
     ],
 )
-def test_a_roll_forward_claims_what_was_checked(ledger: Steps, book: Steps, words: str) -> None:
+def test_a_line_with_an_unknown_opening_is_not_confirmed(
+    ledger: Steps, book: Steps, words: str
+) -> None:
     """A line with an unknown opening does not say "yes", because its movement was not checked."""
     assert RollForwardLine("BTC", ledger, book, ("0", "0", "0")).line[-1] == words

@@ -19,7 +19,7 @@ _TEXT = re.compile(r'<text [^>]*font="([0-9]+)"')
 
 @pytest.mark.torture
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {TOOLS}")
-def test_a_book_of_a_thousand_positions_prints_on_a_dozen_legible_pages(tmp_path: Path) -> None:
+def test_a_large_workbook_prints_on_few_legible_pages(tmp_path: Path) -> None:
     """The demo's workbook has at most 14 pages, and text on Breaks has at least 8 points."""
     home = tmp_path / "data"
     take_demo(home)

@@ -209,7 +209,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
         6,
     ),
 )
-def test_every_edit_of_a_figure_or_a_name_is_named(
+def test_every_changed_figure_or_name_is_reported(
     settled: Desk, change: Change, words: str
 ) -> None:
     """A changed name, result, count or exact amount is reported, whichever sheet it is on."""
@@ -218,7 +218,7 @@ def test_every_edit_of_a_figure_or_a_name_is_named(
     assert any(words in one for one in found.differences), found.differences
 
 
-def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
+def test_a_changed_cell_is_reported_as_one_difference(settled: Desk) -> None:
     """A changed cell is reported as one difference, with the old and the new value."""
     change = put("Tie-out", ("Asset", "ETH"), "Book, exact", "20.000000000000000001")
     assert changed(settled, change).differences == (
@@ -226,7 +226,7 @@ def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
     )
 
 
-def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk) -> None:
+def test_the_message_lists_the_compared_sheets(settled: Desk) -> None:
     """The message for an unchanged workbook lists the compared sheets with their rows.
 
     It also says which cells were not compared.
@@ -278,7 +278,7 @@ def as_it_is(book: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [people, moved, as_it_is])
-def test_what_people_may_do_is_no_difference(settled: Desk, change: Change) -> None:
+def test_permitted_edits_are_not_differences(settled: Desk, change: Change) -> None:
     """Filled-in fields, moved rows and columns, and missing formula results are not differences."""
     found = changed(settled, change)
     assert (found.differences, found.uncompared) == ((), ())
@@ -295,7 +295,7 @@ def saved_by_libreoffice(book: Path, place: Path, ending: str) -> Path:
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
-def test_a_workbook_saved_by_libreoffice_is_whole(
+def test_a_copy_saved_by_libreoffice_has_no_differences(
     settled: Desk, long_amounts: Desk, tmp_path: Path, ending: str
 ) -> None:
     """A copy saved by LibreOffice has no differences in formulas, names or numbers."""
@@ -342,9 +342,7 @@ def with_another_last_digit(book: Any) -> None:
 
 
 @pytest.mark.parametrize("save", [as_it_is, with_another_last_digit])
-def test_numbers_saved_by_another_program_are_no_difference(
-    long_amounts: Desk, save: Change
-) -> None:
+def test_numbers_rounded_by_a_program_are_not_differences(long_amounts: Desk, save: Change) -> None:
     """A program may save 15 or 16 digits of a longer number, which can change the last one."""
     found = changed(long_amounts, save)
     assert (found.differences, found.uncompared) == ((), ())
@@ -373,7 +371,7 @@ def a_text_of_each_table(book: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "count"), [(a_number_of_each_sheet, 5), (a_text_of_each_table, 4)]
 )
-def test_a_changed_amount_is_found_among_numbers_saved_by_another_program(
+def test_a_change_beyond_rounding_is_a_difference(
     long_amounts: Desk, change: Change, count: int
 ) -> None:
     """A larger change of a number is a difference, and so is one digit of an exact amount."""
@@ -418,7 +416,7 @@ def forged_copy(book: Any) -> None:
         (forged_copy, "was not written by the run"),
     ],
 )
-def test_a_row_that_is_doubled_moved_or_forged_in_a_copy_is_named(
+def test_a_duplicate_moved_or_forged_row_is_reported(
     settled: Desk, change: Change, words: str
 ) -> None:
     """A duplicate, missing, moved or forged row is reported, even if the sheet was copied."""
@@ -426,14 +424,14 @@ def test_a_row_that_is_doubled_moved_or_forged_in_a_copy_is_named(
     assert any(words in one for one in found.differences), found.differences
 
 
-def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
+def test_a_copied_sheet_is_not_a_difference(settled: Desk) -> None:
     """A copied sheet is not a difference, and `verify` reports that the run did not write it."""
     found = changed(settled, lambda book: book.copy_worksheet(book["Breaks"]))
     assert found.differences == ()
     assert found.uncompared == ("the 'Breaks Copy' sheet was not written by the run",)
 
 
-def test_a_long_table_is_compared_over_all_its_sheets(
+def test_a_long_table_is_compared_on_all_its_sheets(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table that continues on several sheets is compared on all of them.
@@ -446,7 +444,7 @@ def test_a_long_table_is_compared_over_all_its_sheets(
     assert sum(one.endswith("is missing") for one in found.differences) == 4
 
 
-def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: Desk) -> None:
+def test_the_not_matched_sheet_is_compared(desk: Desk) -> None:
     """If only positions that do not match are listed, the Not matched sheet is compared."""
     desk.settle("listed = 3\n")
     found = service.verify(desk.folder.root, written(desk))
@@ -477,7 +475,7 @@ def of_another_run(desk: Desk, file: Path) -> None:
     ("become", "words"),
     [(gone, "is missing"), (damaged, "cannot be read"), (of_another_run, "belongs to run ")],
 )
-def test_what_cannot_be_compared_is_not_claimed(
+def test_a_sheet_without_its_parquet_file_is_not_compared(
     desk: Desk, become: Callable[[Desk, Path], None], words: str
 ) -> None:
     """If the Parquet file is missing, damaged or from a different run, its sheet is not compared.
@@ -495,7 +493,7 @@ def test_what_cannot_be_compared_is_not_claimed(
     assert words in told
 
 
-def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> None:
+def test_only_breaks_is_compared_for_an_older_result(desk: Desk) -> None:
     """If an older version did not store the cells of other sheets, only Breaks is compared."""
     book = written(desk)
     desk.run()
@@ -514,7 +512,7 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
     ]
 
 
-def test_a_sheet_that_differs_everywhere_is_told_shortly(
+def test_a_sheet_with_many_differences_is_reported_briefly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If many rows of a sheet differ, the first ones are reported, and the others are counted."""
@@ -524,7 +522,7 @@ def test_a_sheet_that_differs_everywhere_is_told_shortly(
     assert found.differences[-1] == "All positions: 3 more rows differ"
 
 
-def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
+def test_a_file_that_is_not_a_workbook_is_refused(settled: Desk) -> None:
     """A missing file, an empty file and a file that is not a workbook are refused."""
     written(settled)
     (settled.home / "empty.xlsx").touch()
@@ -533,7 +531,7 @@ def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
             service.verify(settled.folder.root, settled.home / name)
 
 
-def test_a_workbook_whose_result_was_replaced_says_so(desk: Desk) -> None:
+def test_verify_reports_that_a_result_was_replaced(desk: Desk) -> None:
     """If a later run replaced the result, `verify` reports this for the earlier workbook."""
     copy = Path(shutil.copy(desk.run().files[0], desk.home / "earlier.xlsx"))
     checked = service.verify(desk.folder.root, copy)

@@ -52,7 +52,7 @@ def sheets(desk: Desk) -> Mapping[str, SheetImprint]:
 
 
 @pytest.mark.parametrize("place", [0, 12, 200])
-def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
+def test_a_damaged_imprint_is_reported_as_not_compared(
     desk: Desk, tmp_path: Path, place: int
 ) -> None:
     """If the stored imprint is damaged, Summary and other sheets are reported as not compared.
@@ -90,7 +90,7 @@ def _is_of_people(name: str, sheet: SheetImprint, number: int, place: int) -> bo
 
 
 @pytest.mark.torture
-def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, SheetImprint]) -> None:
+def test_every_forged_cell_is_reported(sheets: Mapping[str, SheetImprint]) -> None:
     """Every cell of every sheet is compared, even an empty one, except the cells for people."""
     assert not list(compare_sheets(sheets, sheets))
     unseen, forged = [], 0
@@ -148,7 +148,7 @@ def _verified(desk: Desk, book: Any) -> VerifyResult:
 
 
 @pytest.mark.parametrize(("sheet", "label", "value", "words"), some_daily(FORGERIES, 4))
-def test_a_forged_sheet_is_no_whole_workbook(
+def test_a_forged_sheet_is_reported(
     desk: Desk, sheet: str, label: str, value: object, words: str
 ) -> None:
     """A changed number, total, banner, formula or text on any sheet is reported."""
@@ -160,9 +160,7 @@ def test_a_forged_sheet_is_no_whole_workbook(
     assert len(found.differences) <= 2, found.differences
 
 
-def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_entries_of_people_are_not_differences(desk: Desk, tmp_path: Path) -> None:
     """Entries of people, their own columns and sheets, and a renamed sheet are not differences.
 
     A person's own sheet is reported as not compared.
@@ -184,9 +182,7 @@ def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
-def test_an_office_that_counts_again_forges_nothing(
-    desk: Desk, tmp_path: Path, ending: str
-) -> None:
+def test_a_recalculated_banner_is_not_a_difference(desk: Desk, tmp_path: Path, ending: str) -> None:
     """A banner that LibreOffice recalculated after a break was accepted is not a difference."""
     break_id = str(next(one["id"] for one in desk.breaks() if one["status"] == "Open"))
     edited = desk.edit(_book(desk), {break_id: {"Status": ACCEPTED}}, tmp_path / "mine.xlsx")
@@ -200,7 +196,7 @@ def test_an_office_that_counts_again_forges_nothing(
     assert service.verify(desk.folder.root, saved).differences == ()
 
 
-def test_the_banner_of_a_part_of_the_book_is_recounted_with_its_extent() -> None:
+def test_an_accepted_break_lowers_the_count_in_the_banner() -> None:
     """An accepted break lowers the count. The number of compared positions stays in the text."""
     banner = ("2openbreaks(2intotal);3of9positionscompared", "")
     breaks = [("Explained - accepted", 1), ("Open", 1)]

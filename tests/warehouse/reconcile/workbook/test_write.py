@@ -77,7 +77,7 @@ def recalculated(book: Path, place: Path) -> Path:
 
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
-def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> None:
+def test_cached_values_equal_the_results_of_their_formulas(desk: Desk, tmp_path: Path) -> None:
     """Every cached value equals the result of its formula, and no cell has an error."""
     book = desk.run().files[0]
     ours = openpyxl.load_workbook(book, data_only=True)
@@ -102,7 +102,7 @@ def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> N
     assert not [text for text in texts if re.match(r"#|Err:", text)]
 
 
-def test_formulas_stand_only_where_we_put_them(desk: Desk) -> None:
+def test_only_our_formula_columns_contain_formulas(desk: Desk) -> None:
     """Only nightbook's own formula columns contain formulas, and hostile names are text.
 
     The workbook has no links and no macros.
@@ -145,7 +145,7 @@ def test_every_key_and_every_digit_is_in_the_workbook(desk: Desk) -> None:
     assert breaks == {str(one["id"]) for one in desk.breaks()}
 
 
-def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
+def test_a_difference_too_small_for_a_number_is_shown(desk: Desk) -> None:
     """A difference too small for a number of this size is shown: 0.03 SHIB of 589e12."""
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
     rows = {row[3]: row for row in book["Breaks"].iter_rows(min_row=3, values_only=True)}
@@ -175,7 +175,7 @@ def test_the_printed_columns_of_a_sheet_are_its_first_columns(desk: Desk) -> Non
 
 
 @pytest.mark.torture
-def test_no_name_for_formulas_is_defined_twice(desk: Desk) -> None:
+def test_no_range_name_is_defined_twice(desk: Desk) -> None:
     """No two ranges have the same name.
 
     Excel would repair such a file, and LibreOffice would keep only one of the ranges.
@@ -187,7 +187,7 @@ def test_no_name_for_formulas_is_defined_twice(desk: Desk) -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
+def test_the_same_inputs_give_an_identical_workbook(desk: Desk, tmp_path: Path) -> None:
     """A different home with the same book and ledger writes an identical workbook."""
     one = desk.run().files[0].read_bytes()
     other = Desk(tmp_path / "other", nights=desk.nights[:-1])
@@ -196,7 +196,7 @@ def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
     assert other.run().files[0].read_bytes() == one
 
 
-def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
+def test_totals_agree_for_every_asset(desk: Desk) -> None:
     """Totals agree for every asset, all rows are counted, and a sheet without rows says so."""
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
     assert [sheet.title for sheet in book if sheet.max_row == 2] == [
@@ -213,7 +213,7 @@ def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
     assert {row[10] for row in rolled} == {"not checked"}
 
 
-def test_a_long_table_goes_on_over_sheets(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_table_continues_on_more_sheets(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is too long for one sheet continues on more sheets and is complete."""
     monkeypatch.setattr(write.write, "__kwdefaults__", {"rows_per_sheet": 4})
     found = desk.run()
@@ -223,7 +223,7 @@ def test_a_long_table_goes_on_over_sheets(desk: Desk, monkeypatch: pytest.Monkey
     assert len(parts) == -(-sum(found.counts.values()) // 4)
 
 
-def test_machines_get_every_text_as_it_is(desk: Desk) -> None:
+def test_the_csv_file_contains_every_text_unchanged(desk: Desk) -> None:
     """The CSV file of breaks contains every name and difference unchanged."""
     found = desk.run()
     with found.files[1].open(newline="", encoding="utf-8") as file:
@@ -254,7 +254,7 @@ def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) ->
     assert math.isclose(found, float(one - other), rel_tol=4e-15, abs_tol=1e-30)
 
 
-def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
+def test_a_name_too_long_for_a_cell_is_complete_in_the_csv(tmp_path: Path) -> None:
     """A name too long for a cell is shortened, with a digest. The CSV file has the whole name."""
     long = "=cmd|'/c calc'!A0" + "x" * 32_751
     made = Desk(tmp_path)
@@ -274,7 +274,7 @@ def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
     assert [one["names"]["account"] for one in made.breaks()] == [long + "y"]
 
 
-def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path) -> None:
+def test_keys_that_are_not_listed_are_in_the_parquet_file(tmp_path: Path) -> None:
     """If there are more keys than `listed`, the sheet Not matched has only those that differ.
 
     A notice says so, and the Parquet file has all keys.
@@ -299,7 +299,7 @@ def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path)
     assert "All positions" in openpyxl.load_workbook(made.run().files[0]).sheetnames
 
 
-def test_every_key_is_in_the_file_for_machines(desk: Desk) -> None:
+def test_the_parquet_file_contains_every_key(desk: Desk) -> None:
     """The Parquet file has every key, with custom assets, all names and amounts of any length."""
     found = desk.run()
     rows = pq.read_table(found.files[2]).to_pylist()

@@ -59,9 +59,7 @@ def test_every_position_has_one_key_in_both_workbooks(desk: Desk) -> None:
 
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
-def test_a_lookup_by_the_key_brings_the_amount_of_the_other_workbook(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_a_lookup_by_key_finds_the_correct_amount(desk: Desk, tmp_path: Path) -> None:
     """LibreOffice's MATCH and VLOOKUP find the correct amount and venue for every key."""
     reconciled, positions = map(openpyxl.load_workbook, _books(desk))
     source, target = reconciled["All positions"], positions["Accounts"]
