@@ -74,14 +74,14 @@ def words(nights: list[Snapshot]) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", some_daily(harmless.CHANGES, 12))
-def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None:
+def test_a_harmless_change_is_accepted_at_most_once(layout: Layout, name: str) -> None:
     """A lasting harmless change is accepted at most once, and the later nights are not held."""
     held = words(lasting(layout, harmless.CHANGES[name]))
     assert len(held) <= 1, held
 
 
 @pytest.mark.parametrize("name", some_daily(LOSING, 12))
-def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
+def test_a_night_that_hides_or_loses_money_is_held(layout: Layout, name: str) -> None:
     """The night is held with a reason."""
     night = take(layout, api.changed(GOOD, LOSING[name]))
     assert night.state == HELD
@@ -89,7 +89,7 @@ def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) ->
     assert all(night.decision.reasons)
 
 
-def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) -> None:
+def test_a_lesson_covers_only_a_similar_share_of_the_book(layout: Layout) -> None:
     """A lesson applies only to about the share of the book on which a person taught it."""
 
     def idle(answers: Answers) -> None:
@@ -108,7 +108,7 @@ def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) ->
     assert take(layout, api.changed(number + 1, all_null)).state == HELD
 
 
-def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> None:
+def test_a_duplicate_account_is_a_reason_only_once(layout: Layout) -> None:
     """The reason names the duplicate money. Once accepted, only a new duplicate is a new reason."""
 
     def repeat(answers: Answers, place: int) -> None:
@@ -133,7 +133,7 @@ def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> No
     assert "ETH" in new.words
 
 
-def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> None:
+def test_one_decision_accepts_all_nights_with_the_same_reason(layout: Layout) -> None:
     """One decision accepts all nights with the same reason, and the other nights stay held."""
     change = harmless.CHANGES["locked is null"]
     weekend = [take(layout, api.changed(number, change)) for number in (GOOD, GOOD + 1)]
@@ -145,7 +145,7 @@ def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> No
     assert snapshots.find(layout, other.snapshot_id).state == HELD
 
 
-def test_there_are_sixty_of_the_one_and_forty_of_the_other() -> None:
+def test_there_are_sixty_harmless_and_forty_losing_changes() -> None:
     """There are at least 60 harmless and 40 losing changes, and all names are different."""
     assert len(harmless.CHANGES) >= 60
     assert len(LOSING) >= 40

@@ -58,9 +58,7 @@ OLDEST, *BETWEEN, NEWEST = COMMITS
     "commit",
     some_daily([NEWEST, OLDEST, *BETWEEN], len(COMMITS)),
 )
-def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
-    commit: str, older: Callable[[str], Keeper]
-) -> None:
+def test_the_first_run_upgrades_an_older_home(commit: str, older: Callable[[str], Keeper]) -> None:
     """The first run takes its night, and rebuilds the older nights completely in their states."""
     keeper = older(commit)
     said = keeper.run(TONIGHT)
@@ -86,7 +84,7 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
         pytest.param(NEWEST, ("rebuild", "--from-landing"), marks=pytest.mark.torture),
     ],
 )
-def test_rebuild_brings_an_older_home_up(
+def test_rebuild_upgrades_an_older_home(
     commit: str, words: tuple[str, ...], older: Callable[[str], Keeper]
 ) -> None:
     """The rebuild that error messages recommend gives the same books, which pass verification."""
@@ -98,7 +96,7 @@ def test_rebuild_brings_an_older_home_up(
 
 
 @pytest.mark.torture
-def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> None:
+def test_a_run_upgrades_a_home_of_earlier_rules(older: Callable[[str], Keeper]) -> None:
     """Old DuckDB clients cannot read a home of earlier rules until a run rebuilds it.
 
     `verify` finds nothing else, and after the run, the ledger is compared.
@@ -115,7 +113,7 @@ def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> N
     assert keeper("verify").code == 0
 
 
-def test_a_file_that_older_clients_cannot_read_is_named_and_mended(
+def test_a_file_unreadable_to_old_duckdb_is_named_and_rebuilt(
     older: Callable[[str], Keeper],
 ) -> None:
     """`doctor` and `verify` name a file that old DuckDB versions cannot read. A rebuild fixes it.
@@ -152,7 +150,7 @@ for (table,) in tables:
 
 
 @pytest.mark.torture
-def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]) -> None:
+def test_a_reconciliation_upgrades_an_older_home(older: Callable[[str], Keeper]) -> None:
     """A reconciliation first publishes the book again, because the older file lacks needed data."""
     keeper = older(OLDEST)
     said = keeper("reconcile", "run", "--as-of", str(SECOND))
@@ -161,7 +159,7 @@ def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]
 
 
 @pytest.mark.torture
-def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
+def test_the_next_run_completes_a_stopped_upgrade(older: Callable[[str], Keeper]) -> None:
     """A night without a manifest and with incomplete tables is rebuilt by the next run."""
     keeper = older(NEWEST)
     first = snapshots.landed_snapshots(keeper.layout)[0]
@@ -172,7 +170,7 @@ def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> 
 
 
 @pytest.mark.torture
-def test_an_old_night_that_cannot_be_made_again_costs_no_other(
+def test_a_damaged_old_night_does_not_block_other_nights(
     older: Callable[[str], Keeper],
 ) -> None:
     """The damaged file is reported, and tonight and all other nights are in the warehouse."""

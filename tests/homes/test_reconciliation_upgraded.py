@@ -52,7 +52,7 @@ def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
         assert ({one.who for one in standing.signatures}, standing.void) == ({"Ada", "Bo"}, "")
 
 
-def test_older_workbooks_verify_with_the_words_they_were_written_with(desk: Desk) -> None:
+def test_older_workbooks_verify_with_their_older_texts(desk: Desk) -> None:
     """Older workbooks with older texts verify, and a changed name or amount is still found."""
     for day in DAYS:
         book = desk.folder.day_files(day).workbook
@@ -69,7 +69,7 @@ def test_older_workbooks_verify_with_the_words_they_were_written_with(desk: Desk
     assert len(service.verify(desk.folder.root, desk.home / "forged.xlsx").differences) == 4
 
 
-def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> None:
+def test_the_next_night_reads_comments_of_an_older_workbook(desk: Desk) -> None:
     """The next night reads its comments and accepted breaks, and keeps break IDs and ages."""
     breaks = {one.names["asset"]: one for one in result(desk, LAST).breaks}
     book = desk.folder.day_files(LAST).workbook
@@ -90,7 +90,7 @@ def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> No
     assert service.verify(desk.folder.root, book.with_name("copy.xlsx")).is_whole
 
 
-def test_an_older_day_that_is_run_again_has_the_same_result(desk: Desk) -> None:
+def test_a_second_run_of_an_older_day_has_the_same_result(desk: Desk) -> None:
     """Digest and IDs equal the signed ones, and a copy of the older workbook still verifies."""
     publish(desk, DAYS)
     before, book = result(desk, LAST), desk.folder.day_files(LAST).workbook

@@ -103,7 +103,7 @@ def _amounts(keeper: Keeper) -> dict[str, list[list[str]]]:
     return nights
 
 
-def test_nights_are_registered_by_the_run_and_decisions_follow(
+def test_the_catalog_follows_runs_and_decisions(
     catalog: Catalog, seaweedfs: ObjectStore, tmp_path: Path
 ) -> None:
     """The catalog contains exactly the amounts of the book, and it follows a later decision.

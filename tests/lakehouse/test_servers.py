@@ -19,7 +19,7 @@ def _bucket(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> obstore.stor
     return from_url(store.root, client_options={"allow_http": True})
 
 
-def test_a_store_refuses_what_its_conditions_forbid(
+def test_a_good_store_enforces_conditions(
     object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store rejects a second create and a swap with a stale tag, and accepts the right tag."""
@@ -33,7 +33,7 @@ def test_a_store_refuses_what_its_conditions_forbid(
     assert bytes(obstore.get(bucket, key).bytes()) == b"3"
 
 
-def test_the_bad_store_takes_a_second_create(
+def test_the_bad_store_accepts_a_second_create(
     rclone: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a store that ignores conditions, a second create silently replaces the first commit."""
@@ -43,6 +43,6 @@ def test_the_bad_store_takes_a_second_create(
     assert bytes(obstore.get(bucket, "servers/commit").bytes()) == b"2"
 
 
-def test_postgresql_answers(postgres: Postgres) -> None:
+def test_the_postgresql_server_is_running(postgres: Postgres) -> None:
     """The PostgreSQL server of the catalog is running."""
     assert postgres.port

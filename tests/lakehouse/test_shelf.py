@@ -93,7 +93,7 @@ def figures(reader: Keeper) -> list[str]:
     return [answer.out for answer in answers]
 
 
-def test_nights_are_as_on_one_machine(
+def test_a_second_machine_has_the_same_nights(
     object_store: ObjectStore, shown: Sandbox, tmp_path: Path
 ) -> None:
     """A second machine has the same rows and totals, and a lost home is restored from the shelf."""
@@ -120,7 +120,7 @@ def test_nights_are_as_on_one_machine(
 
 
 @pytest.mark.parametrize("way", KILLS)
-def test_killed_at_any_request_readers_see_whole_nights(
+def test_readers_see_only_complete_nights_after_a_kill(
     object_store: ObjectStore, proxy: tuple[str, Worst], home: Path, tmp_path: Path, way: str
 ) -> None:
     """After a kill at any request, readers see only whole nights, and the next run finishes."""
@@ -142,7 +142,7 @@ def test_killed_at_any_request_readers_see_whole_nights(
         assert require_whole_nights(home, direct, tmp_path / "reader") == NIGHTS
 
 
-def test_lost_answers_lose_nothing(
+def test_a_lost_response_loses_no_data(
     object_store: ObjectStore, proxy: tuple[str, Worst], home: Path, tmp_path: Path
 ) -> None:
     """If the response to a write is lost, the run recognises its own object and loses nothing."""
@@ -159,7 +159,7 @@ def test_lost_answers_lose_nothing(
         assert require_whole_nights(home, direct, tmp_path / "reader") == NIGHTS
 
 
-def test_of_two_writers_both_are_heard(
+def test_simultaneous_decisions_are_both_kept(
     object_store: ObjectStore, home: Path, tmp_path: Path
 ) -> None:
     """If two machines decide on one night at the same time, both get both decisions."""
@@ -200,7 +200,7 @@ def test_a_store_that_ignores_conditions_is_refused(
     assert [entry.key for entry in open_store(address_of(rclone, "liar")).list("")] == ["probe"]
 
 
-def test_a_store_that_is_down_costs_no_night(
+def test_a_store_that_is_down_only_delays_shelving(
     seaweedfs: ObjectStore, shown: Sandbox, tmp_path: Path
 ) -> None:
     """The book is published, run and status name the waiting night, and the next run shelves it."""

@@ -125,7 +125,7 @@ def job(home: Path, variables: Mapping[str, str], log: Path) -> subprocess.Popen
         )
 
 
-def test_a_worker_that_dies_costs_time_and_no_byte(local: Path, firm: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_does_not_change_the_files(local: Path, firm: Path, tmp_path: Path) -> None:
     """If one of two workers is killed, sixty nights of three organisations are still identical."""
     homes, log = homes_of(firm), tmp_path / "log"
     with spark_cluster.cluster(tmp_path / "cluster", workers=2) as (master, workers):
@@ -142,7 +142,7 @@ def test_a_worker_that_dies_costs_time_and_no_byte(local: Path, firm: Path, tmp_
     require_alike(homes, local)
 
 
-def test_a_command_that_dies_changed_nothing_and_is_run_again(
+def test_a_killed_command_keeps_the_lake_and_can_be_repeated(
     local: Path, firm: Path, tmp_path: Path
 ) -> None:
     """If the command is killed, the old lake stays, and the next command cleans up and finishes."""
@@ -162,7 +162,7 @@ def test_a_command_that_dies_changed_nothing_and_is_run_again(
     require_alike([layout], local)
 
 
-def test_a_worker_of_another_contract_is_refused(firm: Path, tmp_path: Path) -> None:
+def test_a_worker_with_a_different_contract_is_rejected(firm: Path, tmp_path: Path) -> None:
     """If a worker has a different contract, the command fails with advice and changes nothing."""
     other, worker, log = tmp_path / "other", tmp_path / "python", tmp_path / "log"
     for room in ("assets", "pipelines", "warehouse"):

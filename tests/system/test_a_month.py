@@ -140,7 +140,7 @@ def troubles(seed: int) -> Iterator[Span]:
 
 
 @pytest.mark.torture
-def test_a_month_of_trouble_costs_no_date_and_fills_at_most_a_page(
+def test_a_month_of_trouble_loses_no_date_and_sends_few_alerts(
     tmp_path: Path, sized: Callable[[int, int], int]
 ) -> None:
     """With limits, outages and restarts, each date has its book, and the alerts fit on one page.
@@ -166,7 +166,7 @@ OUTAGES: list[tuple[str, tuple[int, int], list[str], int]] = [
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "hours", "told", "tries"), OUTAGES, ids=[o[0] for o in OUTAGES])
-def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end(
+def test_a_night_sends_a_second_alert_if_its_last_tick_fails(
     name: str, hours: tuple[int, int], told: list[str], tries: int, tmp_path: Path
 ) -> None:
     """The first message names the next attempt. A second message follows if the last tick fails."""
@@ -182,7 +182,7 @@ def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end
     assert (month.missing(2) == []) == (told == ["trying"])
 
 
-def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
+def test_a_failed_run_by_a_person_is_reported_at_once(tmp_path: Path) -> None:
     """If a person starts a run, its failure is reported immediately, because nothing retries it."""
     month = Month(tmp_path, [])
     run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
@@ -192,7 +192,7 @@ def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: Path) -> None:
+def test_run_unless_taken_skips_a_date_with_a_night(shown: Sandbox, tmp_path: Path) -> None:
     """If a date already has its night, `run --unless-taken` reads nothing and names that night."""
     shown.show()
     keeper = Keeper(tmp_path / "home", shown)
@@ -209,7 +209,7 @@ def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: 
 
 
 @pytest.mark.torture
-def test_a_month_of_runs_costs_no_date(receiver: Receiver, tmp_path: Path) -> None:
+def test_a_month_of_cron_runs_loses_no_date(receiver: Receiver, tmp_path: Path) -> None:
     """The command that cron calls loses no date either, with the real job and a real channel."""
     month = Month(tmp_path, list(troubles(9)), channel=receiver.channel)
     settings = month.nightbook.settings()

@@ -304,17 +304,17 @@ ELSEWHERE = {
     "S7": (
         "a flipped bit",
         "pipelines/maintenance/test_verify.py",
-        "test_every_changed_bit_is_found_and_named",
+        "test_verify_reports_every_file_with_a_changed_bit",
     ),
     "S8": (
         "a file cut short",
         "pipelines/maintenance/test_verify_cut_files.py",
-        "test_a_file_cut_short_is_found_and_named_with_its_remedy",
+        "test_verify_names_each_truncated_file_and_its_remedy",
     ),
     "S9": (
         "a second run starts",
         "assets/home/test_writer_lock.py",
-        "test_one_works_the_other_says_so",
+        "test_a_second_run_fails_and_names_the_first",
     ),
     "S10": (
         "a reader is open while it is published",
@@ -329,7 +329,7 @@ ELSEWHERE = {
     "S12": (
         "landing deleted in part",
         "pipelines/maintenance/test_verify_cut_files.py",
-        "test_a_rebuild_refuses_and_lists_what_landing_lacks",
+        "test_a_rebuild_names_everything_missing_from_landing",
     ),
     "O1": (
         "the schedule in an hour that is not, or is twice",
@@ -344,7 +344,7 @@ ELSEWHERE = {
     "O3": (
         "Dagster was killed and its run stays STARTED",
         "assets/runs/test_dead_runs_crashes.py",
-        "test_the_night_after_a_crash",
+        "test_the_next_run_publishes_the_nights_of_dead_runs",
     ),
     "O4": (
         "the secret is changed during the run",
@@ -387,7 +387,9 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
 @pytest.mark.parametrize(
     "fault", some_daily(DATA, 6), ids=lambda fault: f"{fault.number}-{fault.what}"
 )
-def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path: Path) -> None:
+def test_each_data_fault_has_its_expected_outcome(
+    fault: DataFault, good: Path, tmp_path: Path
+) -> None:
     """The night is held or accepted as expected, and each anomaly is visible."""
     after = night_after(good, tmp_path / "home", *fault.faults)
     assert after.snapshot.state == fault.state, after.reasons
@@ -397,7 +399,7 @@ def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path:
         assert not after.sealed["money_shapes"]
 
 
-def test_no_accepted_fault_of_data_changes_a_sum(good: Path, tmp_path: Path) -> None:
+def test_accepted_data_faults_change_no_sum(good: Path, tmp_path: Path) -> None:
     """Accepted faults that do not affect amounts leave every sum equal to the world's."""
     expected: dict[str, Decimal] = {}
     for portfolio in WORLD.portfolios:
@@ -427,7 +429,7 @@ def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> No
     assert judged == ()
 
 
-def test_the_list_is_whole() -> None:
+def test_the_list_of_faults_is_complete() -> None:
     """The list has 24 data, 12 storage and 4 operations faults, each with an existing test."""
     data = {fault.number.rstrip("bc") for fault in DATA}
     assert data == {f"D{number}" for number in range(1, 25)}

@@ -64,14 +64,14 @@ def _answered(layout: Layout, question: Question) -> Iterator[str]:
     yield f"{len(found.rows)} {'row' if len(found.rows) == 1 else 'rows'}, `{digest}`.\n"
 
 
-def test_every_question_has_its_answer_on_the_demo(
+def test_demo_answers_match_the_committed_page(
     layout: Layout, golden: Callable[[str, str], None]
 ) -> None:
     """The answers for the demo's nights equal those on the committed page, row by row."""
     golden("../../warehouse/answers.md", "\n".join(lines(layout)))
 
 
-def test_the_dictionary_leads_to_every_answer() -> None:
+def test_the_dictionary_links_to_every_answer() -> None:
     """Each question of the dictionary links to its section on the page of answers."""
     page = FILE.read_text("utf-8")
     answers = FILE.with_name("answers.md").read_text("utf-8")
@@ -81,7 +81,9 @@ def test_the_dictionary_leads_to_every_answer() -> None:
 
 
 @pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
-def test_the_report_of_the_demo_can_be_read(layout: Layout, browser: Browser, look: Look) -> None:
+def test_the_demo_report_is_readable_on_screen_and_paper(
+    layout: Layout, browser: Browser, look: Look
+) -> None:
     """On a phone, a screen and paper, nothing overlaps or is cut, and no other file is loaded."""
     file = layout.reports / LATEST
     require_sound(browser.look(file, look), file)

@@ -48,13 +48,13 @@ def loaded(name: str) -> dict[str, Any]:
     return content
 
 
-def test_every_shipped_file_is_read_here() -> None:
+def test_every_shipped_file_is_tested_here() -> None:
     """Each file in the deploy folder is in the list of the files that are tested here."""
     assert {path.name for path in DEPLOY.iterdir() if path.is_file()} == READ_HERE
 
 
 @pytest.mark.parametrize("is_system", [True, False])
-def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path, *, is_system: bool) -> None:
     """systemd-analyze reports no problems in the installed units."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not on this machine")
@@ -78,7 +78,7 @@ def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
     assert (ran.returncode, about_ours) == (0, []), ran.stderr
 
 
-def test_a_wrong_unit_is_found_by_systemd(tmp_path: Path) -> None:
+def test_systemd_rejects_a_wrong_unit(tmp_path: Path) -> None:
     """systemd-analyze reports a wrong line, so the test of the shipped units can fail."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not on this machine")
@@ -90,7 +90,7 @@ def test_a_wrong_unit_is_found_by_systemd(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dagster.yaml", "dagster-postgres.yaml"])
-def test_instances_are_good_for_dagster(
+def test_dagster_accepts_both_instance_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Dagster accepts both instance files, which differ only in their storage."""
@@ -108,7 +108,7 @@ def test_instances_are_good_for_dagster(
         }
 
 
-def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compose_services_are_limited_and_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is one daemon, the UI is on loopback only, and every used name is declared."""
     content = loaded("compose.yaml")
     services = content["services"]
@@ -146,7 +146,7 @@ def ran(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
+def test_a_parser_of_the_specification_accepts_compose(tmp_path: Path) -> None:
     """A parser for the Compose specification accepts the file, and rejects a wrong one."""
     said = read_as_compose(DEPLOY / "compose.yaml")
     assert (said.returncode, said.stdout.split()) == (0, ["daemon", "postgres", "web"]), said.stderr
@@ -157,7 +157,7 @@ def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
         assert read_as_compose(tmp_path / "compose.yaml").returncode != 0
 
 
-def test_the_image_is_read_by_hadolint(tmp_path: Path) -> None:
+def test_hadolint_reports_no_problem_in_the_image(tmp_path: Path) -> None:
     """The image linter reports nothing, not even a hint, and it fails for a wrong file."""
     tool = str(environments.python("deploy").with_name("hadolint"))
     said = ran([tool, str(DEPLOY / "Containerfile")])
@@ -211,7 +211,7 @@ def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checkout
 
 
-def test_an_image_gets_the_tracked_files_of_the_product_and_no_secret(used_checkout: Path) -> None:
+def test_an_image_gets_only_tracked_files_and_no_secret(used_checkout: Path) -> None:
     """A build gets exactly the tracked files that the Containerfile copies."""
     tracked = ran(["git", "-C", str(used_checkout), "ls-files"]).stdout.split("\n")
     copied = [
@@ -225,7 +225,7 @@ def test_an_image_gets_the_tracked_files_of_the_product_and_no_secret(used_check
     assert context_of(used_checkout) - {".dockerignore"} == expected
 
 
-def test_a_wheel_gets_no_secret_of_the_checkout(used_checkout: Path, tmp_path: Path) -> None:
+def test_a_wheel_contains_no_secret_of_the_checkout(used_checkout: Path, tmp_path: Path) -> None:
     """A wheel includes data files by patterns, and no private file matches them."""
     program = (
         "from setuptools import Distribution\n"
@@ -246,7 +246,7 @@ def test_a_wheel_gets_no_secret_of_the_checkout(used_checkout: Path, tmp_path: P
     assert not set(names) & set(PRIVATE)
 
 
-def test_git_ignores_what_people_put_into_a_checkout(used_checkout: Path) -> None:
+def test_git_ignores_private_files_in_a_checkout(used_checkout: Path) -> None:
     """Git ignores settings, data and secrets, but not secrets in two files with unusual names."""
     found = ran(["git", "-C", str(used_checkout), "status", "--porcelain", "-uall"]).stdout
     seen = {line[3:] for line in found.splitlines() if line.startswith("??")}
@@ -260,7 +260,7 @@ def pins(path: Path) -> dict[str, str]:
     return {name.lower().replace("_", "-"): version for name, version in found}
 
 
-def test_the_image_has_what_its_packages_need() -> None:
+def test_the_packages_of_the_image_are_pinned_and_complete() -> None:
     """The packages that only the image has are pinned, hashed, tested and complete."""
     added, kept = pins(DEPLOY / "image.txt"), pins(ROOT / "constraints.txt")
     assert not added.keys() & kept.keys()
@@ -282,7 +282,7 @@ def test_the_image_has_what_its_packages_need() -> None:
                 assert needed.specifier.contains(there[name]), f"{one.metadata['Name']}: {needed}"
 
 
-def test_the_image_runs_what_the_unit_runs() -> None:
+def test_the_image_and_the_unit_start_the_same_daemon() -> None:
     """Containerfile and unit start the same daemon, and all files that the image copies exist."""
     text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line and line[0].isupper()]
@@ -344,7 +344,7 @@ CHART = {
 }
 
 
-def test_helm_values_are_of_the_chart() -> None:
+def test_helm_values_match_the_schema_of_the_chart() -> None:
     """Every name in the example is one that the chart's schema allows at that position."""
 
     def see(place: str, content: Any) -> None:
@@ -406,7 +406,7 @@ NAMES = {
 }
 
 
-def test_every_pod_is_as_confined_as_the_copy_of_the_book() -> None:
+def test_every_pod_has_the_limits_of_the_copy_job() -> None:
     """Code, nights, daemon and UI have the job's limits, probes, and the node of their volume."""
     job = manifests()["CronJob", "nightbook-copy"]["spec"]["jobTemplate"]["spec"]["template"]
     [copy] = job["spec"]["containers"]
@@ -439,7 +439,7 @@ def _servers(content: dict[str, Any]) -> list[dict[str, Any]]:
     return [content["dagsterDaemon"], content["dagsterWebserver"]]
 
 
-def test_the_network_rules_select_the_pods_that_exist() -> None:
+def test_network_rules_open_only_the_needed_ports() -> None:
     """UI and code accept connections only on their ports, and daemon and copy accept none."""
     policies = {name: one["spec"] for (kind, name), one in manifests().items() if "Policy" in kind}
     content = loaded("helm-values.yaml")
@@ -456,7 +456,7 @@ def test_the_network_rules_select_the_pods_that_exist() -> None:
 
 
 @pytest.mark.torture
-def test_helm_values_are_taken_by_the_launcher() -> None:
+def test_the_launcher_of_dagster_accepts_the_helm_values() -> None:
     """Dagster's launcher accepts the volumes, variables and secrets, and rejects a wrong name."""
     content = loaded("helm-values.yaml")
     said = as_pods(content)
@@ -484,7 +484,7 @@ def read_as_kubernetes(manifest: dict[str, Any], version: str) -> str:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("version", some_daily(["1.37", "1.30"], 2))
-def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
+def test_kubernetes_schemas_accept_the_manifests(version: str) -> None:
     """The newest and an older Kubernetes API accept each manifest and reject a wrong name."""
     for name, manifest in manifests().items():
         assert read_as_kubernetes(manifest, version) == "", name
@@ -493,7 +493,7 @@ def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
     assert "restartPolicie" in read_as_kubernetes(job, version)
 
 
-def test_the_cluster_has_what_its_pods_name() -> None:
+def test_every_resource_that_a_pod_names_exists() -> None:
     """The claims, accounts and settings that pods name exist, and readers need no API key."""
     there = manifests()
     values = loaded("helm-values.yaml")["dagster-user-deployments"]
@@ -538,7 +538,7 @@ def test_install_writes_units_and_starts_nothing(
             assert secret not in text + said.out
 
 
-def test_units_are_not_written_for_settings_that_they_would_not_have(
+def test_install_rejects_settings_that_exist_only_in_the_shell(
     watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If settings exist only in this shell, nothing is written and the missing file is named."""
@@ -550,13 +550,13 @@ def test_units_are_not_written_for_settings_that_they_would_not_have(
     assert not (tmp_path / "units").exists()
 
 
-def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_a_home_with_a_space_in_its_path_is_rejected(tmp_path: Path) -> None:
     """A home with a space or a percent sign is rejected before anything is written."""
     with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
 
 
-def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
+def test_system_units_run_as_the_owner_of_the_home(tmp_path: Path) -> None:
     """System units run as the owner of the home. If the home does not exist, nothing is written."""
     with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
@@ -564,7 +564,9 @@ def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
     assert f"User={tmp_path.owner()}\n" in text
 
 
-def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_units_need_an_owner_with_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the owner of a home has no name here, the message explains that and the next command."""
 
     def nobody(_: Path) -> str:

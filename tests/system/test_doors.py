@@ -58,7 +58,7 @@ def ran(command: list[str], folder: Path) -> str:
     return said.stdout
 
 
-def test_sources_of_dbt_are_those_of_the_book(layout: Layout) -> None:
+def test_dbt_sources_match_the_tables_of_the_book(layout: Layout) -> None:
     """Each table and view is a source with its columns, and has tests for keys and NULL."""
     described = [each for each in tables(layout.database) if each.kind != "macro"]
     read = yaml.safe_load(dbt_sources.render(described))
@@ -82,7 +82,7 @@ def test_sources_of_dbt_are_those_of_the_book(layout: Layout) -> None:
     assert "data_tests" not in name
 
 
-def test_sources_of_a_firm_are_unique_with_their_source() -> None:
+def test_dbt_keys_of_a_firm_include_the_source() -> None:
     """In a firm's book, the source is part of each key, and is never NULL."""
     described = [
         Description(
@@ -104,7 +104,7 @@ def test_sources_of_a_firm_are_unique_with_their_source() -> None:
 
 
 @pytest.mark.torture
-def test_dbt_builds_on_the_book(layout: Layout, tmp_path: Path) -> None:
+def test_the_dbt_project_builds_on_the_book(layout: Layout, tmp_path: Path) -> None:
     """The page's dbt project builds, its tests pass, sums are exact, and it sees a new night."""
     project = tmp_path / "project"
     (project / "models").mkdir(parents=True)

@@ -80,7 +80,7 @@ def snapshot_of(keeper: Keeper, day: date) -> str:
 
 
 @pytest.mark.parametrize("day", HELD)
-def test_a_night_that_lost_something_is_held(bad: Bad, day: date) -> None:
+def test_a_night_that_lost_data_is_held(bad: Bad, day: date) -> None:
     """A night that lost data exits with 3 and states the numbers, and the last book stays whole."""
     said = bad.said[day]
     assert said.code == 3
@@ -89,7 +89,7 @@ def test_a_night_that_lost_something_is_held(bad: Bad, day: date) -> None:
 
 
 @pytest.mark.parametrize("day", HELD)
-def test_the_alert_says_what_and_how_much(bad: Bad, day: date) -> None:
+def test_the_alert_contains_numbers_and_a_command(bad: Bad, day: date) -> None:
     """The alert has the numbers of the reason, the book that stays, and the command to type."""
     snapshot_id = snapshot_of(bad.keeper, day)
     body = bad.alerts[day][f"held:{snapshot_id}"]
@@ -98,7 +98,7 @@ def test_the_alert_says_what_and_how_much(bad: Bad, day: date) -> None:
     assert f"accept {snapshot_id}" in body
 
 
-def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
+def test_the_reason_states_the_numbers_of_each_fall(bad: Bad) -> None:
     """The reason states the numbers of each fall: before, now and limit."""
     accounts = sum(
         len(position["accounts"])
@@ -110,7 +110,7 @@ def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
     assert " assets fell by more than a fifth: " in bad.said[HALF].err
 
 
-def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
+def test_a_missing_portfolio_is_requested_by_its_id(bad: Bad) -> None:
     """A missing portfolio is requested by its ID, and the request is recorded with its result.
 
     The response shows if the portfolio was deleted or if the key has lost its access.
@@ -127,7 +127,7 @@ def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
     }
 
 
-def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[..., Keeper]) -> None:
+def test_an_empty_first_night_is_held(empty: Callable[..., Keeper]) -> None:
     """Without an earlier night, an empty list is held too, because it looks like missing access."""
     keeper = empty()
     keeper.sandbox.show("portfolios-empty")
@@ -138,7 +138,7 @@ def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[...,
     assert keeper.ask("select state, is_book from ops.snapshots") == [("held", False)]
 
 
-def test_an_error_with_status_200_is_no_night(bad: Bad) -> None:
+def test_an_error_body_with_status_200_leaves_a_gap(bad: Bad) -> None:
     """An error body with status 200 counts as an error: the night is a gap, and the book stays."""
     said = bad.said[ERROR]
     assert said.code == 1
@@ -147,7 +147,7 @@ def test_an_error_with_status_200_is_no_night(bad: Bad) -> None:
     assert bad.shown[ERROR] == [(THIRD, len(amounts_of(THIRD)))]
 
 
-def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None:
+def test_drift_is_reported_with_path_count_and_example(bad: Bad) -> None:
     """New fields, values and balance kinds and changed types are in ops.drift, checks and alert."""
     assert bad.said[DRIFT].code == 0
     found = bad.keeper.ask(

@@ -109,7 +109,7 @@ def swept(name: str, good: Path, home: Path) -> str:
     return snapshot.state
 
 
-def test_a_share_of_all_faults_costs_no_money(good: Path, tmp_path: Path) -> None:
+def test_a_sample_of_all_faults_loses_no_money(good: Path, tmp_path: Path) -> None:
     """Under a sample of all faults, each night is accepted with all its money, held, or absent."""
     ends = Counter(swept(name, good, tmp_path / name) for name in NAMES[5::SHARE])
     assert set(ends) <= {"accepted", "held", "no night"}
@@ -117,7 +117,7 @@ def test_a_share_of_all_faults_costs_no_money(good: Path, tmp_path: Path) -> Non
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", NAMES)
-def test_no_fault_costs_money(name: str, good: Path, tmp_path: Path) -> None:
+def test_no_single_fault_loses_money(name: str, good: Path, tmp_path: Path) -> None:
     """Under every single fault, the night is accepted with all its money, held, or absent."""
     print(f"{name}: {swept(name, good, tmp_path / 'home')}")
 
@@ -174,7 +174,7 @@ print(json.dumps([[*heard, end], before, peak()]))
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_memory_stays_small_whatever_is_sent(fault: str, words: list[str], tmp_path: Path) -> None:
+def test_huge_responses_use_little_memory(fault: str, words: list[str], tmp_path: Path) -> None:
     """A process that pulls huge responses uses less than 300 MB and reports each problem."""
     from_sandbox = sandbox_process(fault)
     try:

@@ -42,7 +42,7 @@ def book(home: FirmHome) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_gate_says_which_organisation_is_in_the_book_and_why_another_is_not(
+def test_ops_nights_has_a_row_for_each_organisation(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
     """The table ops.nights has one row per organisation, with its state and the reason for a gap.
@@ -63,7 +63,7 @@ def test_the_gate_says_which_organisation_is_in_the_book_and_why_another_is_not(
     assert set(told.values()) == {(True, "accepted", SECOND.date(), "")}
 
 
-def test_sums_over_the_firm_are_those_of_the_landed_bytes_of_whom_the_book_holds(
+def test_sums_over_the_firm_match_the_landed_bytes(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
     """Sums equal a second calculation from the bodies, and custom assets stay per organisation."""
@@ -87,7 +87,7 @@ def test_sums_over_the_firm_are_those_of_the_landed_bytes_of_whom_the_book_holds
     }
 
 
-def test_every_view_says_of_an_organisation_what_its_own_warehouse_says(
+def test_firm_views_match_the_warehouse_of_each_organisation(
     home: FirmHome, book: duckdb.DuckDBPyConnection
 ) -> None:
     """Each view has exactly the rows of an organisation's own warehouse, with the source first.
@@ -108,7 +108,9 @@ def test_every_view_says_of_an_organisation_what_its_own_warehouse_says(
     assert not book.execute(f"select * from account_balances except {as_of}").fetchall()
 
 
-def test_the_night_before_holds_everybody(home: FirmHome, book: duckdb.DuckDBPyConnection) -> None:
+def test_the_previous_book_includes_all_organisations(
+    home: FirmHome, book: duckdb.DuckDBPyConnection
+) -> None:
     """The book of the previous night includes organisations that are missing tonight."""
     sources = book.execute("select distinct source from holdings_as_of('2026-11-20')").fetchall()
     assert {row[0] for row in sources} == set(home.names)
@@ -117,7 +119,7 @@ def test_the_night_before_holds_everybody(home: FirmHome, book: duckdb.DuckDBPyC
     assert nights.fetchall() == [(count, count), (count - 2, count)]
 
 
-def test_the_workbook_has_the_source_first_and_says_whom_it_lacks(home: FirmHome) -> None:
+def test_the_workbook_has_sources_first_and_lists_missing_ones(home: FirmHome) -> None:
     """The workbook has the rows of the organisations in the book, and names are never formulas."""
     exported = export(
         home.layout.database,
@@ -149,7 +151,7 @@ def _run(home: FirmHome, *words: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def test_status_and_report_are_loud(home: FirmHome) -> None:
+def test_status_and_report_show_held_or_missing_sources(home: FirmHome) -> None:
     """A held organisation makes status exit with 3, and the report names a missing one's error."""
     code, said = _run(home, "status")
     assert code == 3
@@ -168,7 +170,7 @@ def test_status_and_report_are_loud(home: FirmHome) -> None:
 ERRORS = 4
 
 
-def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organisations(
+def test_only_planted_errors_in_the_ledger_of_a_firm_are_breaks(
     home: FirmHome,
 ) -> None:
     """Only the planted errors are breaks. Organisations without a book today are not compared."""
@@ -213,7 +215,7 @@ def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organi
     assert code == 0, said
 
 
-def test_a_night_is_taken_where_its_settings_lie_and_knows_no_others(
+def test_each_run_uses_only_its_own_settings(
     home: FirmHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each run uses its own folder without the firm's settings, and returns its last message."""
@@ -241,7 +243,7 @@ def test_a_night_is_taken_where_its_settings_lie_and_knows_no_others(
     assert set(shards) <= {1, 2, 3, 4}
 
 
-def test_dagster_takes_a_shard_and_publishes_what_all_have(home: FirmHome, tmp_path: Path) -> None:
+def test_the_firm_job_rebuilds_nights_and_reports_failures(home: FirmHome, tmp_path: Path) -> None:
     """The job rebuilds one organisation's landed night, and reports the failure of the other."""
     copy = FirmHome(tmp_path / "copy", home.names)
     shutil.copytree(home.root, copy.root, symlinks=True)
@@ -264,7 +266,7 @@ def test_dagster_takes_a_shard_and_publishes_what_all_have(home: FirmHome, tmp_p
         assert {row[0] for row in held} == {well, DOWN}
 
 
-def test_the_queries_of_the_page_answer(book: duckdb.DuckDBPyConnection) -> None:
+def test_the_queries_of_the_page_return_rows(book: duckdb.DuckDBPyConnection) -> None:
     """The firm queries in ANALYSTS.md return rows, except those about shared portfolios."""
     section = ANALYSTS.partition("## Several organisations\n")[2].partition("\n## ")[0]
     queries = [

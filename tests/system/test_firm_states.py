@@ -365,7 +365,7 @@ ALPHA: Holdings = {"own of alpha": {"BTC": Decimal("45008.75")}}
 BETA: Holdings = {"own of beta": {"BTC": Decimal(100), "ETH": Decimal(7)}}
 
 
-def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settles_for_which(
+def test_a_shared_portfolio_counts_once_as_firm_toml_decides(
     firm: Firm,
 ) -> None:
     """A portfolio that two organisations report counts once, for the one that firm.toml names.
@@ -404,7 +404,7 @@ def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settle
     assert before != firm.command(*ids)[1]
 
 
-def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Firm) -> None:
+def test_an_empty_home_is_an_error_and_keeps_its_history(firm: Firm) -> None:
     """If a home is empty, status fails, nothing is started there, and its history is kept.
 
     This is also true after a rebuild, and if its own schedule takes a night in the empty home. When
@@ -450,7 +450,7 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
     assert firm.command("query", "select 1")[2] == ""
 
 
-def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm: Firm) -> None:
+def test_a_renamed_organisation_without_its_home_is_not_new(firm: Firm) -> None:
     """An organisation that is renamed while its home is missing is not started as a new one.
 
     This is also true on later nights, and if it gets its old name back. When the complete home is
@@ -480,7 +480,7 @@ def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm
     assert (firm.of("gamma").folder / "data" / "started").exists()
 
 
-def test_a_rebuild_remembers_who_left_and_a_night_that_nobody_took(firm: Firm) -> None:
+def test_a_rebuild_keeps_removed_sources_and_missing_nights(firm: Firm) -> None:
     """A rebuild keeps `ops.sources` and the rows of `ops.nights`, which exist in no other file."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
@@ -499,7 +499,7 @@ def test_a_rebuild_remembers_who_left_and_a_night_that_nobody_took(firm: Firm) -
     require_words(firm, ["alpha"])
 
 
-def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
+def test_status_names_each_home_that_has_a_held_night(
     firm: Firm,
 ) -> None:
     """The status command exits with 3, as in their homes, and names each home with its command."""
@@ -517,7 +517,7 @@ def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
     assert [row["held_nights"] for row in rows] == [1, 1]
 
 
-def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
+def test_verify_checks_the_warehouse_file_of_the_firm(firm: Firm) -> None:
     """`verify` checks the firm's warehouse file, and names the commands that check the nights."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.remove("beta")
@@ -536,9 +536,7 @@ def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
     assert "nightbook.duckdb: changed" in errors
 
 
-def test_the_backup_of_a_firm_has_firm_toml_and_its_reconciliations(
-    firm: Firm, tmp_path: Path
-) -> None:
+def test_a_restored_firm_has_the_same_book(firm: Firm, tmp_path: Path) -> None:
     """After a restore, the firm has the same book. The backup names the homes that it lacks."""
     firm.of("alpha").take(FIRST, ALPHA)
     firm.of("beta").take(FIRST, BETA)
@@ -564,7 +562,7 @@ def test_the_backup_of_a_firm_has_firm_toml_and_its_reconciliations(
     assert code == 0, errors
 
 
-def test_a_firm_toml_beside_the_home_is_pointed_out(
+def test_a_firm_toml_outside_the_home_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If firm.toml is outside the firm's home, each command fails and says how to fix that."""
@@ -582,7 +580,7 @@ def test_a_firm_toml_beside_the_home_is_pointed_out(
     ("seed", "nights"),
     [(9, 3), *(pytest.param(seed, 20, marks=pytest.mark.torture) for seed in (1, 2, 3))],
 )
-def test_whatever_happens_to_its_homes_a_firm_counts_each_portfolio_once_and_says_what_it_lacks(
+def test_a_firm_counts_each_portfolio_once_after_any_events(
     firm: Firm, seed: int, nights: int
 ) -> None:
     """After any mix of events, each portfolio counts once, and missing organisations are named.

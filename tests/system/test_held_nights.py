@@ -86,7 +86,7 @@ def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
     assert (day,) not in bad.history[day]
 
 
-def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
+def test_ops_views_list_held_nights_with_their_reasons(bad: Bad) -> None:
     """Held nights are in ops.snapshots with their reasons, and in ops.gaps as held."""
     rows = bad.keeper.ask(
         "select snapshot_date, state, is_book, reason from ops.snapshots "
@@ -125,7 +125,7 @@ def test_a_venue_that_is_down_does_not_hold_the_night(bad: Bad) -> None:
     assert carried == before != [(0,)]
 
 
-def test_snapshots_lists_what_waits(bad: Bad) -> None:
+def test_snapshots_lists_waiting_nights_with_reasons(bad: Bad) -> None:
     """`nightbook snapshots` exits with 3 while a night waits, and prints reasons and commands."""
     said = bad.keeper("snapshots")
     assert said.code == 3
@@ -136,7 +136,7 @@ def test_snapshots_lists_what_waits(bad: Bad) -> None:
     assert all(len(line) <= 100 for line in said.out.splitlines() if "Decide" not in line)
 
 
-def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
+def test_doctor_fails_while_a_night_waits(bad: Bad) -> None:
     """`nightbook doctor` fails while a night waits for a decision."""
     bad.keeper.sandbox.clock.night(LAST)
     said = bad.keeper("doctor")
@@ -144,7 +144,7 @@ def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
     assert f"snapshot {held(bad.keeper, BROKEN)} is held and needs your decision" in said.out
 
 
-def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
+def test_the_asset_check_fails_for_held_nights(bad: Bad) -> None:
     """The asset check night_is_accepted fails for held nights, and passes for the others."""
     home = str(bad.keeper.layout.dagster)
     with dg.DagsterInstance.from_config(home) as instance:
@@ -186,7 +186,7 @@ def test_accept_publishes_the_held_night(after: Keeper) -> None:
 
 
 @pytest.mark.parametrize("is_today", [True, False])
-def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: bool) -> None:
+def test_the_printed_command_keeps_the_accepted_snapshot(after: Keeper, *, is_today: bool) -> None:
     """After an accept, the printed command creates the workbook of exactly that snapshot.
 
     For a night of today, the command is not `run`, which would pull again and replace the snapshot.
@@ -206,7 +206,7 @@ def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: 
     assert list(after.layout.exports.glob(f"*{day}*.xlsx"))
 
 
-def test_no_name_of_the_api_moves_the_cursor(
+def test_control_characters_in_reasons_are_escaped(
     after: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Control characters in reasons, from the API or from a person, are printed as escapes."""
@@ -246,7 +246,7 @@ def test_reject_keeps_the_last_book(after: Keeper) -> None:
     assert "is rejected, and people may have relied on that. Give a reason" in again.err
 
 
-def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
+def test_an_accepted_night_can_be_rejected_later(after: Keeper) -> None:
     """After a rejection with a reason, the date has no book, and its files are marked and named."""
     before = after.history()
     snapshot_id = held(after, BROKEN)
@@ -280,7 +280,7 @@ def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
     assert after("verify").code == 0
 
 
-def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) -> None:
+def test_a_lesson_applies_until_it_is_rejected(after: Keeper) -> None:
     """An accepted defect does not hold later nights, until its lesson is taken back."""
     reply = after("accept", held(after, BROKEN)).out
     [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", reply, re.MULTILINE)
@@ -299,7 +299,7 @@ def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) ->
     assert "There is no active lesson" in after("reject", lesson).err
 
 
-def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
+def test_a_decision_on_an_unknown_id_is_rejected(after: Keeper) -> None:
     """An unknown ID is rejected with a message, and a changed decision requires a reason."""
     before = after.everything()
     assert "There is no snapshot '20990101T000000Z'" in after("accept", "20990101T000000Z").err
@@ -307,7 +307,7 @@ def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
     assert after.everything() == before
 
 
-def test_a_failed_pull_is_not_told_as_held(after: Keeper) -> None:
+def test_a_failed_pull_is_not_reported_as_held(after: Keeper) -> None:
     """If tonight's pull fails, this is reported, even if an earlier night of today is held."""
     after.sandbox.show("portfolios-empty")
     assert after.run(LAST).code == 3

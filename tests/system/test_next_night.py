@@ -25,7 +25,7 @@ def next_night(home: Path) -> str:
     return said.getvalue()
 
 
-def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path: Path) -> None:
+def test_breaks_age_close_and_return_with_their_comments(tmp_path: Path) -> None:
     """Over five nights, one break stays, one returns, and no comment is lost."""
     home = tmp_path / "data"
     take_demo(home)

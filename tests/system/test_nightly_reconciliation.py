@@ -31,7 +31,7 @@ def planted(keeper: Keeper) -> Path:
 
 
 @pytest.mark.torture
-def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
+def test_reconciliations_are_in_ops_even_after_a_rebuild(copied: Keeper) -> None:
     """Breaks, comments and signatures are in `ops` immediately, and also after a rebuild."""
     planted(copied)
     assert later(copied, "reconcile", "run").code == OPEN
@@ -60,7 +60,7 @@ def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
+def test_verify_counts_compared_rows_and_names_edits(copied: Keeper) -> None:
     """`verify` exits with 0 and the numbers of compared rows, or with 1 and each changed cell.
 
     Without the file of all keys, it reports that the sheet All positions was not compared.
@@ -83,7 +83,7 @@ def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
+def test_a_damaged_record_does_not_stop_the_night(copied: Keeper) -> None:
     """If the record is damaged, the next night is still published, warns, and keeps ops.breaks."""
     planted(copied)
     later(copied, "reconcile", "run")
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     assert "Restore that folder from the backup" in refused.err
 
 
-def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
+def test_a_nightly_run_reconciles_the_ledger_of_its_day(copied: Keeper) -> None:
     """A night with a ledger in the inbox reconciles it and exits with 0, even if it has breaks."""
     path = planted(copied)
     assert path.name == f"ledger-{THIRD}.xlsx"
@@ -111,7 +111,7 @@ def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_the_morning_report_says_how_much_of_the_book_was_compared(copied: Keeper) -> None:
+def test_the_report_states_the_compared_part_of_the_book(copied: Keeper) -> None:
     """If a ledger covers one venue, output and report state the compared part of the book."""
     path = planted(copied)
     ((venue,),) = copied.ask("select min(venue_id) from account_balances")
@@ -138,7 +138,7 @@ def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
+def test_the_commands_of_the_finance_page_work_in_order(copied: Keeper) -> None:
     """Every command of finance's page works in the order of the page, and both signatures exist."""
     planted(copied)
     lines = [

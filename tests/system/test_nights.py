@@ -20,7 +20,7 @@ NIGHTS = (FIRST, SECOND, THIRD)
 COLUMNS = "portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text"
 
 
-def test_a_night_says_what_it_did(taken: tuple[Keeper, Said]) -> None:
+def test_a_good_night_reports_its_responses(taken: tuple[Keeper, Said]) -> None:
     """A good night exits with 0, reports its responses and its acceptance, and has no warnings."""
     said = taken[1]
     assert (said.code, said.err) == (0, "")
@@ -29,7 +29,7 @@ def test_a_night_says_what_it_did(taken: tuple[Keeper, Said]) -> None:
 
 
 @pytest.mark.parametrize("day", NIGHTS)
-def test_history_holds_every_amount_of_every_night(nights: Keeper, day: date) -> None:
+def test_history_has_every_amount_of_every_night(nights: Keeper, day: date) -> None:
     """Each date in history has exactly the amounts of the world on that date, as sent."""
     assert len(amounts_of(day)) > 2000
     query = f"select {COLUMNS} from history.balances where snapshot_date = '{day}' order by all"
@@ -50,7 +50,7 @@ def test_as_of_macros_show_the_book_of_the_date(nights: Keeper, day: date) -> No
     assert totals == {key: text for key, text in expected.items() if text != "0"}
 
 
-def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
+def test_unqualified_names_show_the_newest_night(nights: Keeper) -> None:
     """Schema main and later as-of dates show the third night. Dates before the first book fail."""
     assert sorted(nights.ask(f"select {COLUMNS} from balances")) == amounts_of(THIRD)
     later = nights.ask(f"select {COLUMNS} from balances_as_of('2026-12-31')")
@@ -60,7 +60,7 @@ def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
     assert amounts_of(SECOND) != amounts_of(THIRD) != amounts_of(FIRST)
 
 
-def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
+def test_every_response_is_stored_as_received(nights: Keeper) -> None:
     """Each response of each night is in the landing folder, with its stated size and digest."""
     rows = nights.ask(
         "select snapshot_date, snapshot_id, file, status, byte_count, sha256 from ops.requests "
@@ -75,7 +75,7 @@ def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
+def test_a_run_for_a_past_date_changes_no_row(copied: Keeper) -> None:
     """A run for a past date rebuilds the night from its landed bytes and changes no row."""
     before = copied.everything()
     copied.sandbox.show("portfolios-empty")
@@ -85,7 +85,7 @@ def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
+def test_a_second_run_today_keeps_the_book(copied: Keeper) -> None:
     """A second run on one day takes a second snapshot, which is the book. The first one is kept."""
     before = copied.history()
     said = copied("run")
@@ -97,7 +97,7 @@ def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
-def test_a_run_after_the_clock_was_set_back_is_judged_itself(
+def test_a_run_after_the_clock_was_set_back_holds_its_snapshot(
     empty: Callable[..., Keeper],
 ) -> None:
     """A run judges and holds its own snapshot, which is the book of its date after an accept."""
@@ -116,7 +116,7 @@ def test_a_run_after_the_clock_was_set_back_is_judged_itself(
 
 
 @pytest.mark.torture
-def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
+def test_copies_in_landing_stop_no_command(copied: Keeper) -> None:
     """Copies of days and nights in the landing folder are reported only by `verify`."""
     before, landed = copied.everything(), copied.layout.landing
     for folder in sorted(landed.glob("*/*")):
@@ -134,7 +134,7 @@ def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
 @pytest.mark.parametrize(
     ("day", "words"), [("2026-02-01", "was never pulled"), ("2999-01-01", "is in the future")]
 )
-def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: str) -> None:
+def test_a_date_without_landed_bytes_is_rejected(copied: Keeper, day: str, words: str) -> None:
     """A date without landed bytes is rejected with the reason, and nothing is read or written."""
     before = sorted(copied.home.rglob("*"))
     said = copied("run", "--date", day)
@@ -144,7 +144,7 @@ def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: s
     assert sorted(copied.home.rglob("*")) == before
 
 
-def test_dagster_refuses_a_date_never_landed(copied: Keeper) -> None:
+def test_dagster_rejects_a_date_without_landed_bytes(copied: Keeper) -> None:
     """A run of a gap in Dagster fails once, with the same message, and changes no book."""
     shutil.rmtree(copied.layout.landing / str(SECOND))
     before = copied.ask("select version from ops.build")
@@ -168,7 +168,7 @@ def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -
 
 
 @pytest.mark.torture
-def test_landing_alone_is_enough(nights: Keeper, tmp_path: Path) -> None:
+def test_landing_alone_restores_lake_and_warehouse(nights: Keeper, tmp_path: Path) -> None:
     """The landing folder, copied into an empty home, gives the same lake and warehouse offline."""
     alone = Keeper(tmp_path / "home", nights.sandbox, {"NIGHTBOOK_API_URL": ""})
     shutil.copytree(nights.layout.landing, alone.layout.landing)

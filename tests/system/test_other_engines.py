@@ -68,7 +68,7 @@ def test_duckdb_reads_the_lake_exactly(layout: Layout) -> None:
         assert sent(found.fetchall()) == wanted()
 
 
-def test_duckdb_reads_only_the_files_of_the_day_asked_for(layout: Layout) -> None:
+def test_duckdb_reads_only_the_files_of_the_requested_day(layout: Layout) -> None:
     """A filter on the date reads only the files of that day."""
     query = f"from read_parquet('{layout.lake}/balances/*/*.parquet', hive_partitioning = true)"
     with duckdb.connect() as connection:
@@ -112,7 +112,7 @@ def test_arrow_reads_all_nights_exactly(layout: Layout) -> None:
     assert found == TEXTS
 
 
-def test_missing_and_text_of_any_language_stay_apart(layout: Layout) -> None:
+def test_a_missing_name_is_null_and_others_are_exact(layout: Layout) -> None:
     """A missing name is NULL, and any other name is exactly as it was sent."""
     path = layout.lake / "portfolios"
     frame = pd.read_parquet(path, dtype_backend="pyarrow", partitioning=None)
@@ -121,7 +121,7 @@ def test_missing_and_text_of_any_language_stay_apart(layout: Layout) -> None:
     assert named.tolist()[1] == "Ἀθήνα"
 
 
-def test_every_column_says_what_it_is(layout: Layout) -> None:
+def test_every_column_has_a_comment(layout: Layout) -> None:
     """Each column of a file has a comment that explains its meaning."""
     path = layout.parquet("balances", dt.date(2026, 11, 20), "20261120T021500Z")
     schema = pyarrow.dataset.dataset(path).schema

@@ -40,7 +40,7 @@ def asked(port: int, question: str) -> Any:
 
 
 @pytest.mark.torture
-def test_a_night_runs_and_the_ui_shows_it(postgres: Postgres, tmp_path: Path) -> None:
+def test_postgresql_stores_a_night_and_the_ui_shows_it(postgres: Postgres, tmp_path: Path) -> None:
     """A night from the command line is in PostgreSQL, and the UI of the shipped unit shows it."""
     home, port = tmp_path / "home", free_port()
     shipped = (DEPLOY / "dagster-postgres.yaml").read_text(encoding="utf-8")

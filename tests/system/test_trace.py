@@ -177,7 +177,7 @@ def parts(rows: list[dict[str, Any]], key: Json) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(1000, marks=pytest.mark.torture)])
-def test_a_figure_ends_at_the_bytes_that_say_so(keeper: Keeper, count: int) -> None:
+def test_a_figure_leads_to_its_landed_bytes(keeper: Keeper, count: int) -> None:
     """For random amounts, the traced element has the exact text, and all sums equal their parts."""
     rows = balances(keeper)
     pick = random.Random(count)
@@ -215,7 +215,7 @@ def check_sums(found: Json, of_asset: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.torture
-def test_every_position_is_found(keeper: Keeper) -> None:
+def test_every_account_leads_to_its_own_record(keeper: Keeper) -> None:
     """Each account of the book has its own record, even if the account has no balances."""
     positions = keeper.ask(
         "select portfolio_id, asset_id, is_custom_asset, account_count from positions"
@@ -231,7 +231,7 @@ def test_every_position_is_found(keeper: Keeper) -> None:
     assert len(set(used)) == len(used) == keeper.ask("select count(*) from accounts")[0][0]
 
 
-def test_a_macro_says_what_the_file_knows(keeper: Keeper) -> None:
+def test_the_trace_macro_returns_request_digest_and_path(keeper: Keeper) -> None:
     """The `trace` macro returns request, SHA-256 and an RFC 9535 path that selects by ID."""
     rows = balances(keeper)
     for row in rows[:: len(rows) // 5]:
@@ -258,7 +258,7 @@ def told(keeper: Keeper, *words: str) -> tuple[int, str]:
     return said.code, said.err
 
 
-def test_names_are_as_good_as_ids(keeper: Keeper) -> None:
+def test_trace_accepts_a_unique_portfolio_name(keeper: Keeper) -> None:
     """`trace` accepts a unique portfolio name. If portfolios share the name, it lists their IDs."""
     rows = balances(keeper)
     names: dict[str, list[str]] = defaultdict(list)
@@ -275,7 +275,7 @@ def test_names_are_as_good_as_ids(keeper: Keeper) -> None:
     assert f"--portfolio {ids[0]}" in words
 
 
-def test_what_is_not_there_is_answered_by_what_is(keeper: Keeper) -> None:
+def test_trace_explains_an_unknown_or_ambiguous_value(keeper: Keeper) -> None:
     """For an unknown or ambiguous value, `trace` exits with 2 and explains the problem.
 
     For a portfolio, asset or kind of asset, it also lists the possible values.
@@ -317,7 +317,7 @@ def small(tmp_path: Path) -> Keeper:
 ASKED = "--portfolio", "P", "--asset", "BTC"
 
 
-def test_a_trace_is_read_by_people(small: Keeper, golden: Callable[[str, str], None]) -> None:
+def test_a_trace_fits_on_one_screen(small: Keeper, golden: Callable[[str, str], None]) -> None:
     """The text output shows a trace on one screen, and the JSON output contains all details."""
     said = small("trace", *ASKED, "--venue", "Venue")
     assert (said.code, said.err) == (0, small("query", "select 1").err)
@@ -328,7 +328,7 @@ def test_a_trace_is_read_by_people(small: Keeper, golden: Callable[[str, str], N
     golden("trace-document.txt", re.sub(r'(?<="decided_at": ").*?(?=")', "TIME", document))
 
 
-def test_bytes_that_are_gone_are_said_to_be(small: Keeper) -> None:
+def test_trace_reports_missing_or_damaged_bytes(small: Keeper) -> None:
     """If the landed bytes are damaged or missing, `trace` shows the recorded figures and fails."""
     [body] = small.layout.landing.glob("2026-11-30/*/0001-*")
     kept = body.read_bytes()
@@ -345,7 +345,7 @@ def test_bytes_that_are_gone_are_said_to_be(small: Keeper) -> None:
     assert "read just now" not in said.out
 
 
-def test_a_figure_that_no_byte_says_is_told(small: Keeper) -> None:
+def test_trace_fails_if_the_book_differs_from_the_bytes(small: Keeper) -> None:
     """`trace` fails if the book differs from the landed bytes."""
     database = small.layout.database
     database.chmod(0o640)
@@ -360,7 +360,7 @@ def test_a_figure_that_no_byte_says_is_told(small: Keeper) -> None:
     assert "is not the sum of its parts, 10.51" in said.out
 
 
-def test_a_pruned_night_says_what_is_still_known(small: Keeper) -> None:
+def test_trace_of_a_pruned_night_reports_its_digests(small: Keeper) -> None:
     """For a pruned night, `trace` reports that it was pruned, and the SHA-256 of its responses."""
     manifest = json.loads(next(small.layout.landing.glob("2026-11-20/*/manifest.json")).read_text())
     assert small("prune", "--keep", "1", "--no-month-ends").code == 0

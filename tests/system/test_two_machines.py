@@ -322,7 +322,7 @@ def run_history(two_nights: Path, folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_machines_end_in_one_state(part: int, two_nights: Path, tmp_path: Path) -> None:
+def test_two_machines_end_in_the_same_state(part: int, two_nights: Path, tmp_path: Path) -> None:
     """Both have the same nights, decisions, books and totals, and the shelf has every decision."""
     for number in range(HISTORIES // PARTS):
         run_history(two_nights, tmp_path / f"{number}", seed=part * 1000 + number)

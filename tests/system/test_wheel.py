@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.torture
-def test_a_wheel_says_that_it_has_types_and_holds_every_file_that_is_read(wheel: Path) -> None:
+def test_a_wheel_has_type_markers_and_all_needed_files(wheel: Path) -> None:
     """Each package has `py.typed`, and only pictures and Markdown pages may be missing."""
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{room}/py.typed" for room in ROOMS} <= names
@@ -57,7 +57,7 @@ def test_a_wheel_says_that_it_has_types_and_holds_every_file_that_is_read(wheel:
 
 
 @pytest.mark.torture
-def test_an_installed_wheel_takes_the_nights_of_the_demo(wheel: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     """The demo runs offline from an empty folder, with only the wheel and its dependencies."""
     fresh, empty = tmp_path / "fresh", tmp_path / "empty"
     venv.create(fresh, with_pip=True)

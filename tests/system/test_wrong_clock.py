@@ -13,7 +13,7 @@ TWENTY_HOURS = 72_000_331
 
 
 @pytest.mark.torture
-def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
+def test_a_night_with_a_wrong_clock_is_held(
     empty: Callable[..., Keeper],
 ) -> None:
     """With a clock twenty hours ahead, the night has the API's date and is held as uncertain."""
