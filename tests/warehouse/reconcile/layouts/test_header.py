@@ -56,7 +56,7 @@ def read_with_answers(sample: LedgerSample, settings: Path) -> tuple[Ledger, int
 
 
 @pytest.mark.parametrize("sample", OWN, ids=lambda sample: sample.path.name)
-def test_a_layout_is_read_to_the_last_row_after_one_answer(
+def test_every_row_of_a_layout_is_read_after_one_answer(
     sample: LedgerSample, tmp_path: Path
 ) -> None:
     """Each key has the sum that was written, no row is rejected, and one answer is enough."""
@@ -75,9 +75,7 @@ def test_a_layout_is_read_to_the_last_row_after_one_answer(
 
 @pytest.mark.torture
 @pytest.mark.parametrize("sample", ledger_samples(), ids=lambda sample: sample.path.name)
-def test_the_six_errors_of_every_sample_are_the_breaks(
-    sample: LedgerSample, tmp_path: Path
-) -> None:
+def test_the_breaks_are_the_six_planted_errors(sample: LedgerSample, tmp_path: Path) -> None:
     """After at most one round of pasted answers, the breaks are exactly the six planted errors."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
@@ -102,7 +100,9 @@ TOTALS = (
 
 
 @pytest.mark.parametrize(("stated", "severity"), [("3", "low"), ("4", "high")])
-def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severity: str) -> None:
+def test_a_subtotal_is_compared_with_the_sum_of_its_rows(
+    tmp_path: Path, stated: str, severity: str
+) -> None:
     """A subtotal that differs from the sum of its rows gives a high notice with both figures.
 
     A correct subtotal gives a low notice.
@@ -127,7 +127,7 @@ def test_a_total_of_different_assets_is_counted_as_unchecked(tmp_path: Path) -> 
     assert (notice.severity, "1 total line could not be checked" in notice.message) == ("low", True)
 
 
-def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
+def test_a_partial_ledger_is_compared_with_its_part_of_the_book(tmp_path: Path) -> None:
     """A single notice counts the positions that no ledger covers, and none of them is a break."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
@@ -159,7 +159,7 @@ SCOPES = (
 
 
 @pytest.mark.parametrize("late", some_daily([False, True], 2), ids=["missing", "late"])
-def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
+def test_a_break_keeps_its_id_and_age_if_its_ledger_is_missing(
     tmp_path: Path, *, late: bool
 ) -> None:
     """A break whose ledger is missing for one night keeps its ID, first date and age.
@@ -195,7 +195,7 @@ def day_of(number: int) -> date:
     return date(2026, 11, number)
 
 
-def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_path: Path) -> None:
+def test_rows_that_a_file_does_not_cover_are_not_compared(tmp_path: Path) -> None:
     """A row of a venue that the file does not cover is counted in a notice, and is not a break."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1", "p", "BTC", venue, "a") for venue in ("kraken", "vault")])
@@ -206,7 +206,7 @@ def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_pat
     assert any("1 row is not compared" in notice.message for notice in summary.notices)
 
 
-def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:
+def test_an_asset_without_an_amount_is_rejected(tmp_path: Path) -> None:
     """Between lines that name venues, an asset without an amount is rejected and not lost."""
     path = tmp_path / "ledger.csv"
     path.write_text(
@@ -217,7 +217,7 @@ def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:
     assert [row.line for row in ledger.rejected] == [4]
 
 
-def test_a_name_of_the_book_that_begins_like_a_total_is_a_row(tmp_path: Path) -> None:
+def test_a_portfolio_name_may_begin_with_the_word_total(tmp_path: Path) -> None:
     """A portfolio may be called "Total alpha", even next to a portfolio that is called "alpha"."""
     path = tmp_path / "ledger.csv"
     path.write_text("Portfolio,Asset,Venue,Account,Quantity\nTotal alpha,BTC,kraken,main,1\n")

@@ -37,9 +37,7 @@ def marked(text: str, every: int = 3) -> CellRows:
 
 
 @pytest.mark.parametrize("cell", ['="{}"', '"=""{}"""'])
-def test_texts_in_formulas_of_a_csv_are_read_as_a_spreadsheet_shows_them(
-    folder: AnswerFolder, cell: str
-) -> None:
+def test_a_quoted_formula_in_a_csv_is_read_as_its_text(folder: AnswerFolder, cell: str) -> None:
     """A cell like ="20.62" is read as the text between its quotes, including any commas."""
     amounts = [f"{float(text):,.8f}" for text in AMOUNTS]
     body = [[*key, amount] for key, amount in zip(KEYS, amounts, strict=True)]
@@ -80,7 +78,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", some_daily(PAGES, 3))
-def test_headings_of_pages_in_a_csv_are_no_rows(folder: AnswerFolder, name: str) -> None:
+def test_page_headings_in_a_csv_are_skipped(folder: AnswerFolder, name: str) -> None:
     """Page headings are skipped without a question, and no row is rejected or lost."""
     folder.put(PAGES[name], "ledger.csv")
     ran = folder.paste()
@@ -88,7 +86,7 @@ def test_headings_of_pages_in_a_csv_are_no_rows(folder: AnswerFolder, name: str)
     assert not ran.asked
 
 
-def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) -> None:
+def test_a_line_with_an_amount_is_not_a_page_heading(folder: AnswerFolder) -> None:
     """A line with an amount but without a page number is not skipped as a page heading."""
     folder.put(f"Cash,,,,1000\n{csv(TABLE)}Cash,,,,2000\n", "ledger.csv")
     summary = folder.run()
@@ -97,7 +95,7 @@ def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) ->
 
 
 @pytest.mark.parametrize("mark", some_daily([" (1)", "*", " †", "²", " [2]", " 1)", " **"], 4))
-def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: str) -> None:
+def test_one_line_settles_footnote_marks_of_amounts(folder: AnswerFolder, mark: str) -> None:
     """After the line is pasted, no row is rejected, and the marks are not part of the amounts."""
     folder.put(
         csv(marked(mark)) + f'"{mark.strip()} Includes staked positions",,,,\n', "ledger.csv"
@@ -109,7 +107,7 @@ def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: 
 
 
 @pytest.mark.parametrize("note", ["* in thousands", "* owed to the broker", "(k) thousands"])
-def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
+def test_a_footnote_that_may_change_amounts_needs_a_decision(
     folder: AnswerFolder, note: str
 ) -> None:
     """If a footnote may change amounts, a person must first remove the `#` from its line."""
@@ -120,7 +118,7 @@ def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
     assert note in ran.asked[0].message
 
 
-def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -> None:
+def test_a_new_footnote_mark_is_added_to_the_settled_marks(folder: AnswerFolder) -> None:
     """A new mark raises a question, whose answer lists it together with the settled marks."""
     folder.put(csv(marked("*")), "ledger.csv")
     assert_right(folder.paste())
@@ -160,7 +158,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize("name", some_daily(FIXED, 3))
-def test_a_table_in_columns_made_of_spaces_is_no_csv(folder: AnswerFolder, name: str) -> None:
+def test_a_space_aligned_table_is_not_read_as_csv(folder: AnswerFolder, name: str) -> None:
     """A comma in an amount, a title or a note does not turn a space-aligned table into a CSV."""
     folder.put(FIXED[name], "spool.txt")
     ran = folder.paste()
@@ -169,9 +167,7 @@ def test_a_table_in_columns_made_of_spaces_is_no_csv(folder: AnswerFolder, name:
 
 
 @pytest.mark.parametrize("name", ["Smith, John", "Desk 2, Zürich", "1,000 Nakamoto", "Custody 7"])
-def test_names_with_commas_and_digits_stay_whole_in_columns_of_spaces(
-    tmp_path: Path, name: str
-) -> None:
+def test_names_stay_complete_in_a_space_aligned_table(tmp_path: Path, name: str) -> None:
     """A name stays whole even if every row has it and its spaces look like gaps between columns."""
     desk = Desk(tmp_path)
     desk.publish([replace(row, account=name) for row in BOOK if row.venue == "kraken"])
@@ -184,7 +180,7 @@ def test_names_with_commas_and_digits_stay_whole_in_columns_of_spaces(
     assert (summary.exit_code, summary.counts["Matched"]) == (0, len(table))
 
 
-def test_columns_that_are_not_proven_are_settled_by_one_line(folder: AnswerFolder) -> None:
+def test_one_line_settles_unclear_space_aligned_columns(folder: AnswerFolder) -> None:
     """A row that does not fit the columns raises a question. After the answer, it is rejected."""
     folder.put(
         printed(GROUPED) + "alpha      XRP    kraken    A long account name 4.5\n", "spool.txt"
@@ -220,9 +216,7 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("name", some_daily(STATEMENTS, 2))
-def test_the_currency_of_a_price_is_not_taken_for_the_asset(
-    folder: AnswerFolder, name: str
-) -> None:
+def test_the_currency_of_a_price_is_not_read_as_the_asset(folder: AnswerFolder, name: str) -> None:
     """The lines of a question about both columns select the assets, not the price currencies."""
     titles, currencies = STATEMENTS[name]
     body = [[*row, currencies[at % len(currencies)]] for at, row in enumerate(PRICED)]
@@ -232,7 +226,7 @@ def test_the_currency_of_a_price_is_not_taken_for_the_asset(
     assert f'asset = "{titles[1]}"' in ran.asked[0].line
 
 
-def test_a_currency_that_is_the_asset_stays_it(folder: AnswerFolder) -> None:
+def test_a_currency_column_may_contain_the_assets(folder: AnswerFolder) -> None:
     """A column stays the asset column if any of its assets is not a currency of prices."""
     body = [
         [*key, text, f"Lot {at}"] for at, (key, text) in enumerate(zip(KEYS, AMOUNTS, strict=True))
@@ -273,7 +267,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("asset", UNITS)
-def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, asset: str) -> None:
+def test_a_smallest_unit_in_a_title_divides_the_amounts(tmp_path: Path, asset: str) -> None:
     """If a title names an asset's smallest unit, the amounts are divided exactly.
 
     A notice reports this, and gives the line that prevents it.
@@ -288,7 +282,7 @@ def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, 
         assert any('unit = "one"' in notice.message for notice in summary.notices)
 
 
-def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
+def test_one_answer_settles_a_column_of_decimals(tmp_path: Path) -> None:
     """Amounts in wei, satoshis and lamports are each divided by the right power of ten."""
     desk = Desk(tmp_path)
     desk.publish(COINS)
@@ -301,7 +295,7 @@ def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
     assert len(ran.asked) == 1
 
 
-def test_whole_coins_beside_decimals_are_a_choice(tmp_path: Path) -> None:
+def test_whole_coins_next_to_decimals_need_a_decision(tmp_path: Path) -> None:
     """7 USDC and 7 millionths of it can look alike, so pasting the lines settles nothing."""
     desk = Desk(tmp_path)
     coins = [Amount("7000000", asset="USDC"), Amount("3")]
@@ -317,7 +311,7 @@ def test_whole_coins_beside_decimals_are_a_choice(tmp_path: Path) -> None:
     assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (0, 2)
 
 
-def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> None:
+def test_one_smallest_unit_for_several_assets_needs_a_decision(tmp_path: Path) -> None:
     """Wei of ETH and of a token with six decimals are different units, so the run asks."""
     desk = Desk(tmp_path)
     desk.publish(COINS)
@@ -328,7 +322,7 @@ def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> Non
     assert "the smallest unit of one asset" in ran.asked[0].message
 
 
-def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> None:
+def test_a_smallest_unit_next_to_an_amount_is_converted(tmp_path: Path) -> None:
     """An amount of `200000001 sats` is read as 2.00000001 BTC, and a notice says so."""
     desk = Desk(tmp_path)
     coins = [coin for coin in COINS if coin.asset == "BTC"]
@@ -351,9 +345,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("written", some_daily(SPELLINGS, 2))
-def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
-    folder: AnswerFolder, written: str
-) -> None:
+def test_one_line_settles_text_around_every_asset_name(folder: AnswerFolder, written: str) -> None:
     """The question shows the spelling with `{}` in place of the name, and no alias is needed."""
     assets = [
         written.format(asset=row.asset, word=WORDS.get(row.asset, f"Money of {row.asset.lower()}"))
@@ -369,7 +361,7 @@ def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
     ]
 
 
-def test_text_around_names_of_several_words_is_settled_by_one_line(tmp_path: Path) -> None:
+def test_the_longest_known_asset_name_is_used(tmp_path: Path) -> None:
     """The longest name in the book is used, because `ETH.S` and `ETH` are different assets."""
     assets = ("ETH", "ETH.S", "SOL.S", "LP-GLM-USDC", "Fund of art")
     desk = Desk(tmp_path)
@@ -385,7 +377,7 @@ def test_text_around_names_of_several_words_is_settled_by_one_line(tmp_path: Pat
     assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (0, len(assets))
 
 
-def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder) -> None:
+def test_a_future_is_not_proposed_as_its_asset(folder: AnswerFolder) -> None:
     """BTC-PERP is not BTC: its rows are unknown assets, and no line removes the suffix."""
     keys = [(key[0], f"{key[1]}-PERP", *key[2:]) for key in KEYS]
     table = [[*key, text] for key, text in zip(keys, AMOUNTS, strict=True)]
@@ -396,7 +388,7 @@ def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder)
     assert ran.summary.counts["Unmapped"] == len(BOOK)
 
 
-def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
+def test_one_line_settles_footnote_marks_of_names(
     folder: AnswerFolder,
 ) -> None:
     """After its mark is settled as a footnote, `ETH (1)` is read as ETH."""
@@ -410,7 +402,7 @@ def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
     assert 'footnotes = ["(1)"]' in ran.asked[0].line
 
 
-def test_a_name_like_a_formula_is_explained_as_one(tmp_path: Path) -> None:
+def test_the_message_explains_how_to_type_a_name_like_a_formula(tmp_path: Path) -> None:
     """For a name like `=Hedge`, the message says how to type it, and not to save the file again."""
     desk = Desk(tmp_path)
     desk.publish([Amount("1.5", account="=Hedge")])

@@ -110,9 +110,7 @@ DAYS: dict[str, tuple[str, Content]] = {
 
 
 @pytest.mark.parametrize("name", some_daily(DAYS, 3))
-def test_of_columns_of_several_days_that_of_the_book_is_read(
-    folder: AnswerFolder, name: str
-) -> None:
+def test_the_column_with_the_date_of_the_book_is_read(folder: AnswerFolder, name: str) -> None:
     """The column with the book's date is read, whatever its position and date format."""
     file, content = DAYS[name]
     folder.put(content, file)
@@ -121,14 +119,14 @@ def test_of_columns_of_several_days_that_of_the_book_is_read(
     assert not ran.asked
 
 
-def test_columns_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
+def test_a_ledger_without_a_column_for_the_day_is_late(folder: AnswerFolder) -> None:
     """A ledger without a column for the book's date is late, like any ledger of a different day."""
     folder.put(csv(rows(["2026-10-31", "2026-11-19"], OLDER, AMOUNTS)), "ledger.csv")
     (asked,) = folder.paste().asked
     assert "The book is as of 2026-11-20, but ledger.csv is as of 2026-11-19" in asked.message
 
 
-def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
+def test_a_workbook_without_a_tab_for_the_day_is_late(folder: AnswerFolder) -> None:
     """A workbook without a tab for the book's date is late, and its newest date is named."""
     tabs = {day: rows(["Amount"], AMOUNTS) for day in ("2026-11-18", "2026-11-19")}
     folder.put(tabs, "ledger.xlsx")
@@ -136,7 +134,7 @@ def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
     assert "The book is as of 2026-11-20, but ledger.xlsx is as of 2026-11-19" in asked.message
 
 
-def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerFolder) -> None:
+def test_a_month_column_is_proposed_as_a_comment(folder: AnswerFolder) -> None:
     """A month's column is proposed with a `#`, because the month ends after the book's date."""
     folder.put(csv(rows(["Sep 2026", "Oct 2026", "Nov 2026"], OLDER, OLDER, AMOUNTS)), "ledger.csv")
     ran = folder.paste()
@@ -146,7 +144,7 @@ def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerF
     assert_right(folder.paste(1), FINEST)
 
 
-def test_dates_of_two_readings_are_read_as_the_day_of_the_book(tmp_path: Path) -> None:
+def test_ambiguous_dates_are_read_as_the_date_of_the_book(tmp_path: Path) -> None:
     """If dates are ambiguous, the order in which one of them is the book's date is proposed.
 
     If both orders contain the book's date, pasting the lines settles nothing.
@@ -183,9 +181,7 @@ PIVOTS = {
 
 
 @pytest.mark.parametrize("name", some_daily(PIVOTS, 3))
-def test_the_lines_for_a_pivot_table_name_all_of_its_columns(
-    folder: AnswerFolder, name: str
-) -> None:
+def test_one_answer_reads_a_complete_pivot_table(folder: AnswerFolder, name: str) -> None:
     """One paste reads the whole table: no portfolio is lost, and no venue is read as an account."""
     lines, across, titles = PIVOTS[name]
     folder.put(csv(pivot(lines, across, titles)), "pivot.csv")
@@ -194,7 +190,7 @@ def test_the_lines_for_a_pivot_table_name_all_of_its_columns(
     assert len(ran.asked) == 1
 
 
-def test_of_several_columns_of_figures_none_is_proposed(folder: AnswerFolder) -> None:
+def test_several_possible_amount_columns_need_a_decision(folder: AnswerFolder) -> None:
     """If only a person knows which column is the amount, pasting the lines settles nothing."""
     folder.put(csv(rows(["Yesterday", "Today"], OLDER, AMOUNTS)), "ledger.csv")
     assert folder.paste().summary is None

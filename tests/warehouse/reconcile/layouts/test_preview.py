@@ -28,7 +28,7 @@ def lines(home: Desk, name: str) -> list[str]:
     return list(preview_lines(seen))
 
 
-def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk) -> None:
+def test_a_preview_shows_a_question_then_columns_and_sums(home: Desk) -> None:
     """A preview shows a question with lines, and after the answer, it shows columns and sums."""
     name = "pivot-venues-2026-11-20.xlsx"
     asked = lines(home, name)
@@ -54,7 +54,7 @@ def test_a_preview_stores_nothing(home: Desk, tmp_path: Path) -> None:
     assert after == before
 
 
-def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
+def test_invalid_lines_do_not_change_recon_toml(home: Desk) -> None:
     """Invalid lines do not change recon.toml, and the error says what is wrong."""
     service.settle(home.folder.root, '[settings]\nlevel = ["asset"]')
     before = home.folder.config.read_bytes()
@@ -63,7 +63,7 @@ def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
     assert home.folder.config.read_bytes() == before
 
 
-def test_the_later_of_two_answers_counts(tmp_path: Path) -> None:
+def test_a_second_answer_replaces_the_first(tmp_path: Path) -> None:
     """A second answer to the same question replaces the first answer."""
     desk = Desk(tmp_path)
     service.settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = "Free"')

@@ -67,7 +67,7 @@ def test_amounts_are_read_as_people_write_them(
     assert not ledger.rejected
 
 
-def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, read: Read) -> None:
+def test_case_03_a_column_of_ambiguous_amounts_raises_a_question(write: Write, read: Read) -> None:
     """If all amounts are ambiguous, the run stops, and the line of its question settles them."""
     path = write(csv("1.234", "12.345"))
     with pytest.raises(Ambiguous, match=r"1\.234.*Nothing was guessed") as asked:
@@ -80,16 +80,14 @@ def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, r
         assert amounts(read(path, config=config))[0] == wanted
 
 
-def test_what_a_column_once_said_is_remembered(write: Write, read: Read) -> None:
+def test_the_number_convention_of_a_column_is_remembered(write: Write, read: Read) -> None:
     """If all amounts of a night are ambiguous, the convention of earlier nights is used."""
     first = read(write(csv("1.234,5")))
     again = read(write(csv("1.234")), remembered=first.remembered)
     assert amounts(again) == ["1234"]
 
 
-def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
-    write: Write, read: Read
-) -> None:
+def test_case_08_a_unit_is_compared_with_the_asset(write: Write, read: Read) -> None:
     """An amount of 1.5 BTC is used in a row of BTC, and also in a row of ETH, but with a notice."""
     ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
     assert amounts(ledger) == ["1.5", "1.5"]
@@ -102,7 +100,7 @@ def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     "cell",
     ["#N/A", "TBC", "NaN", "0x10", "12.3.4", "1_000", "1.5 k", "1e999", "(-5)", "10\u00b2", "5%"],
 )
-def test_cases_09_and_15_what_is_no_amount_is_rejected(write: Write, read: Read, cell: str) -> None:
+def test_cases_09_and_15_an_invalid_amount_is_rejected(write: Write, read: Read, cell: str) -> None:
     """If a cell is not an amount, its row is rejected with its line number and its text."""
     ledger = read(write(csv("1.5", cell)))
     assert amounts(ledger) == ["1.5"]
@@ -124,7 +122,7 @@ def test_case_10_a_blank_is_never_zero(write: Write, read: Read, cell: str) -> N
     assert skipped.sources[0].is_complete
 
 
-def test_case_13_two_conventions_in_one_column_are_a_question(write: Write, read: Read) -> None:
+def test_case_13_two_conventions_in_a_column_raise_a_question(write: Write, read: Read) -> None:
     """Amounts like 1,234.56 and 1.234,56 in one column stop the run.
 
     After a setting chooses one convention, amounts in the other convention are rejected.
@@ -149,7 +147,7 @@ def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> No
     assert amounts(settled) == ["-5", "6"]
 
 
-def test_case_19_a_number_cell_is_what_its_program_shows(write: Write, read: Read) -> None:
+def test_case_19_a_number_cell_has_the_value_that_is_shown(write: Write, read: Read) -> None:
     """A number cell has the value that its program shows, and a boolean cell is rejected.
 
     For example, 0.1+0.2 is 0.3, and 9.9999999999999995e-8 is 1e-7.
@@ -162,7 +160,7 @@ def test_case_19_a_number_cell_is_what_its_program_shows(write: Write, read: Rea
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18))
-def test_every_exact_amount_reads_back(amount: Decimal) -> None:
+def test_an_amount_in_plain_digits_is_read_back_unchanged(amount: Decimal) -> None:
     """An amount that we write in plain digits is read back unchanged, also with a decimal comma."""
     text = plain(amount)
     for decimals, written in ((Decimals.POINT, text), (Decimals.COMMA, text.replace(".", ","))):
@@ -171,12 +169,12 @@ def test_every_exact_amount_reads_back(amount: Decimal) -> None:
         assert found.text == text
 
 
-def test_a_total_never_wraps() -> None:
+def test_a_total_never_overflows() -> None:
     """Two amounts at the limit of a decimal type add up exactly."""
     assert total(["99999999999999999999.9"] * 2) == "199999999999999999999.8"
 
 
-def test_a_cell_of_any_length_is_judged_at_once() -> None:
+def test_a_very_long_cell_is_rejected_at_once() -> None:
     """A cell that is longer than any amount is rejected without a search for its unit."""
     begun = time.process_time()
     assert taken_apart("\u00e9" * 32_000 + " b c") == "it is not an amount"
@@ -214,12 +212,12 @@ def test_a_currency_sign_is_the_unit_of_its_amount(cell: str, text: str, unit: s
 @pytest.mark.parametrize(
     "cell", ["$$5", "$", "$12 EUR", "EUR$5", "--$5", "12\u20ac 5", "($5", "$x"]
 )
-def test_a_sign_that_makes_no_sense_is_no_amount(cell: str) -> None:
+def test_an_invalid_currency_sign_is_rejected(cell: str) -> None:
     """Two signs, two currencies, or a sign without digits are rejected."""
     assert isinstance(read_amount(cell, Rules()), str)
 
 
-def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Read) -> None:
+def test_a_currency_sign_that_differs_from_the_asset_is_reported(write: Write, read: Read) -> None:
     """If a currency sign differs from the row's asset, the amount is used with a notice."""
     ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
     assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]

@@ -48,7 +48,7 @@ def rows(text: str) -> list[list[object]]:
 @example('"a"\n\n"b";c\r\n')
 @example('a"b;c\n')
 @example('"a";b"\n')
-def test_lines_are_rows_only_where_that_is_proven(text: str) -> None:
+def test_splitting_at_line_ends_gives_the_same_rows_as_csv(text: str) -> None:
     """If `cells_of` splits a text at its line ends, the csv module reads the same rows."""
     cells = cells_of(text, ";")
     if cells is not None:
@@ -56,14 +56,14 @@ def test_lines_are_rows_only_where_that_is_proven(text: str) -> None:
         assert [line for _, line in rows_of(text, ";")] == list(range(1, len(cells) + 1))
 
 
-def test_plain_text_is_taken_line_by_line() -> None:
+def test_an_ordinary_file_is_split_at_its_line_ends() -> None:
     """Ordinary files, with or without quotes, are split at their line ends."""
     for text in ("a;b\n1;2\n", 'a;b\r\n"1";"2"\r\n', "a;b\n\n1;2", '"";b\n'):
         assert isinstance(cells_of(text, ";"), Cells)
 
 
 @given(st.lists(st.from_regex(r"-?[0-9]{0,4}([.,][0-9]{0,4})?[ e]?", fullmatch=True), max_size=9))
-def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
+def test_plain_amounts_are_the_same_when_read_as_a_column(texts: list[str]) -> None:
     """Plain amounts parsed as a column are the same as if each cell were parsed separately.
 
     This includes the number of decimal places.
@@ -104,7 +104,7 @@ def told(grid: Grid) -> object:
 
 @settings(max_examples=5 * settings().max_examples)
 @given(st.lists(LINES, max_size=12), ENDS)
-def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> None:
+def test_reading_in_columns_gives_the_same_ledger_as_row_by_row(lines: list[str], end: str) -> None:
     """A ledger read in columns has the same rows, locations, decimals and questions.
 
     The rows include the skipped and the rejected ones.

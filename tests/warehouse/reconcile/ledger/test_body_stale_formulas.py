@@ -52,7 +52,7 @@ def read_book(read: Read, path: Path) -> Ledger:
         ("=E3*2", "14"),
     ],
 )
-def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
+def test_a_stale_formula_value_is_rejected(
     tmp_path: Path, read: Read, formula: str, value: str
 ) -> None:
     """A stored value that differs from its formula's result is rejected, and both are reported.
@@ -81,7 +81,9 @@ def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
         "=" + "(" * 900,
     ],
 )
-def test_what_is_not_proven_is_left_as_it_is(tmp_path: Path, read: Read, formula: str) -> None:
+def test_the_value_of_an_unchecked_formula_is_used(
+    tmp_path: Path, read: Read, formula: str
+) -> None:
     """If a formula cannot be checked, its stored value is the amount.
 
     Examples are an unsupported function, a different sheet, a text input or a circular reference.
@@ -90,7 +92,7 @@ def test_what_is_not_proven_is_left_as_it_is(tmp_path: Path, read: Read, formula
     assert amounts(read_book(read, path)) == ["42"]
 
 
-def test_values_that_are_of_their_formulas_are_amounts(tmp_path: Path, read: Read) -> None:
+def test_a_value_that_differs_in_its_last_digits_is_used(tmp_path: Path, read: Read) -> None:
     """A stored value that differs only in the last digits is used.
 
     A different order of additions can change these digits.
@@ -99,7 +101,7 @@ def test_values_that_are_of_their_formulas_are_amounts(tmp_path: Path, read: Rea
     assert amounts(read_book(read, path)) == ["5.3", "0.5"]
 
 
-def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Read) -> None:
+def test_a_shared_formula_uses_the_inputs_of_each_row(write: Write, read: Read) -> None:
     """A shared formula is stored once for a column, and is calculated with each row's own inputs.
 
     The second row contains only the index of the formula.
@@ -118,7 +120,7 @@ def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Rea
     assert "C3 is 10, but its formula says 12" in ledger.rejected[0].reason
 
 
-def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> None:
+def test_the_work_to_check_a_running_total_is_limited(tmp_path: Path, read: Read) -> None:
     """Of 3,000 sums of growing ranges, only the first are checked, because the work is limited."""
     formulas = {f"=SUM(B$2:B{row})": 0.0 for row in range(2, 3002)}
     ledger = read_book(read, book(tmp_path / "ledger.xlsx", formulas))
@@ -130,7 +132,7 @@ def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> No
     ("code", "columns"),
     [("#,##0,", "C"), ('0.0,,"m"', "C"), ("#,##0.00", ""), ('0.0", k"', ""), ("0", "")],
 )
-def test_a_column_that_shows_thousands_is_told(
+def test_a_column_displayed_in_thousands_is_reported(
     tmp_path: Path, read: Read, code: str, columns: str
 ) -> None:
     """If a column shows numbers in thousands, the unscaled values are read and a notice says so.

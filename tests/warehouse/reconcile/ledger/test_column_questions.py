@@ -186,7 +186,7 @@ TELLING: dict[str, tuple[Column, int]] = {
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_a_column_that_may_change_the_amounts_is_a_question(reader: Reader, name: str) -> None:
+def test_a_column_that_may_change_amounts_raises_a_question(reader: Reader, name: str) -> None:
     """Each of these ledgers raises one question, and its lines give the expected breaks."""
     column, breaks = TELLING[name]
     ledger = reader.read(rows_with(column))
@@ -194,7 +194,7 @@ def test_a_column_that_may_change_the_amounts_is_a_question(reader: Reader, name
     assert (differing(ledger), ledger.rejected) == (breaks, []), reader.questions[0].line
 
 
-def test_there_are_forty_of_them() -> None:
+def test_the_table_has_forty_columns_of_all_kinds() -> None:
     """The table has at least 40 columns, and every kind is included."""
     kinds = {name.partition(":")[0] for name in TELLING}
     assert len(TELLING) >= 40
@@ -264,14 +264,14 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_harmless_columns_are_at_most_one_question(reader: Reader, name: str) -> None:
+def test_harmless_columns_raise_at_most_one_question(reader: Reader, name: str) -> None:
     """One pasted answer settles all columns of a ledger, and then all amounts match."""
     ledger = reader.read(rows_with(*HARMLESS[name]))
     assert (differing(ledger), ledger.rejected) == (0, [])
     assert len(reader.questions) == (name not in SILENT)
 
 
-def test_there_are_twenty_of_them() -> None:
+def test_the_table_has_twenty_ledgers() -> None:
     """The table has at least 20 ledgers."""
     assert len(HARMLESS) >= 20
 
@@ -285,7 +285,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", some_daily([*TELLING, *HARMLESS], 17))
-def test_a_run_asks_before_it_ends_green(database: Path, tmp_path: Path, name: str) -> None:
+def test_a_question_ends_the_run_until_it_is_settled(
+    database: Path, tmp_path: Path, name: str
+) -> None:
     """A question ends the run with exit code 3. Pasting its lines gives the expected breaks."""
     (tmp_path / "inbox").mkdir()
     place = Place(database, tmp_path)
@@ -355,7 +357,7 @@ def test_a_guessed_factor_is_called_a_guess(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
+def test_recon_toml_sets_negative_words_and_unit_factors(reader: Reader, name: str) -> None:
     """recon.toml sets the words that make an amount negative, and the factor of each unit."""
     column, amounts, lines = TYPED[name]
     rows = rows_with(column, amounts=[text.removeprefix("-") for text in amounts.split()])
@@ -369,7 +371,7 @@ def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
 @pytest.mark.parametrize(
     "note", ["All amounts in thousands", "* Beträge in TEUR", "Figures in EUR million"]
 )
-def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, note: str) -> None:
+def test_a_unit_in_a_note_below_the_table_applies(reader: Reader, note: str) -> None:
     """A unit in a note below the table has the same effect as in a note above it.
 
     If the note were ignored, all amounts would match.
@@ -382,7 +384,7 @@ def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, not
     assert repr(note) in below.notices[0].message
 
 
-def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
+def test_void_rows_are_skipped_and_reported(reader: Reader) -> None:
     """A void row is not used, whatever its amount, and the reason names the word in its status."""
     column = ("Status", ["Booked", "Booked", "Booked", "Booked", "Booked", "Booked", "VOID"])
     rows = rows_with(column)
@@ -408,7 +410,7 @@ NEW_WORDS = {
 
 
 @pytest.mark.parametrize("name", NEW_WORDS)
-def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
+def test_a_new_word_raises_a_question(reader: Reader, name: str) -> None:
     """A word that recon.toml does not list raises a question, and its answer keeps other words."""
     before, after = NEW_WORDS[name]
     reader.read(rows_with(before))
@@ -420,7 +422,7 @@ def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
     reader.read(rows_with(before), answers, most=0)
 
 
-def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -> None:
+def test_a_column_that_starts_to_differ_raises_a_question(reader: Reader) -> None:
     """If the values of one more column start to differ, the question is only about this column.
 
     The other columns are already listed as unused, in either table of recon.toml.
@@ -448,7 +450,7 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
         ('skip_rows = { S = ["a"] }', "names this column for keep_rows or skip"),
     ],
 )
-def test_a_setting_that_cannot_be_followed_is_refused(
+def test_a_setting_that_cannot_be_applied_is_refused(
     reader: Reader, lines: str, words: str
 ) -> None:
     """A setting that cannot be applied stops the run, and the error says what is wrong."""
@@ -464,7 +466,7 @@ def test_a_column_of_signs_needs_its_negative_word(reader: Reader) -> None:
     assert 'negative_word = "H"' in reader.questions[0].line
 
 
-def test_a_column_that_is_merged_or_filled_down_is_looked_at_in_every_row(reader: Reader) -> None:
+def test_a_column_is_checked_in_rows_with_a_filled_down_asset(reader: Reader) -> None:
     """The check of a column includes rows with a filled-down asset, but not total lines."""
     rows = rows_with(("Side", ["Long"]))
     total_line = ["Total", "", "", "", "2005120.25", ""]

@@ -33,7 +33,7 @@ def desk(tmp_path: Path) -> Desk:
 @pytest.mark.parametrize(
     "line", ['"p1;BTC;v1;Ghost;1000000\n', 'p1;"BTC;v1;Ghost;1000000\n', 'p1;"BTC"x;v1;main;1\n']
 )
-def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: str) -> None:
+def test_an_unclosed_quote_is_refused_with_its_line_number(desk: Desk, line: str) -> None:
     """An unclosed quote stops the run with its line number.
 
     Otherwise, the rows below would become a single cell of a row that looks like a note, and
@@ -47,7 +47,7 @@ def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: st
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_between_tabs_a_name_may_begin_with_a_quote(tmp_path: Path, end: str) -> None:
+def test_a_name_in_a_tab_separated_file_may_begin_with_a_quote(tmp_path: Path, end: str) -> None:
     """In a tab-separated file without quoted cells, a name may begin with a quote."""
     desk, name = Desk(tmp_path), '"Genesis" carry'
     desk.publish([Amount("1.5", account=name), Amount("2", asset="ETH")])
@@ -56,7 +56,7 @@ def test_between_tabs_a_name_may_begin_with_a_quote(tmp_path: Path, end: str) ->
     assert desk.run().counts["Matched"] == 2
 
 
-def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> None:
+def test_an_unclosed_quote_in_a_tab_separated_file_is_refused(desk: Desk) -> None:
     """If a tab-separated file has any quoted cell, an unclosed quote in this file stops the run."""
     rows = '"p1"\tBTC\tv1\tmain\t1.5\n"p1\tETH\tv1\tmain\t2\n'
     desk.put(f"portfolio\tasset\tvenue\taccount\tamount\n{rows}")
@@ -64,7 +64,7 @@ def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> No
         desk.run()
 
 
-def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(desk: Desk) -> None:
+def test_a_long_quoted_cell_does_not_hide_the_delimiter(desk: Desk) -> None:
     """A quoted cell may be longer than the part of the file that is used to find the delimiter.
 
     Quotes must be valid in the whole file, but not in this part alone.
@@ -82,7 +82,7 @@ def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(de
         "Sept 19, 2026",
     ],
 )
-def test_a_date_that_can_be_read_in_one_way_is_read(write: Write, read: Read, written: str) -> None:
+def test_an_unambiguous_date_is_read(write: Write, read: Read, written: str) -> None:
     """A row with an unambiguous date counts for that date, and is not used for tonight's book."""
     month = 9 if written.startswith("Sept") else 11
     found = read(write(HEAD + f"BTC;a;1;{written}\n"))
@@ -94,7 +94,7 @@ def test_a_date_that_can_be_read_in_one_way_is_read(write: Write, read: Read, wr
 @pytest.mark.parametrize(
     "written", ["31.11.2026", "11/20/2026", "20.11.26", "45000", "soon", "2026-1120", "5 Ju 2026"]
 )
-def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: str) -> None:
+def test_a_row_with_an_unreadable_date_is_rejected(write: Write, read: Read, written: str) -> None:
     """A row with an unreadable date is rejected, because it may be of a different day."""
     found = read(write(HEAD + f"BTC;a;1;20.11.2026\nBTC;a;2;{written}\n;;;as of close\n"))
     assert [line.amount.text for line in found.lines] == ["1"]
@@ -102,7 +102,7 @@ def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: 
     assert told == [(f"the date '{written}' cannot be read", "2")]
 
 
-def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> None:
+def test_a_date_column_without_dates_raises_a_question(write: Write, read: Read) -> None:
     """If no cell of a date column is a date, a question asks what it contains.
 
     After the answer that it does not contain dates, every row is read.
@@ -117,7 +117,7 @@ def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> No
 
 
 @pytest.mark.parametrize("name", ["ledger-2026-11-19.csv", "ledger 19.11.2026.csv"])
-def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> None:
+def test_a_different_date_in_a_file_name_is_reported(desk: Desk, name: str) -> None:
     """If recon.toml allows a ledger with a different date in its name, a high notice says so."""
     desk.put(ledger(BOOK), name)
     desk.settle(f'[late.2026-11-20]\n"{name}" = "used"\n')
@@ -127,7 +127,7 @@ def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> N
     assert notice.message.startswith(words)
 
 
-def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> None:
+def test_dates_in_rows_take_precedence_over_the_file_name(desk: Desk) -> None:
     """Dates in the rows take precedence over the date in the file name."""
     head, *rows = ledger(BOOK).splitlines()
     dated = [f"{head};date", *(f"{row};2026-11-20" for row in rows)]
@@ -145,14 +145,14 @@ def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> Non
         ("ledger 7.csv", None),
     ],
 )
-def test_the_day_in_a_name_is_read_as_people_write_it(name: str, day: date | None) -> None:
+def test_a_date_in_a_file_name_is_read_as_people_write_it(name: str, day: date | None) -> None:
     """A date in a file name is written year first, or day first with dots. The rest is ignored."""
     assert day_in(name) == day
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("other", ["Fund 2.csv", "Fund 1 (2).csv"])
-def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other: str) -> None:
+def test_file_names_that_differ_in_a_number_raise_a_question(desk: Desk, other: str) -> None:
     """If two file names differ only in a number, a question asks if one file replaces the other."""
     desk.put(ledger(BOOK[1:]), "Fund 1.csv")
     desk.put(ledger(BOOK[:1]), other)
@@ -165,7 +165,7 @@ def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other
     assert desk.run().breaks == 0
 
 
-def test_status_ends_as_the_run_did(desk: Desk) -> None:
+def test_status_has_the_exit_code_of_the_run(desk: Desk) -> None:
     """The exit code of `status` is the exit code of the run, also if a row was rejected."""
     desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\n")
     assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 3
@@ -174,7 +174,7 @@ def test_status_ends_as_the_run_did(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("word", ["dates", "negative_word", "decimal"])
-def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, word: str) -> None:
+def test_an_unknown_value_of_a_ledger_setting_is_refused(tmp_path: Path, word: str) -> None:
     """An unknown value is refused, because `month-first` would otherwise be read as day first."""
     path = tmp_path / "recon.toml"
     path.write_text(f'[ledger."0a1b2c3d"]\n{word} = "month-first"\n', encoding="utf-8")
@@ -183,7 +183,7 @@ def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, wor
 
 
 @pytest.mark.parametrize("unit", ['"bushel"', "1000", '"-1"', '"0"'])
-def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
+def test_an_invalid_unit_gives_one_error(tmp_path: Path, unit: str) -> None:
     """An invalid unit gives one error, which lists the words and the numbers that are allowed."""
     path = tmp_path / "recon.toml"
     path.write_text(f'[ledger."0a1b2c3d"]\nunit = {unit}\n', encoding="utf-8")
@@ -192,7 +192,7 @@ def test_an_invalid_unit_is_one_error(tmp_path: Path, unit: str) -> None:
     assert str(told.value).count("unit") == 1
 
 
-def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
+def test_an_invalid_level_is_shown_in_the_error(tmp_path: Path) -> None:
     """If a level is not the name of a field, the error shows it, even if it is a list."""
     path = tmp_path / "recon.toml"
     path.write_text('level = [["asset"]]\n', encoding="utf-8")
@@ -200,7 +200,7 @@ def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
         read_config(path)
 
 
-def test_a_mark_of_utf8_before_the_settings_is_no_error(tmp_path: Path) -> None:
+def test_recon_toml_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     """recon.toml may begin with a UTF-8 byte order mark, which some Windows editors write."""
     path = tmp_path / "recon.toml"
     path.write_text('\ufeffname = "cash"\n', encoding="utf-8")
@@ -208,7 +208,7 @@ def test_a_mark_of_utf8_before_the_settings_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["btc", "BTC (custom)", "xbt"])
-def test_a_tolerance_is_of_an_asset_as_people_write_it(tmp_path: Path, written: str) -> None:
+def test_a_tolerance_may_name_its_asset_in_any_spelling(tmp_path: Path, written: str) -> None:
     """A tolerance may name its asset in any case, by an alias or as a custom asset."""
     desk = Desk(tmp_path)
     is_custom = written == "BTC (custom)"
@@ -220,7 +220,7 @@ def test_a_tolerance_is_of_an_asset_as_people_write_it(tmp_path: Path, written: 
     assert (found.counts["Within tolerance"], found.breaks, found.notices) == (1, 0, ())
 
 
-def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
+def test_a_tolerance_for_an_unknown_asset_is_reported(desk: Desk) -> None:
     """A tolerance for an unknown asset gives a notice that names the asset that may be meant."""
     desk.settle('[tolerance.asset]\nBTCC = "0.1"\n')
     desk.put(ledger(BOOK))
@@ -239,7 +239,7 @@ def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("line", ["[tolerance]\nlimit", '[file."*"]\nunit'])
-def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_number_with_a_huge_exponent_is_refused(tmp_path: Path, line: str) -> None:
     """A number with a huge exponent is refused, because sums with it overflow or take minutes."""
     path = tmp_path / "recon.toml"
     for exponent, is_refused in (("1e200", False), ("1e200000", True), ("1e-999999", True)):
@@ -248,7 +248,7 @@ def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> No
             read_config(path)
 
 
-def test_a_file_of_one_asset_without_a_column_of_names_asks_about_its_dates(desk: Desk) -> None:
+def test_a_single_asset_file_with_only_amounts_asks_about_dates(desk: Desk) -> None:
     """If recon.toml sets the asset and the header names only amounts, the run asks about dates.
 
     All rows have the same key, so each date could be a different balance.

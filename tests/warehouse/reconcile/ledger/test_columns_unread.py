@@ -368,7 +368,7 @@ def said(place: Place) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", some_daily(CASES, 6))
-def test_no_ledger_ends_green_without_a_word(place: Place, name: str) -> None:
+def test_unread_or_misread_content_is_always_reported(place: Place, name: str) -> None:
     """Content that is unread, misread or of a different day is named where a person looks first."""
     put, word = CASES[name]
     put(place)
@@ -376,6 +376,6 @@ def test_no_ledger_ends_green_without_a_word(place: Place, name: str) -> None:
     assert word in told, (code, told)
 
 
-def test_there_are_thirty_of_them() -> None:
+def test_the_table_has_thirty_cases() -> None:
     """The table has at least 30 cases."""
     assert len(CASES) >= 30

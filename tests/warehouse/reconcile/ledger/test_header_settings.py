@@ -114,7 +114,7 @@ def test_holdings_are_read_without_a_question(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(HOLDINGS)))
-def test_a_list_of_transactions_is_named_as_one(name: str) -> None:
+def test_a_list_of_transactions_is_recognised_and_not_read(name: str) -> None:
     """A list of transactions is not read, and the question names the program that wrote it.
 
     The line of the question sets the file to unused.
@@ -126,7 +126,7 @@ def test_a_list_of_transactions_is_named_as_one(name: str) -> None:
     assert asked.value.line == f'[inbox]\n"{path.name}" = "unused"'
 
 
-def test_what_a_person_says_counts_before_what_is_known(write: Write) -> None:
+def test_recon_toml_overrides_the_settings_of_a_profile(write: Write) -> None:
     """A setting in recon.toml replaces that of the profile. The rest of the profile applies."""
     path = write(
         f"{_sample('Gemini balances').read_text().replace('available,', 'available,x,', 1)}"
@@ -141,7 +141,7 @@ def test_what_a_person_says_counts_before_what_is_known(write: Write) -> None:
     assert ledger.sources[0].covers == {}
 
 
-def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> None:
+def test_an_export_of_an_unknown_venue_raises_one_question(write: Write) -> None:
     """If the book does not have the venue of an export, the run asks, and the line settles it."""
     path = _sample("Gemini balances")
     context = ReadingContext(config=Config(), day=DAY)
@@ -150,7 +150,7 @@ def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> No
     read_ledger([open_file(path, count_fields)], _context(asked.value.line))
 
 
-def test_transactions_on_another_tab_are_left_out(write: Write) -> None:
+def test_a_tab_of_transactions_is_not_used(write: Write) -> None:
     """A tab of transactions next to the positions is unused and does not raise a question."""
     book = openpyxl.Workbook()
     book.active.append(["Portfolio", "Asset", "Venue", "Account", "Amount"])
@@ -167,12 +167,12 @@ def test_transactions_on_another_tab_are_left_out(write: Write) -> None:
     ]
 
 
-def test_an_ordinary_header_is_no_export() -> None:
+def test_an_ordinary_header_is_not_recognised_as_an_export() -> None:
     """A header of a few common words is not recognised as an export of any program."""
     assert profile_of(["Portfolio", "Asset", "Venue", "Account", "Amount", "Date", "Type"]) is None
 
 
-def test_the_page_for_finance_names_every_export() -> None:
+def test_finance_md_lists_every_recognised_export() -> None:
     """FINANCE.md lists exactly the exports that nightbook recognises."""
     page = " ".join(PAGE.read_text(encoding="utf-8").split())
     for content, lead in LEADS.items():
@@ -180,7 +180,7 @@ def test_the_page_for_finance_names_every_export() -> None:
         assert f"{lead} {', '.join(names)}." in page
 
 
-def test_the_workbook_names_the_export_and_the_words(tmp_path: Path) -> None:
+def test_the_workbook_names_the_export_and_words_toml(tmp_path: Path) -> None:
     """The Mapping sheet names a recognised export, and Evidence has the digest of words.toml."""
     desk = Desk(tmp_path)
     holdings = (("BTC", "1.50000001"), ("ETH", "20.25"), ("USDC", "1000.5"))

@@ -33,7 +33,7 @@ def pack(desk: Desk, files: dict[str, str | bytes], name: str = "ledgers.zip") -
             archive.writestr(member, content)
 
 
-def test_every_member_is_a_ledger_of_its_own(desk: Desk) -> None:
+def test_every_archive_member_is_a_separate_ledger(desk: Desk) -> None:
     """Each member of an archive is read as a ledger, except hidden files of the desktop.
 
     A member may be in a folder.
@@ -48,7 +48,7 @@ def test_every_member_is_a_ledger_of_its_own(desk: Desk) -> None:
     assert (hidden.name, hidden.severity) == ("ledgers.zip/__MACOSX/._spot.csv", "low")
 
 
-def test_a_place_in_a_member_begins_with_its_archive(desk: Desk) -> None:
+def test_the_source_of_a_break_begins_with_its_archive(desk: Desk) -> None:
     """The source of a break is the path of its archive and member, and the row number."""
     rows = ledger([Amount("11")]) + "p1;BTC;v2;cold;much\n"
     pack(desk, {"vault/all.csv": rows})
@@ -57,7 +57,7 @@ def test_a_place_in_a_member_begins_with_its_archive(desk: Desk) -> None:
     assert "ledgers.zip/vault/all.csv:2" in places
 
 
-def test_what_was_read_is_kept_as_it_was_in_its_archive(desk: Desk) -> None:
+def test_the_bytes_of_an_archive_member_are_kept(desk: Desk) -> None:
     """The folder `kept` has the bytes of the member, as they were in the archive."""
     pack(desk, {"all.csv": ledger([SPOT, COLD])})
     desk.run()
@@ -65,13 +65,13 @@ def test_what_was_read_is_kept_as_it_was_in_its_archive(desk: Desk) -> None:
     assert ledger([SPOT, COLD]).encode() in kept
 
 
-def test_a_packed_file_is_read_by_its_inner_ending(desk: Desk) -> None:
+def test_a_gzip_file_is_read_by_its_inner_extension(desk: Desk) -> None:
     """A gzip file such as ledger.csv.gz is read as the format that its inner ending names."""
     (desk.folder.inbox / "ledger.csv.gz").write_bytes(gzip.compress(ledger([SPOT, COLD]).encode()))
     assert desk.run().counts["Matched"] == 2
 
 
-def test_an_older_archive_is_older_with_all_its_members(desk: Desk) -> None:
+def test_the_member_of_the_newer_archive_is_used(desk: Desk) -> None:
     """Of two members with the same name, the one in the archive with the later date is used."""
     pack(desk, {"all.csv": ledger([Amount("9"), COLD])}, "ledgers-2026-11-19.zip")
     pack(desk, {"all.csv": ledger([SPOT, COLD])}, "ledgers-2026-11-20.zip")
@@ -80,7 +80,7 @@ def test_an_older_archive_is_older_with_all_its_members(desk: Desk) -> None:
     assert [item.reason for item in ran.unused] == ["ledgers-2026-11-20.zip/all.csv is newer"]
 
 
-def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
+def test_a_line_may_name_a_member_or_a_complete_archive(desk: Desk) -> None:
     """A line for recon.toml may name a single member, or an archive with all its members."""
     pack(desk, {"all (1).csv": ledger([SPOT, COLD]), "all (2).csv": ledger([SPOT])})
     with pytest.raises(Ambiguous) as asked:
@@ -93,7 +93,7 @@ def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "./", "/"])
-def test_a_member_without_a_name_is_told(desk: Desk, name: str) -> None:
+def test_an_archive_member_without_a_name_is_reported(desk: Desk, name: str) -> None:
     """A member with an empty name is reported as unused, and the other ledgers are read.
 
     A name that ends in a slash is a folder, and is not reported.
@@ -120,7 +120,7 @@ def bomb(member: str) -> bytes:
     return made.getvalue()
 
 
-def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
+def test_a_zip_bomb_is_reported_and_not_unpacked(desk: Desk) -> None:
     """An archive that is too large when unpacked is unused, and the other ledgers are read."""
     desk.put(ledger([SPOT, COLD]))
     (desk.folder.inbox / "custody.zip").write_bytes(bomb("custody.csv"))
@@ -130,7 +130,7 @@ def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
     assert "is larger when unpacked than the size limit for ledgers" in unused.reason
 
 
-def test_a_packed_bomb_and_a_damaged_member_are_refused(desk: Desk) -> None:
+def test_an_oversized_or_damaged_gzip_file_is_refused(desk: Desk) -> None:
     """A gzip file that is too large or damaged stops the run, so no part of it is compared."""
     path = desk.folder.inbox / "custody.csv.gz"
     path.write_bytes(bomb(""))

@@ -45,7 +45,7 @@ def used(ledger: Ledger) -> list[tuple[str, str]]:
     ],
     ids=["cp1252", "utf16", "utf16_unmarked", "mark_and_bars", "sep_line", "quotes"],
 )
-def test_case_32_a_text_file_is_read_whatever_wrote_it(
+def test_case_32_the_format_of_a_text_file_is_detected(
     write: Write, read: Read, content: bytes, account: str
 ) -> None:
     """The encoding, the delimiter and the quotes of a text file are detected from its content."""
@@ -65,7 +65,7 @@ def test_a_merged_cell_below_a_short_row_is_blank() -> None:
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
-def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
+def test_an_infinite_number_or_nan_is_not_a_factor(number: float) -> None:
     """A column with an infinite number or NaN raises a question and does not make the run fail."""
     rows: list[list[object]] = [
         ["asset", "amount", "x"],
@@ -78,7 +78,7 @@ def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
         read_ledger([file], ReadingContext(config=Config(), day=DAY))
 
 
-def test_a_decimal_comma_in_a_comma_file_is_no_guess(write: Write, read: Read) -> None:
+def test_a_decimal_comma_in_a_comma_separated_row_is_rejected(write: Write, read: Read) -> None:
     """A row `BTC,1,5` under `asset,amount` has too many cells, so it is rejected, not read as 1."""
     ledger = read(write("asset,amount\nBTC,1,5\n"))
     assert not ledger.lines
@@ -121,7 +121,7 @@ def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, r
     assert "1 hidden" in ledger.notices[0].message
 
 
-def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() -> None:
+def test_reading_time_is_proportional_to_the_number_of_rows() -> None:
     """The reading time grows with the number of rows, not with its square.
 
     Names that are merged over a few rows each, with a total below each, once took minutes.
@@ -141,15 +141,13 @@ def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() ->
     assert {ledger.lines[number].names[1] for number in (0, 1)} == {"A0"}
 
 
-def test_an_asset_called_like_a_total_is_a_row(write: Write, read: Read) -> None:
+def test_an_account_may_have_the_name_of_a_total(write: Write, read: Read) -> None:
     """A total line has no asset, so an account may have the name of a total."""
     ledger = read(write("account;asset;amount\nTotal;BTC;1\nSumme;;1\n"))
     assert used(ledger) == [("BTC", "1")]
 
 
-def test_case_34_two_sheets_are_a_question_and_a_wrong_name_is_told(
-    write: Write, read: Read
-) -> None:
+def test_case_34_two_sheets_or_an_unknown_sheet_stop_the_run(write: Write, read: Read) -> None:
     """If two sheets may be the ledger, the run stops and the proposed line settles it.
 
     A sheet name that does not exist is refused with the names of the sheets.
@@ -169,7 +167,7 @@ def test_case_34_two_sheets_are_a_question_and_a_wrong_name_is_told(
         read(path, config=Config(shapes={print_: Shape(sheet="new")}))
 
 
-def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> None:
+def test_case_35_dates_counted_from_1904_are_correct(write: Write, read: Read) -> None:
     """A workbook that counts days from 1904 gives the date that a spreadsheet program shows."""
     path = write([["asset", "amount", "date"], ["BTC", 1, datetime(2026, 11, 20)]])  # noqa: DTZ001 - cells have no zone
     book = openpyxl.load_workbook(path)
@@ -181,7 +179,7 @@ def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> No
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["ods", "xls", "xlsm"])
-def test_case_35_other_formats_read_the_same(
+def test_case_35_a_converted_ledger_has_the_same_rows(
     write: Write, read: Read, tmp_path: Path, ending: str
 ) -> None:
     """A ledger converted by LibreOffice has the same rows, and its error cells are rejected."""
@@ -196,9 +194,7 @@ def test_case_35_other_formats_read_the_same(
     assert [row.names[1] for row in skipping.rejected] == ["ETH"]
 
 
-def test_case_36_error_cells_and_formulas_without_value_are_rejected(
-    write: Write, read: Read
-) -> None:
+def test_case_36_errors_and_uncalculated_formulas_are_rejected(write: Write, read: Read) -> None:
     """An #N/A cell and a formula that was never calculated are rejected, and do not become zero."""
     path = write([["asset", "amount"], ["BTC", "#N/A"], ["ETH", "=1+1"], ["SOL", 1]])
     ledger = read(path)
@@ -225,7 +221,7 @@ def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> 
         ("ledger.csv", b"hello\n", "does not contain a table"),
     ],
 )
-def test_case_38_a_file_that_is_no_ledger_says_what_it_is(
+def test_case_38_an_unreadable_file_is_refused_with_its_reason(
     write: Write, read: Read, name: str, content: bytes, words: str
 ) -> None:
     """Empty, half-copied and misnamed files are each refused with their own reason."""
@@ -253,13 +249,13 @@ def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
         open_file(path, count_fields, grow)
 
 
-def test_case_38_lock_files_are_no_ledgers() -> None:
+def test_case_38_lock_files_are_not_ledgers() -> None:
     """Lock files of Excel and LibreOffice, hidden files and PDF files are not ledgers."""
     names = ["~$ledger.xlsx", ".~lock.ledger.ods#", ".ledger.csv", "a.pdf", "ledger.XLSX", "a.csv"]
     assert [is_ledger_name(Path(name)) for name in names] == [False] * 4 + [True] * 2
 
 
-def test_case_39_a_doubtful_date_is_a_question(write: Write, read: Read) -> None:
+def test_case_39_an_ambiguous_date_raises_a_question(write: Write, read: Read) -> None:
     """A date like 01/02/2026 raises a question about its month, which a setting settles.
 
     A date like 13/02/2026 in the same column settles it too.
@@ -275,7 +271,7 @@ def test_case_39_a_doubtful_date_is_a_question(write: Write, read: Read) -> None
     assert dict(both.sources[0].skipped) == {"another date": 1}
 
 
-def test_case_40_a_bomb_is_not_unpacked(write: Write, read: Read) -> None:
+def test_case_40_a_zip_bomb_is_not_unpacked(write: Write, read: Read) -> None:
     """An archive that unpacks to hundreds of times its size is refused before it is read."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
@@ -304,7 +300,7 @@ def test_unknown_headers_are_shown_with_their_values(write: Write, read: Read) -
     assert used(read(path, config=Config(shapes={print_: shape}))) == [("BTC", "1.5"), ("ETH", "2")]
 
 
-def test_two_columns_for_one_field_are_a_question(write: Write, read: Read) -> None:
+def test_two_columns_for_one_field_raise_a_question(write: Write, read: Read) -> None:
     """If a file has both a Quantity and a Balance, a setting must say which one is the amount."""
     path = write("Asset;Quantity;Balance\nBTC;1;2\n")
     with pytest.raises(Ambiguous, match="'Quantity' and 'Balance'") as asked:
@@ -324,13 +320,13 @@ def test_two_columns_for_one_field_are_a_question(write: Write, read: Read) -> N
         "COIN ; Qty (units)",
     ],
 )
-def test_headers_are_known_in_several_languages(write: Write, read: Read, header: str) -> None:
+def test_headers_are_recognised_in_several_languages(write: Write, read: Read, header: str) -> None:
     """German, French, Spanish and English headers are recognised in any order."""
     cells = "1.5;BTC" if header.startswith("Betrag") else "BTC;1.5"
     assert used(read(write(f"{header}\n{cells}\n"))) == [("BTC", "1.5")]
 
 
-def test_several_files_keep_each_its_own_level(write: Write, read: Read) -> None:
+def test_each_ledger_keeps_its_own_level(write: Write, read: Read) -> None:
     """Several ledgers together have every field that any of them has, and each lists its own."""
     one = write("asset;venue;account;amount\nBTC;v1;a;1\n", "one.csv")
     two = write("asset;venue;amount\nETH;v2;2\n", "two.csv")

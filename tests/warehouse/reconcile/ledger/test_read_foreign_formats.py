@@ -69,7 +69,7 @@ FAR = '<Cell ss:Index="16384"><Data ss:Type="Number">1</Data></Cell>'
         ("sylk.xls", b"ID;PWXL;N;E\r\n", "is a SYLK file"),
     ],
 )
-def test_what_cannot_be_read_whole_is_refused_in_words(
+def test_an_unreadable_file_is_refused_with_its_reason(
     write: Write, read: Read, name: str, content: str | bytes, words: str
 ) -> None:
     """Each of these files is refused with its own reason.
@@ -83,16 +83,14 @@ def test_what_cannot_be_read_whole_is_refused_in_words(
         read(write(content, name))
 
 
-def test_entities_in_an_open_document_are_refused(write: Write, read: Read) -> None:
+def test_xml_entities_in_an_open_document_are_refused(write: Write, read: Read) -> None:
     """XML entities in an OpenDocument file are detected when it is parsed, not by its beginning."""
     content = SAMPLES["sheetjs.fods"].read_bytes().replace(b"?>", f"?>{BOMB}".encode(), 1)
     with pytest.raises(NotReconciled, match=r"^ledger\.fods .*Save it|save it"):
         read(write(content, "ledger.fods"))
 
 
-def test_error_cells_and_hidden_parts_of_an_open_document_are_seen(
-    write: Write, read: Read
-) -> None:
+def test_error_cells_of_an_open_document_are_rejected(write: Write, read: Read) -> None:
     """Errors and a formula without a value are rejected, and a note in a cell is not an amount."""
     number = 'office:value-type="float" office:value="{}"'
     path = write(
@@ -121,7 +119,7 @@ def test_error_cells_and_hidden_parts_of_an_open_document_are_seen(
     assert dict(ledger.sources[0].skipped) == {"blank amount": 1}
 
 
-def test_merged_hidden_and_error_cells_of_spreadsheet_ml_are_seen(write: Write, read: Read) -> None:
+def test_spreadsheet_ml_merged_and_error_cells_are_recognised(write: Write, read: Read) -> None:
     """A cell that is merged down counts for the rows below it, as in other formats.
 
     Hidden sheets and rows give a notice, and error cells are rejected.
@@ -174,7 +172,7 @@ def changed(kind: int, body: bytes) -> bytes:
     [(0x200, b""), (0x200, bytes(8)), (0x42, b""), (0xFC, b"\xff" * 7 + b"\x7f")],
     ids=["no dimensions", "wrong dimensions", "no code page", "texts without end"],
 )
-def test_an_old_workbook_that_says_less_is_read(
+def test_an_old_workbook_with_missing_records_is_read(
     write: Write, read: Read, kind: int, body: bytes
 ) -> None:
     """Records that old Perl and PHP writers omitted or filled with zeros are not required.
@@ -186,7 +184,7 @@ def test_an_old_workbook_that_says_less_is_read(
 
 
 @pytest.mark.torture
-def test_a_cell_in_the_last_corner_of_an_old_workbook_is_told(write: Write, read: Read) -> None:
+def test_a_text_in_the_last_cell_of_an_old_workbook_is_counted(write: Write, read: Read) -> None:
     """A text in row 65,536 of column IV is counted as a note, and the rows above it as blank.
 
     The sheet then has a rectangle of 16 million cells.

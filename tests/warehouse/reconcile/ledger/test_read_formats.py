@@ -85,7 +85,7 @@ OPEN = archive(
 @pytest.mark.parametrize(
     ("ending", "content"), [("xlsx", ENCRYPTED), ("xls", OLD), ("ods", OPEN), ("xlsx", OPEN)]
 )
-def test_case_35_a_workbook_with_a_password_is_refused_in_words(
+def test_case_35_a_workbook_with_a_password_is_refused(
     write: Write, read: Read, ending: str, content: bytes
 ) -> None:
     """A password is detected in every format, and the message says what to do."""
@@ -98,13 +98,13 @@ def test_case_35_a_workbook_with_a_password_is_refused_in_words(
     assert words.endswith("Nothing was reconciled.")
 
 
-def test_case_35_another_reader_sees_the_password_too(write: Write) -> None:
+def test_case_35_python_calamine_detects_the_password(write: Write) -> None:
     """python-calamine recognises the compound file of these tests as an encrypted workbook."""
     with pytest.raises(python_calamine.PasswordError):
         python_calamine.CalamineWorkbook.from_path(str(write(ENCRYPTED, "ledger.xlsx")))
 
 
-def test_case_35_a_binary_workbook_is_refused_in_words(write: Write, read: Read) -> None:
+def test_case_35_a_binary_workbook_is_refused(write: Write, read: Read) -> None:
     """A binary workbook is refused, because its error cells look the same as empty cells."""
     parts = {"[Content_Types].xml": b"<Types/>", "xl/workbook.bin": noise(512, b"book")}
     for ending in ("xlsb", "xlsx"):

@@ -117,7 +117,7 @@ WIDE = {
 
 @pytest.mark.torture
 @pytest.mark.parametrize("content", WIDE.values(), ids=WIDE.keys())
-def test_case_40_a_sheet_too_wide_for_any_memory_is_refused(desk: Desk, content: bytes) -> None:
+def test_case_40_a_sheet_with_a_cell_far_away_is_refused(desk: Desk, content: bytes) -> None:
     """A cell far away is refused, and if it needs too much memory, only the child process ends.
 
     A reader needs memory for the whole rectangle up to this cell.
@@ -138,7 +138,7 @@ def test_case_40_a_sheet_too_wide_for_any_memory_is_refused(desk: Desk, content:
     ],
     ids=["formatted", "stated"],
 )
-def test_case_40_cells_that_are_only_formatted_take_no_room(
+def test_case_40_a_sheet_with_formatted_empty_cells_is_read(
     write: Write, read: Read, content: bytes
 ) -> None:
     """A sheet that is only formatted to its last cell, or declares this size, is read as usual."""
@@ -146,7 +146,7 @@ def test_case_40_cells_that_are_only_formatted_take_no_room(
     assert [line.amount.text for line in ledger.lines] == ["10"]
 
 
-def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
+def test_case_40_empty_open_document_cells_do_not_count(desk: Desk) -> None:
     """Empty cells that OpenDocument repeats to the end of a sheet do not count towards its size."""
     rows = open_row(filled(1) + nothing(16_383)) + open_row(nothing(16_384), 1_048_575)
     (desk.folder.inbox / "other.ods").write_bytes(table(rows))
@@ -154,7 +154,7 @@ def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
         desk.run()
 
 
-def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> None:
+def test_case_40_a_run_does_not_unpack_a_zip_bomb(desk: Desk) -> None:
     """A run looks for comments before it reads ledgers, and neither step unpacks a ZIP bomb."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
@@ -166,7 +166,7 @@ def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> Non
         desk.run()
 
 
-def test_a_foreign_bomb_beside_our_workbooks_stops_nothing(desk: Desk) -> None:
+def test_foreign_files_in_the_out_folder_do_not_stop_a_run(desk: Desk) -> None:
     """Foreign files in the `out` folder do not stop a run, even if they are bombs or too wide."""
     desk.put(HEAD + "p1;BTC;v1;main;10\n")
     made = io.BytesIO()
@@ -177,7 +177,7 @@ def test_a_foreign_bomb_beside_our_workbooks_stops_nothing(desk: Desk) -> None:
     assert desk.run().exit_code == 0
 
 
-def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
+def test_our_workbook_with_a_cell_far_away_is_refused_by_name(desk: Desk) -> None:
     """If one of our workbooks has a cell far away, the run and `verify` refuse it by name.
 
     Otherwise, its comments would be lost silently.
@@ -193,7 +193,9 @@ def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
         service.verify(desk.folder.root, path)
 
 
-def test_a_reader_that_breaks_is_a_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crashed_reader_is_reported_with_the_file_name(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the child process ends without a result, the error names the ledger or edited workbook."""
     text = desk.put(HEAD + "p1;BTC;v1;main;11\n")
     path = desk.run().files[0]
@@ -236,7 +238,7 @@ def zipfile_stored(size: int) -> bytes:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", ["stream", "end", "place"])
-def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> None:
+def test_case_38_a_run_names_a_damaged_workbook(desk: Desk, kind: str) -> None:
     """The run names a workbook with a damaged stream, a short stream or no list of parts."""
     (desk.folder.inbox / "ledger.xlsx").write_bytes(damaged(kind))
     with pytest.raises(NotReconciled, match=r"^ledger\.xlsx is not a complete spreadsheet") as told:
@@ -244,7 +246,7 @@ def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> N
     assert told.value.exit_code == 2
 
 
-def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
+def test_a_folder_or_broken_link_does_not_stop_a_run(desk: Desk) -> None:
     """A folder or a broken link with the name of a workbook does not stop a run."""
     desk.put(HEAD + "p1;BTC;v1;main;10\n")
     (desk.folder.inbox / "old.xlsx").mkdir()
@@ -253,7 +255,9 @@ def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("value", ["<v></v>", "<v/>"])
-def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, value: str) -> None:
+def test_case_36_a_formula_result_may_be_an_empty_text(
+    write: Write, read: Read, value: str
+) -> None:
     """The result of a formula may be an empty text, as programs write it: the account is blank."""
     empty = f't="str"><f>IF(TRUE,"","x")</f>{value}</c>'
     rows = f"{ROW.replace('<c r=', f'<c r={chr(34)}B2{chr(34)} {empty}<c r=', 1)}"
@@ -263,7 +267,7 @@ def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, 
 
 
 @pytest.mark.parametrize("cell", ["><f>1+1</f><v></v>", ' t="str"><f>1+1</f>', "><f>1+1</f>"])
-def test_case_36_a_formula_that_was_never_calculated_stays_an_error(
+def test_case_36_an_uncalculated_formula_is_not_a_blank_cell(
     write: Write, read: Read, cell: str
 ) -> None:
     """A missing value, or an empty value that is not a text, is not treated as a blank cell."""
@@ -273,7 +277,7 @@ def test_case_36_a_formula_that_was_never_calculated_stays_an_error(
 
 
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
-def test_case_36_blanks_that_an_office_calculated_are_blanks(
+def test_case_36_empty_texts_from_libreoffice_are_blank(
     write: Write, read: Read, tmp_path: Path
 ) -> None:
     """LibreOffice calculates empty texts: the account is blank, and a blank amount is skipped."""
@@ -301,7 +305,7 @@ def test_case_36_blanks_that_an_office_calculated_are_blanks(
     ],
     ids=["rule", "page line", "one word", "brackets", "blanks"],
 )
-def test_a_long_line_takes_no_longer_than_its_letters(tmp_path: Path, line: bytes) -> None:
+def test_a_long_line_is_read_in_less_than_a_second(tmp_path: Path, line: bytes) -> None:
     """A line of 60,000 characters is read in less than a second of CPU time.
 
     A pattern that searches the line again from each of its characters would take minutes.

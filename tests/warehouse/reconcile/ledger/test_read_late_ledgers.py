@@ -55,9 +55,7 @@ LATE: Mapping[str, Callable[[Desk], str]] = {
 
 
 @pytest.mark.parametrize("stated", some_daily(LATE, 2))
-def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
-    tmp_path: Path, stated: str
-) -> None:
+def test_a_late_ledger_is_used_only_with_permission(tmp_path: Path, stated: str) -> None:
     """A late ledger is used only after the line of the question is pasted, and with a high notice.
 
     Before that, nothing is written.
@@ -78,7 +76,7 @@ def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     assert any(told.message in str(cell.value) for row in summary for cell in row)
 
 
-def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
+def test_two_late_ledgers_raise_one_question(tmp_path: Path) -> None:
     """Two late ledgers raise one question, even if a third ledger is of the book's date.
 
     The third ledger alone would cover only a part of the book.
@@ -103,7 +101,7 @@ def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
         '[late.2026-11-20]\n"a" = ["used"]',
     ],
 )
-def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_under_late_is_refused(tmp_path: Path, line: str) -> None:
     """An invalid line under `late` is refused, so a mistyped permission permits nothing."""
     desk = Desk(tmp_path)
     desk.publish(BOOK)
@@ -126,7 +124,7 @@ def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
         (["as of 31.2.2026"], None),
     ],
 )
-def test_what_title_lines_say_of_the_day(title: Sequence[object], day: date | None) -> None:
+def test_the_report_date_in_a_title_counts(title: Sequence[object], day: date | None) -> None:
     """The date of a report in its title counts, and not the date when it was printed."""
     assert title_day([["Ledger"], title], DAY) == day
 
@@ -174,7 +172,7 @@ def _said(desk: Desk) -> set[tuple[Any, ...]]:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(2))
-def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) -> None:
+def test_the_right_ledger_undoes_a_late_run(tmp_path: Path, seed: int) -> None:
     """After a late run, the right ledger gives the same output as it would without the late run.
 
     All edits that people made are kept.
@@ -212,7 +210,7 @@ def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) 
 
 
 @pytest.mark.torture
-def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
+def test_a_decision_in_a_late_workbook_is_kept(tmp_path: Path) -> None:
     """If a person accepts a break that a late ledger reopened, this decision is kept."""
     desk = Desk(tmp_path)
     desk.publish(BOOK[:1], "20261119T021500Z")
@@ -232,7 +230,7 @@ def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> None:
+def test_a_rerun_of_a_past_day_closes_the_break_it_opened(tmp_path: Path) -> None:
     """If yesterday is rerun with the right ledger, a break that the wrong one opened is closed.
 
     It is then closed for today as well.
@@ -258,7 +256,7 @@ def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> N
     ]
 
 
-def test_a_question_stays_a_question(tmp_path: Path) -> None:
+def test_a_late_error_is_an_ambiguous_error(tmp_path: Path) -> None:
     """A `Late` error is an `Ambiguous` error, with exit code 3 and a line to paste."""
     assert issubclass(Late, Ambiguous)
     assert Late("x", "y").exit_code == 3

@@ -53,7 +53,7 @@ def rows(ledger: Ledger) -> list[tuple[str, ...]]:
     ]
 
 
-def test_a_report_of_pages_is_read_and_its_page_lines_are_counted(write: Write, read: Read) -> None:
+def test_every_row_of_a_paged_report_has_its_line_number(write: Write, read: Read) -> None:
     """Each row has its line number, and a row between a blank line and a header is read."""
     ledger = read(write(PAGES, "spool.txt"))
     assert rows(ledger) == [
@@ -81,7 +81,7 @@ HEAD = "portfolio  asset  account    amount\n"
     ],
     ids=["a name over the edge", "two values in a column", "a number in a name or thousands"],
 )
-def test_columns_of_spaces_that_are_not_proven_are_a_question(
+def test_unclear_space_aligned_columns_raise_a_question(
     write: Write, read: Read, lines: str
 ) -> None:
     """If a line does not fit the columns, a question asks for them before anything is read.
@@ -95,9 +95,7 @@ def test_columns_of_spaces_that_are_not_proven_are_a_question(
     assert asked.value.line.startswith('[file."spool.txt"]\ncolumn_starts = [1, ')
 
 
-def test_a_line_that_does_not_keep_to_the_settled_columns_is_rejected(
-    write: Write, read: Read
-) -> None:
+def test_a_row_with_a_word_across_a_column_edge_is_rejected(write: Write, read: Read) -> None:
     """If a word crosses the edge of a column, its row is rejected and the word is not cut."""
     text = f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n"
     path = write(text, "spool.txt")
@@ -111,7 +109,7 @@ def test_a_line_that_does_not_keep_to_the_settled_columns_is_rejected(
     assert [row.line for row in ledger.rejected] == [3]
 
 
-def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:
+def test_a_row_with_a_bar_in_a_name_is_rejected(write: Write, read: Read) -> None:
     """A bar in a name gives the row too many cells, so the row is rejected with this reason."""
     ledger = read(
         write("|asset|account|amount|\n|---|---|---:|\n|BTC|a|1|\n|ETH|a|b|2|\n", "spool.txt")
@@ -120,7 +118,7 @@ def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:
     assert [row.reason for row in ledger.rejected] == ["the row has more cells than the header"]
 
 
-def test_a_control_line_above_the_header_decides_nothing(write: Write, read: Read) -> None:
+def test_a_control_line_above_the_header_is_ignored(write: Write, read: Read) -> None:
     """The first line of a DATEV export does not affect how the rest of the file is read.
 
     It has more fields than the header, and its texts contain commas and bars.
@@ -146,9 +144,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("codec", WORDS)
-def test_case_32_names_are_read_in_the_code_page_of_their_letters(
-    write: Write, read: Read, codec: str
-) -> None:
+def test_case_32_the_code_page_of_a_text_is_detected(write: Write, read: Read, codec: str) -> None:
     """The code page of a text that is not UTF-8 is found by its words, and a notice names it."""
     names = WORDS[codec].split(";")
     text = "asset;account;amount\n" + "".join(f"BTC;{name};1.5\n" for name in names)
@@ -157,7 +153,7 @@ def test_case_32_names_are_read_in_the_code_page_of_their_letters(
     assert ledger.notices[0].message.startswith("read as ")
 
 
-def test_a_name_that_two_code_pages_explain_says_so(write: Write, read: Read) -> None:
+def test_a_notice_shows_both_readings_of_an_ambiguous_name(write: Write, read: Read) -> None:
     """If two code pages are possible, the notice shows both readings of a name."""
     ledger = read(write("asset;account;amount\nBTC;Plzeň;1.5\n".encode("cp1250")))
     assert (

@@ -59,7 +59,7 @@ def summary(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", some_daily(ASKED, 3))
-def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str) -> None:
+def test_a_question_is_settled_by_its_proposed_line(place: Place, name: str) -> None:
     """After its line is pasted below recon.toml, the question is not asked again."""
     put, _ = CASES[name]
     put(place)
@@ -74,7 +74,7 @@ def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str
     assert ran.exit_code == (3 if ran.open_breaks else 0)
 
 
-def test_two_answers_of_one_ledger_may_both_be_pasted(place: Place) -> None:
+def test_two_answers_may_name_the_same_table(place: Place) -> None:
     """Two answers may name the same table, although TOML does not allow this."""
     place.settle('[ledger."0a1b2c3d"]\nsheet = "A"\n[tolerance]\nlimit = "1"')
     place.settle('[ledger."0a1b2c3d"]\nunused = ["B", "C"]')
@@ -82,7 +82,7 @@ def test_two_answers_of_one_ledger_may_both_be_pasted(place: Place) -> None:
     assert place.run().counts["Matched"] == 1
 
 
-def test_a_file_with_brackets_in_its_name_is_settled_by_the_line_that_is_asked_for() -> None:
+def test_the_proposed_line_treats_brackets_as_text() -> None:
     """The proposed line for a download such as `ledger [1].csv` treats the brackets as text."""
     name = "ledger [1] 2026-11-20.csv"
     table = f"[file.{quote(name_pattern(name))}]\n"
@@ -93,7 +93,7 @@ def test_a_file_with_brackets_in_its_name_is_settled_by_the_line_that_is_asked_f
     assert (settled.shape.columns, settled.covers) == ({"amount": "Y"}, {"venue": ("v1",)})
 
 
-def test_a_name_of_any_letters_is_settled_by_its_line() -> None:
+def test_lines_for_recon_toml_escape_special_characters() -> None:
     """Lines for recon.toml escape line separators and all other characters that need it in TOML."""
     letters = [chr(code) for code in (*range(0x300), *range(0x2000, 0x2070), 0xFEFF, 0x1F4B0)]
     lines = "".join(f"{setting(f'a{letter}b', f'c{letter}d')}\n" for letter in letters)
@@ -102,9 +102,7 @@ def test_a_name_of_any_letters_is_settled_by_its_line() -> None:
 
 
 @pytest.mark.parametrize("tab", ["Spot", "Vault"])
-def test_a_tab_that_is_expected_is_missed_where_it_is_not_there_and_only_there(
-    desk: Desk, tab: str
-) -> None:
+def test_an_expected_tab_is_reported_only_if_it_is_missing(desk: Desk, tab: str) -> None:
     """A tab that recon.toml expects is reported only if the workbook does not contain it."""
     desk.settle(f'[file."custody.xlsx!{tab}"]\nexpected = true\n')
     desk.folder.make()
@@ -117,7 +115,7 @@ def test_a_tab_that_is_expected_is_missed_where_it_is_not_there_and_only_there(
     assert missed == ([] if tab == "Spot" else ["custody.xlsx!Vault"])
 
 
-def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
+def test_older_ledgers_are_reported_in_one_line(desk: Desk) -> None:
     """The older ledgers of a month are reported in a single line."""
     for day in range(1, 21):
         desk.put(ledger(BOOK), f"ledger-2026-11-{day:02}.csv")
@@ -129,7 +127,7 @@ def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> None:
+def test_ledgers_of_earlier_nights_may_stay_in_the_inbox(desk: Desk) -> None:
     """Ledgers of earlier nights may stay in the inbox, and are not versions of tonight's ledger."""
     desk.put(ledger(BOOK))
     desk.run(date(2026, 11, 20))
@@ -141,7 +139,7 @@ def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> N
 
 
 @pytest.mark.usefixtures("workbook")
-def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
+def test_lines_are_sorted_by_severity(desk: Desk) -> None:
     """In the result, on the first sheet and in Notices, the most severe lines are at the top."""
     desk.settle(TEMPLATE.replace("# SHIB", "SHIB"))
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
@@ -159,7 +157,7 @@ def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
     assert lines == ["NOT USED (high)", "NOT USED (medium)"]
 
 
-def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> None:
+def test_the_message_gives_the_level_and_the_unused_counts(desk: Desk) -> None:
     """The message gives the level of the comparison, and how many columns and rows are not used."""
     desk.put(
         "portfolio;asset;venue;amount;price\n" + "p1;BTC;v1;10;9\np1;BTC;v2;5;9\n\nTotal;;;15;\n"
@@ -171,7 +169,7 @@ def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> Non
     assert desk.run().message.endswith("not used: nothing.")
 
 
-def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None:
+def test_status_returns_exit_code_3_for_an_unread_file(desk: Desk) -> None:
     """As long as nobody has decided about an unread file, `status` and the run return exit code 3.
 
     This is so even if every key matches.
@@ -189,7 +187,7 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
     assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 0
 
 
-def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk: Desk) -> None:
+def test_an_empty_inbox_passes_but_an_unreadable_file_does_not(desk: Desk) -> None:
     """An empty inbox is not a failure, because the ledger may be late.
 
     If the inbox has only a file that cannot be read, the exit code is 3.
@@ -203,7 +201,7 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
 
 @pytest.mark.torture
 @pytest.mark.parametrize("text", ["please call me\n", "what;who\nnotes;Ada\nmore;Bob\n"])
-def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
+def test_a_file_that_is_not_a_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
     """A note in the inbox stops the run. The line in the message sets the note aside."""
     desk.put(ledger(BOOK))
     desk.put(text, "readme.txt")
@@ -215,7 +213,7 @@ def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> Non
     assert (ran.exit_code, [one.name for one in ran.unused]) == (0, ["readme.txt"])
 
 
-def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:
+def test_a_coarse_file_does_not_make_a_fine_file_coarser(desk: Desk) -> None:
     """Units moved between accounts are breaks in a fine file, even next to a coarse file."""
     desk.put(ledger(MOVED[:2]), "fine.csv")
     desk.put("portfolio;asset;amount\np2;BTC;7\n", "coarse.csv")
@@ -227,7 +225,7 @@ def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:
     assert {one["names"]["account"] for one in desk.breaks()} == {"main", "cold"}
 
 
-def test_a_coarse_file_is_compared_with_what_the_fine_ones_do_not_hold(desk: Desk) -> None:
+def test_a_coarse_file_is_compared_with_the_rest_of_the_book(desk: Desk) -> None:
     """A coarse file is compared with the part of the book that the finer files do not contain."""
     desk.put(ledger(BOOK[:1]), "fine.csv")
     desk.put("asset;amount\nBTC;13\n", "coarse.csv")
@@ -237,7 +235,7 @@ def test_a_coarse_file_is_compared_with_what_the_fine_ones_do_not_hold(desk: Des
     assert (found["ledger"], found["snapshot"], found["names"]["venue"]) == ("13", "12", "(all)")
 
 
-def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> None:
+def test_a_rejected_row_of_a_coarse_file_has_a_coarse_key(desk: Desk) -> None:
     """A rejected row of a coarse file has a coarse key, so no finer key counts as rejected."""
     desk.put(ledger(BOOK[:2]), "fine.csv")
     desk.put("portfolio;asset;amount\np2;BTC;seven\n", "coarse.csv")
@@ -247,7 +245,7 @@ def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> No
 
 
 @pytest.mark.usefixtures("workbook")
-def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
+def test_the_sum_of_ignored_differences_is_shown(desk: Desk) -> None:
     """Small differences are ignored, and the first sheet shows their sum."""
     desk.settle('[tolerance]\nabsolute = "0.001"\n')
     desk.put(ledger([Amount("10.0004"), BOOK[1], Amount("6.9996", portfolio="p2")]))
@@ -259,7 +257,7 @@ def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
     assert "3.64e-5 of each of 1 asset, on average" in told
 
 
-def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) -> None:
+def test_differences_within_tolerance_are_limited_in_total(desk: Desk) -> None:
     """If the differences within tolerance are too large in total, all of them are breaks.
 
     The limit for this total is a setting.
@@ -276,7 +274,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
 
 
-def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: Path) -> None:
+def test_a_line_of_many_megabytes_is_refused_before_decoding(tmp_path: Path) -> None:
     """A line of 60 MB is refused before its bytes are decoded."""
     path = tmp_path / "ledger.csv"
     path.write_bytes(b"BTC;1;" * 10_000_000)
@@ -302,9 +300,7 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         ('portfolio = "portfolio"', "column title, and the portfolio with this name is 'p1'"),
     ],
 )
-def test_a_file_cannot_cover_what_the_book_does_not_have(
-    tmp_path: Path, line: str, words: str
-) -> None:
+def test_a_file_cannot_cover_an_unknown_name(tmp_path: Path, line: str, words: str) -> None:
     """A file that covers an unknown name or a column's title is an error, and nothing is stored."""
     made = Desk(tmp_path)
     book = [Amount("10"), Amount("5", venue="v2", account="cold")]
@@ -319,7 +315,7 @@ def test_a_file_cannot_cover_what_the_book_does_not_have(
         service.preview(made.layout.database, made.folder.root, path)
 
 
-def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk) -> None:
+def test_covered_names_are_found_in_any_case_and_earlier_books(desk: Desk) -> None:
     """A file may cover an account in a different case, or a venue that only an earlier book has."""
     desk.put(ledger(BOOK))
     desk.settle('[file."*"]\naccount = "MAIN "\n')
@@ -330,7 +326,7 @@ def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk)
 
 
 @pytest.mark.usefixtures("workbook")
-def test_comparing_nothing_is_never_green(desk: Desk) -> None:
+def test_a_run_without_compared_positions_is_reported(desk: Desk) -> None:
     """If no position was compared, the run, `status`, the banner and the sign-off report it.
 
     This is so even if no break is open.
@@ -361,7 +357,7 @@ def banner(path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("workbook")
-def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
+def test_the_number_of_compared_positions_is_reported(desk: Desk) -> None:
     """The run, `status` and the banner say how many positions of the book were compared."""
     desk.put(ledger(BOOK))
     ran = desk.run()
@@ -411,7 +407,7 @@ def night(desk: Desk, day: int, **texts: str) -> Run:
     return result
 
 
-def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
+def test_a_break_survives_two_missing_nights_and_a_new_level(
     two_files: Desk,
 ) -> None:
     """A break keeps its age and its comment although its file is missing for two nights.
@@ -443,7 +439,7 @@ def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
     assert result.resolved == ()
 
 
-def test_a_break_keeps_its_age_when_its_file_gains_a_column_beside_a_finer_file(
+def test_a_break_keeps_its_age_if_its_file_gains_a_column(
     two_files: Desk,
 ) -> None:
     """A break keeps its age if the level of its file changes but the level of the run does not."""
@@ -453,7 +449,7 @@ def test_a_break_keeps_its_age_when_its_file_gains_a_column_beside_a_finer_file(
     assert (break_.key[-1], break_.first_seen, second.resolved) == ("main", first.day, ())
 
 
-def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
+def test_a_matching_key_is_resolved_despite_a_new_fine_break(
     two_files: Desk,
 ) -> None:
     """A key that is compared and matches is resolved, even if there is a new break next to it."""
@@ -466,7 +462,7 @@ def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
     assert (resolved.key[-1], resolved.closed_because.split(",")[0]) == ("(all)", "it now matches")
 
 
-def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files: Desk) -> None:
+def test_yesterdays_amount_has_the_level_of_its_own_file(two_files: Desk) -> None:
     """Yesterday's amount of a key is calculated at the level of the key's own file."""
     night(two_files, 20, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
     second = night(two_files, 21, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
@@ -474,7 +470,7 @@ def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files
     assert break_.cause.startswith("A day behind")
 
 
-def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> None:
+def test_a_break_that_is_now_within_tolerance_is_closed(two_files: Desk) -> None:
     """A break that was not compared in between is closed because it is now within tolerance."""
     night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
@@ -488,7 +484,7 @@ def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> No
     assert [one.closed_because for one in third.resolved] == ["Within tolerance: absolute 1"]
 
 
-def test_a_break_whose_level_is_gone_is_not_said_to_match(two_files: Desk) -> None:
+def test_a_break_whose_level_is_gone_is_not_reported_as_matched(two_files: Desk) -> None:
     """If two earlier breaks may be one coarser break now, neither is reported as matched."""
     two_files.settle('[file."*"]\nasset = "SOL"\n')
     fine = f"{FINE}SOL;main;8\np1;SOL;cold;4\n"

@@ -50,7 +50,7 @@ def test_no_word_means_two_things() -> None:
 
 
 @given(st.sampled_from(OF_TITLES), st.sampled_from(sorted(SPELLINGS)))
-def test_every_word_is_known_in_every_spelling(
+def test_every_word_is_recognised_in_every_spelling(
     known: tuple[tuple[str, str], str], spelling: str
 ) -> None:
     """A word that is listed once is recognised in each spelling that programs and people use."""
@@ -89,7 +89,9 @@ def _is_kind(kind: str, title: str) -> bool:
         ("Price", "", ""),
     ],
 )
-def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
+def test_a_title_is_recognised_without_its_unit_or_brackets(
+    title: str, first: str, second: str
+) -> None:
     """Units, brackets, dots and slashes are not part of a word, and a value is a second choice."""
     assert (WORDS.field_of(title), WORDS.second_field_of(title)) == (first, second)
 
@@ -109,12 +111,12 @@ def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
         ("Asset", ""),
     ],
 )
-def test_a_column_of_amounts_may_have_a_role(title: str, role: str) -> None:
+def test_the_role_of_an_amount_column_is_recognised(title: str, role: str) -> None:
     """A side, a part of a total and the total are distinguished, also in titles with more words."""
     assert WORDS.role_of(title) == role
 
 
-def test_the_cells_of_a_side_are_known() -> None:
+def test_debit_and_credit_cells_are_recognised() -> None:
     """S and H, D and C, and words in several languages are recognised as sides. Others are not."""
     for text in ("S", "DR", "Dr.", "d", "Soll", "D\u00e9bit", "Debe", "dare"):
         assert WORDS.is_cell(text, "debit")
@@ -144,7 +146,7 @@ def test_the_cells_of_a_side_are_known() -> None:
         ("", None),
     ],
 )
-def test_a_sum_is_named_after_its_group(text: str, name: str | None) -> None:
+def test_a_total_line_names_its_group(text: str, name: str | None) -> None:
     """A total line names the group that it adds up before or after its word for a total."""
     assert WORDS.total_name(text) == name
 
@@ -160,13 +162,13 @@ UNITS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_is_read_and_no_ordinary_title_is_one(unit: str) -> None:
+def test_units_are_recognised_but_not_in_names(unit: str) -> None:
     """Thousands, millions and billions are recognised in several languages, but not in names."""
     texts = UNITS[unit].split("|")
     assert {text: WORDS.unit_of(text) for text in texts} == dict.fromkeys(texts, unit)
 
 
-def test_a_person_adds_words(write: Write, read: Read) -> None:
+def test_a_person_can_add_words(write: Write, read: Read) -> None:
     """A person's own words name columns and take precedence, and the other words do not change."""
     own = '[field]\naccount = ["our drawer"]\n'
     own += 'portfolio = "strategy"\n[field.asset]\nsv = ["mynt"]\n'
@@ -188,14 +190,14 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
         ("field = 3\n", "each line must look like"),
     ],
 )
-def test_a_bad_file_of_words_is_refused(own: str, words: str) -> None:
+def test_an_invalid_words_toml_is_refused(own: str, words: str) -> None:
     """The error for an invalid words.toml says what is wrong or what is expected."""
     with pytest.raises(NotReconciled, match=r"words.toml cannot be used") as refused:
         words_of(own)
     assert words in str(refused.value)
 
 
-def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
+def test_words_toml_is_read_from_the_folder_of_recon_toml(tmp_path: Path) -> None:
     """The file `words.toml` in the folder of recon.toml is read with it, and must be UTF-8."""
     (tmp_path / "words.toml").write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8-sig")
     assert words_of(read_config(tmp_path / "recon.toml").own_words).field_of("Mynt") == "asset"
@@ -204,7 +206,7 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
         read_config(tmp_path / "recon.toml")
 
 
-def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
+def test_the_words_example_in_finance_md_works() -> None:
     """The example in FINANCE.md can be pasted unchanged, and each of its kinds of words works."""
     page = (Path(words.__file__).parents[1] / "FINANCE.md").read_text(encoding="utf-8")
     after = page.partition("reconcile/words.toml")[2]
@@ -215,7 +217,7 @@ def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
     assert own_words.is_title("Mark", "figure")
 
 
-def test_a_column_that_is_settled_for_a_field_is_no_other_one(write: Write, read: Read) -> None:
+def test_a_column_set_for_a_field_is_not_used_for_a_second(write: Write, read: Read) -> None:
     """If a setting says that a column is the account, it is not used as the portfolio.
 
     Its title and an earlier run do not change this.
