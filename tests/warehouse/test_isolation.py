@@ -10,7 +10,7 @@ from warehouse.isolation import ChildLimits, ChildStopped, ChildTimedOut, run_in
 LIMITS = ChildLimits(seconds=20, memory_bytes=1024**3)
 
 
-def test_a_result_comes_back() -> None:
+def test_the_caller_gets_the_result() -> None:
     """The caller gets the bytes that the function returns for its request."""
     assert run_in_child("binascii:hexlify", b"abc", LIMITS) == b"616263"
 
@@ -24,14 +24,14 @@ def test_a_result_comes_back() -> None:
     ],
     ids=["memory", "panic", "abort"],
 )
-def test_a_child_that_breaks_is_one_error(code: str) -> None:
+def test_a_child_that_crashes_raises_one_error(code: str) -> None:
     """A panic, an abort or a lack of memory in the child only raises `ChildStopped`."""
     assert run_in_child("builtins:eval", b"b'sound'", LIMITS) == b"sound"
     with pytest.raises(ChildStopped):
         run_in_child("builtins:eval", code.encode(), LIMITS)
 
 
-def test_a_child_writes_no_file(tmp_path: Path) -> None:
+def test_a_child_cannot_write_a_file(tmp_path: Path) -> None:
     """A child process cannot write a single byte to disk."""
     path = tmp_path / "written"
     code = f"__import__('pathlib').Path({str(path)!r}).write_text('x') and b'written'"

@@ -56,17 +56,17 @@ def _said(program: str) -> str:
     ).stdout
 
 
-def test_a_process_makes_arrays_without_pandas_and_data_frames_when_asked() -> None:
+def test_creating_arrays_does_not_import_pandas() -> None:
     """Arrays are created without importing pandas, and `to_pandas` still works afterwards."""
     assert _said(ARRAYS).splitlines() == ["(2, 2) [1, 2]", "[1.0, None]"]
 
 
-def test_a_night_imports_no_pandas() -> None:
+def test_a_night_does_not_import_pandas() -> None:
     """The modules that Dagster loads to run a night create tables without importing pandas."""
     assert _said(NIGHT) == "False\n"
 
 
-def test_only_what_asks_the_api_loads_its_client() -> None:
+def test_commands_that_only_read_files_do_not_load_httpx() -> None:
     """Commands that only read files do not import httpx, such as deciding and reconciling.
 
     The API client imports httpx, but not rich, because it does not need a command line.
@@ -74,6 +74,6 @@ def test_only_what_asks_the_api_loads_its_client() -> None:
     assert _said(OFFLINE).splitlines() == ["False", "True False"]
 
 
-def test_a_command_loads_dagster_only_if_it_needs_dagster() -> None:
+def test_a_command_loads_dagster_only_if_needed() -> None:
     """Importing Dagster takes over a second, so a backup or a query does not import it."""
     assert _said(WITHOUT_DAGSTER) == "True\n"

@@ -103,7 +103,7 @@ def homes(tmp_path: Path) -> Homes:
     return made
 
 
-def test_sums_over_organisations_neither_wrap_nor_round(homes: Homes) -> None:
+def test_sums_over_organisations_are_exact(homes: Homes) -> None:
     """Sums over organisations are exact to the 18th decimal, even beyond the largest decimal."""
     homes.take("large", [Amount("90000000000000000000.000000000000000001")])
     homes.take("larger", [Amount("90000000000000000000.000000000000000002")])
@@ -116,7 +116,7 @@ def test_sums_over_organisations_neither_wrap_nor_round(homes: Homes) -> None:
     assert (text, sources) == ("1000000000180000000000000000000.000000000000000003", 3)
 
 
-def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
+def test_custom_assets_of_two_organisations_stay_separate(homes: Homes) -> None:
     """Custom assets with the same ID stay separate, because each belongs to one organisation.
 
     A listed asset is the same asset in all organisations.
@@ -129,7 +129,7 @@ def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
 
 
 @pytest.mark.torture
-def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_anew(
+def test_an_updated_book_equals_a_book_built_from_scratch(
     homes: Homes,
 ) -> None:
     """A book that was updated has the same rows as a book that was built from scratch.
@@ -147,7 +147,7 @@ def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_an
     assert homes.ask("select total_text from holdings where source = 'beta'") == [("3",)]
 
 
-def test_an_organisation_whose_warehouse_is_away_stays_as_it_was_and_is_told(homes: Homes) -> None:
+def test_an_unreadable_organisation_keeps_its_known_rows(homes: Homes) -> None:
     """If the warehouse of an organisation is missing, its known rows are kept.
 
     The next night reports it as unreadable, and no total of that night includes it.
@@ -166,7 +166,7 @@ def test_an_organisation_whose_warehouse_is_away_stays_as_it_was_and_is_told(hom
     assert held == [("alpha", "beta", "6")]
 
 
-def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Homes) -> None:
+def test_rows_that_differ_from_control_totals_are_not_loaded(homes: Homes) -> None:
     """An amount that was changed in a warehouse after its publication is not loaded.
 
     The rows no longer add up to their control totals, so the firm keeps the older rows.
@@ -186,7 +186,7 @@ def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Hom
 
 
 @pytest.mark.torture
-def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
+def test_a_damaged_firm_file_is_rebuilt(homes: Homes) -> None:
     """If bytes of the firm's file change after its publication, the next version is a new build.
 
     All its data is loaded from the sources.
@@ -203,7 +203,7 @@ def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
 
 
 @pytest.mark.torture
-def test_older_versions_of_a_firm_keep_to_their_budget(homes: Homes) -> None:
+def test_older_firm_versions_stay_within_their_budget(homes: Homes) -> None:
     """Older versions of a firm's book are deleted if they exceed the budget, as in any home.
 
     The published version and the one before it are always kept.
@@ -252,7 +252,7 @@ def published_in_child(homes: Homes, point: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("point", some_daily(MIDDLE_FIRST, len(POINTS)))
-def test_a_firm_killed_at_any_instant_shows_a_whole_book(homes: Homes, point: int) -> None:
+def test_a_killed_firm_publish_leaves_a_complete_book(homes: Homes, point: int) -> None:
     """If a publish is killed at any time, readers see the complete old or new book.
 
     The next publish succeeds without manual repair.
@@ -273,7 +273,7 @@ def test_a_firm_killed_at_any_instant_shows_a_whole_book(homes: Homes, point: in
     assert not [name for name in names if name.startswith(".")]
 
 
-def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
+def test_a_new_or_removed_organisation_is_reported_once(homes: Homes) -> None:
     """A new or removed organisation is reported once, and stays in `ops.sources`.
 
     No table of the book includes a removed organisation.
@@ -292,7 +292,7 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
         assert homes.ask(f"select distinct source from {table.name}") in ([("beta",)], [])
 
 
-def test_a_file_that_is_built_anew_keeps_a_source_that_is_away(
+def test_a_rebuild_keeps_an_unreadable_source(
     homes: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A build from scratch keeps an unreadable source, after an upgrade or in a rebuild.
@@ -319,7 +319,7 @@ def test_a_file_that_is_built_anew_keeps_a_source_that_is_away(
     ]
 
 
-def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
+def test_rows_of_an_unreadable_source_survive_an_upgrade(
     homes: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of an unreadable source are copied from a file of an older nightbook.
@@ -343,7 +343,7 @@ def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
 
 
 @pytest.mark.parametrize("reason", ["damaged", "different columns"])
-def test_nothing_is_published_that_would_lose_a_source_that_is_away(
+def test_a_publish_that_would_lose_a_source_is_refused(
     homes: Homes, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     """A publish is refused if it would lose the rows of an unreadable source.
@@ -367,7 +367,7 @@ def test_nothing_is_published_that_would_lose_a_source_that_is_away(
     homes.publish("alpha", fresh=True)
 
 
-def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
+def test_the_home_of_a_different_organisation_is_not_read(homes: Homes) -> None:
     """A home whose known nights have different finish times is not read.
 
     It belongs to a different organisation. Cron starts nights in the same second, so the IDs may be
@@ -387,7 +387,7 @@ def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
         assert homes.rows() == before
 
 
-def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> None:
+def test_an_unreadable_env_file_does_not_stop_the_firm(homes: Homes) -> None:
     """If the `.env` of an organisation cannot be read, the firm's book is still published.
 
     It keeps the last book of that organisation, with the reason.
@@ -400,7 +400,7 @@ def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> No
     assert ".env in its folder" in book.state.problems["beta"]
 
 
-def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> None:
+def test_a_portfolio_counts_for_the_last_source_that_saw_it(homes: Homes) -> None:
     """A portfolio that several sources can see counts for the source that last saw it.
 
     A source that no longer has the portfolio stops counting it. A source without a night keeps it,
@@ -433,7 +433,7 @@ def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> Non
     assert homes.ask(last_known) == [("1012",)]
 
 
-def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
+def test_data_frames_list_missing_organisations(homes: Homes) -> None:
     """Each data frame lists the missing organisations and undecided portfolios in `attrs`."""
     homes.take("delta", [Amount("2.25"), Amount("5", portfolio="alpha")])
     homes.take("gamma", [Amount("9")], FIRST)
@@ -465,7 +465,7 @@ def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
         ('a = "../alpha\n', "", "cannot be read"),
     ],
 )
-def test_a_firm_toml_that_cannot_be_gone_by_is_refused(
+def test_an_invalid_firm_toml_is_rejected(
     tmp_path: Path, sources: str, more: str, words: str
 ) -> None:
     """An invalid firm.toml is rejected with a message that names the problem.

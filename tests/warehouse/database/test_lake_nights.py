@@ -108,7 +108,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Layout]:
     return full, windowed
 
 
-def test_a_window_changes_no_answer(homes: tuple[Layout, Layout]) -> None:
+def test_a_window_changes_no_result(homes: tuple[Layout, Layout]) -> None:
     """Views, macros and history return exactly the same rows, although four nights are outside."""
     full, windowed = homes
     wanted = answers(full)
@@ -130,7 +130,7 @@ def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]
 
 
 @pytest.mark.torture
-def test_a_window_follows_nights_decisions_and_its_own_size(tmp_path: Path) -> None:
+def test_a_window_stays_equal_to_a_full_file(tmp_path: Path) -> None:
     """A window always returns the same rows as a full file.
 
     This is true after a new night, a new decision on an old night, and changes or removal of the
@@ -161,9 +161,7 @@ print(*(len(book.execute(f"from history.{name}").fetchall()) for name in sys.arg
 
 
 @pytest.mark.parametrize("client", some_daily(["duckdb12", "duckdb13", "duckdb14"], 3))
-def test_older_clients_with_several_threads_read_all_rows_of_a_window(
-    client: str, tmp_path: Path
-) -> None:
+def test_older_clients_with_several_threads_read_every_row(client: str, tmp_path: Path) -> None:
     """DuckDB 1.2 to 1.4 read all rows of a window, even with several threads.
 
     From a plain union of three views, as DuckDB 2.0 stores it, they omitted five of eight rows.
@@ -224,7 +222,7 @@ def statements(day1: str, day2: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.torture
-def test_400_nights_outside_a_window_change_no_answer_of_any_door(tmp_path: Path) -> None:
+def test_400_nights_outside_a_window_change_no_result(tmp_path: Path) -> None:
     """With 400 nights outside a window, all views, macros and printed statements are unchanged.
 
     This is true for `query`, the Python API and older clients.
@@ -265,7 +263,7 @@ def test_a_publish_within_a_window_loads_only_the_new_night(tmp_path: Path) -> N
     assert [str(day) for day in put(layout, NIGHTS[:4], "b", 2).loaded] == ["2025-11-20"]
 
 
-def test_one_date_opens_the_files_of_that_date(homes: tuple[Layout, Layout]) -> None:
+def test_a_query_for_one_date_opens_only_its_files(homes: tuple[Layout, Layout]) -> None:
     """A query for one date opens only the files of that date.
 
     This is true even if the query reads the date from a different table.
@@ -281,7 +279,7 @@ def test_one_date_opens_the_files_of_that_date(homes: tuple[Layout, Layout]) -> 
             assert sorted(counts) == ["0", "1"], plan
 
 
-def test_a_missing_file_is_an_error_and_never_fewer_rows(tmp_path: Path) -> None:
+def test_a_missing_lake_file_is_an_error_not_fewer_rows(tmp_path: Path) -> None:
     """If a lake file or the whole lake is missing, a query for its nights fails.
 
     The nights that the file stores itself can still be read.
@@ -301,7 +299,7 @@ def test_a_missing_file_is_an_error_and_never_fewer_rows(tmp_path: Path) -> None
         run(layout.database, "from history.balances")
 
 
-def test_a_night_leaves_the_file_only_for_files_that_are_as_written(tmp_path: Path) -> None:
+def test_a_night_with_changed_lake_files_stays_in_the_file(tmp_path: Path) -> None:
     """A night leaves the file only if the digests of its lake files are correct.
 
     From then on, its rows are read from these files.
@@ -317,7 +315,7 @@ def test_a_night_leaves_the_file_only_for_files_that_are_as_written(tmp_path: Pa
 
 
 @pytest.mark.parametrize("folder", ["a*b", "snapshot_date=2020-01-01", "a[b]"])
-def test_a_home_that_would_be_read_as_another_is_refused(tmp_path: Path, folder: str) -> None:
+def test_a_home_path_with_a_pattern_or_date_is_refused(tmp_path: Path, folder: str) -> None:
     """A home is refused if its path contains a pattern, or a folder whose name sets a date.
 
     DuckDB would return rows of other nights.
@@ -326,7 +324,7 @@ def test_a_home_that_would_be_read_as_another_is_refused(tmp_path: Path, folder:
         put(Layout(tmp_path / folder), NIGHTS[:3], "a", 2)
 
 
-def test_guarded_questions_read_the_nights_of_the_lake_and_nothing_else(
+def test_guarded_queries_read_only_the_listed_lake_files(
     homes: tuple[Layout, Layout],
 ) -> None:
     """Guarded queries can read only the lake files that the views list, and only with `select`.

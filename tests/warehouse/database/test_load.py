@@ -164,7 +164,7 @@ def months(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Layout]:
 
 
 @pytest.mark.torture
-def test_as_of_is_what_the_night_itself_said(months: Callable[[], Layout]) -> None:
+def test_as_of_macros_return_the_rows_of_each_night(months: Callable[[], Layout]) -> None:
     """For every date, the as-of macros return the rows of the night itself.
 
     This is true after nights that were held, superseded, repeated or missing.
@@ -176,7 +176,7 @@ def test_as_of_is_what_the_night_itself_said(months: Callable[[], Layout]) -> No
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(MONTHS, st.integers(0, 10**6))
 @example(["book"] * 30, 1)
-def test_as_of_is_what_the_night_itself_said_in_any_month(
+def test_as_of_macros_return_the_rows_of_each_night_in_any_month(
     months: Callable[[], Layout], kinds: list[str], seed: int
 ) -> None:
     """The as-of macros return the rows of each night itself, in months of any kinds of nights."""
@@ -314,7 +314,7 @@ def _stretches(
     ]
 
 
-def test_a_history_says_in_words_what_changed(tmp_path: Path) -> None:
+def test_a_history_describes_its_changes(tmp_path: Path) -> None:
     """`what_changed` describes a new portfolio name, a suspended venue and new instrument terms."""
     old, new = (
         night(f"202611{day}T021500Z", [Amount("1")], {"instruments": [_listed(price)]})
@@ -336,7 +336,7 @@ def test_a_history_says_in_words_what_changed(tmp_path: Path) -> None:
     assert ask(layout, query) == [(date(2026, 11, 18), date(2026, 11, 20))]
 
 
-def test_a_history_ends_with_names_and_no_new_name_makes_a_new_stretch(tmp_path: Path) -> None:
+def test_a_new_name_does_not_begin_a_new_period(tmp_path: Path) -> None:
     """Each row has names next to its IDs, from the last night that has these names.
 
     Only a change of state begins a new period, and a new name does not.

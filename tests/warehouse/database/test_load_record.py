@@ -38,7 +38,7 @@ def rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
+def test_a_version_records_its_build(tmp_path: Path) -> None:
     """`ops.build` has the version, the time in UTC, the newest date and the software versions."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
@@ -54,7 +54,7 @@ def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
     assert found[4:] == (schema_version(), duckdb.__version__, STORAGE_VERSION)
 
 
-def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
+def test_the_checks_of_the_newest_book_are_recorded(tmp_path: Path) -> None:
     """`ops.checks` has the name, meaning, severity and count of each check on the newest book.
 
     This is true even if only an older book was loaded.
@@ -87,7 +87,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
+def test_a_version_keeps_the_decision_times(tmp_path: Path) -> None:
     """Decision times are stored in UTC in any time zone, or as null if there is no decision."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
@@ -155,7 +155,7 @@ def test_every_wrong_night_is_named_with_its_own_reasons(tmp_path: Path) -> None
     assert not layout.database.exists()
 
 
-def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path: Path) -> None:
+def test_a_version_without_a_build_record_is_not_built_upon(tmp_path: Path) -> None:
     """A sealed version without `ops.build` is not built upon.
 
     All nights are loaded from the lake instead.
@@ -172,7 +172,7 @@ def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path
     assert rows(layout, "select version from ops.build") == [("b",)]
 
 
-def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
+def test_a_build_spills_to_its_work_folder(tmp_path: Path) -> None:
     """A build spills data beyond half a gigabyte to the work folder, and fetches no extensions."""
     layout = Layout(tmp_path)
     names = ("temp_directory", "memory_limit", "threads", "TimeZone")
@@ -200,7 +200,7 @@ def test_a_book_that_needs_more_memory_gets_it(
     assert tried == ["1MB", "2MB", "2GB"]
 
 
-def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
+def test_a_refusal_is_reported_even_if_the_cleanup_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason for a refusal is reported even if the half-built folder cannot be deleted."""

@@ -61,7 +61,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Nightly:
     some_daily([[[0, 1, 2, 3]], [[0, 3], [0, 2, 3], [0, 1, 2, 3]]], 2),
     ids=["at once", "late ones"],
 )
-def test_all_nights_are_as_each_was(
+def test_history_has_the_rows_of_each_night(
     tmp_path: Path, nightly: Nightly, steps: list[list[int]]
 ) -> None:
     """In any order of loading, history has the rows that each view had on each night.
@@ -75,7 +75,7 @@ def test_all_nights_are_as_each_was(
     nightly.require_same(layout)
 
 
-def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
+def test_a_removed_night_leaves_no_rows(tmp_path: Path) -> None:
     """A removed night leaves no rows, and the next night is compared with the one before it."""
     layout, alone = Layout(tmp_path / "a"), Layout(tmp_path / "b")
     published(layout, NIGHTS, "v0")
@@ -87,7 +87,7 @@ def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
     assert _rows(layout, "select count(*) from history.findings")[0][0] > 0
 
 
-def test_a_year_of_exposure_is_exact(tmp_path: Path) -> None:
+def test_sums_over_many_nights_are_exact(tmp_path: Path) -> None:
     """Sums over many nights are exact, even if the amounts do not fit a decimal."""
     layout = Layout(tmp_path)
     published(layout, NIGHTS, "a")

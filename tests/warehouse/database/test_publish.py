@@ -65,7 +65,7 @@ def shown(layout: Layout) -> tuple[str, bytes]:
     return str(link.readlink()), layout.database.read_bytes()
 
 
-def test_a_night_can_be_read_under_the_plain_names(tmp_path: Path) -> None:
+def test_plain_names_show_the_newest_book(tmp_path: Path) -> None:
     """Tables with plain names show the newest book, and the schema history has all books."""
     layout = Layout(tmp_path)
     done = published(layout, [FIRST, SECOND], "a")
@@ -82,7 +82,7 @@ def test_a_night_can_be_read_under_the_plain_names(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
+def test_a_warehouse_without_a_book_has_empty_tables(tmp_path: Path) -> None:
     """If the first night is held, the warehouse has empty tables and no error."""
     layout = Layout(tmp_path)
     held = replace(FIRST, state="held", is_book=False)
@@ -95,7 +95,7 @@ def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
     assert rows(layout, "select count(*) from ops.snapshots") == [(0,)]
 
 
-def test_a_night_costs_only_itself(tmp_path: Path) -> None:
+def test_a_publish_loads_only_the_new_night(tmp_path: Path) -> None:
     """A publish loads only the new day, and keeps the days that did not change."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -125,7 +125,7 @@ def test_publishing_twice_changes_no_row(tmp_path: Path) -> None:
     ]
 
 
-def test_a_newer_book_of_a_date_replaces_the_older(tmp_path: Path) -> None:
+def test_a_newer_book_of_a_date_replaces_the_older_book(tmp_path: Path) -> None:
     """The newer read of a date becomes its book, and the older read is listed as superseded."""
     layout = Layout(tmp_path)
     published(layout, [FIRST, SECOND], "a")
@@ -141,7 +141,7 @@ def test_a_newer_book_of_a_date_replaces_the_older(tmp_path: Path) -> None:
     ]
 
 
-def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
+def test_a_rejected_book_becomes_a_gap(tmp_path: Path) -> None:
     """A rejected book is removed from history, and its date is a gap with the reason."""
     layout = Layout(tmp_path)
     published(layout, [FIRST, SECOND], "a")
@@ -153,7 +153,7 @@ def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_windowed", [False, True])
-def test_a_book_that_leaves_is_as_if_it_was_never_loaded(
+def test_a_removed_book_leaves_the_totals_of_a_rebuild(
     tmp_path: Path, *, is_windowed: bool
 ) -> None:
     """After a book is superseded or rejected, the control totals are those of a rebuild.
@@ -190,7 +190,7 @@ def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("measure", ["rows", "sum"])
-def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> None:
+def test_a_book_whose_total_differs_is_not_published(tmp_path: Path, measure: str) -> None:
     """A book whose total differs from the lake is not published, and readers see no change."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -206,7 +206,7 @@ def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> 
     assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
 
 
-def test_what_a_person_accepted_is_published(tmp_path: Path) -> None:
+def test_a_total_that_differs_only_from_the_json_is_published(tmp_path: Path) -> None:
     """A total that differs only from the JSON is published, because the guards have judged it."""
     layout = Layout(tmp_path)
     lines = [*totals(FIRST), {**totals(FIRST)[-1], "asset_id": "LOST", "in_lake": "0"}]
@@ -215,7 +215,7 @@ def test_what_a_person_accepted_is_published(tmp_path: Path) -> None:
     assert rows(layout, query) == [("0", None)]
 
 
-def test_money_without_a_total_is_not_published(tmp_path: Path) -> None:
+def test_an_amount_without_a_control_total_is_not_published(tmp_path: Path) -> None:
     """A book is refused if it has no control totals, or if they do not include an amount."""
     layout = Layout(tmp_path)
     lines = [line for line in totals(SECOND) if line["asset_id"] != "ETH"]
@@ -268,7 +268,9 @@ BALANCE = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_n
         ),
     ],
 )
-def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[str, object]) -> None:
+def test_a_failed_check_stops_the_publish(
+    tmp_path: Path, check: str, wrong: dict[str, object]
+) -> None:
     """A failed check of severity error stops the publish, and the error names check and row."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -279,14 +281,14 @@ def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[st
     assert shown(layout) == before
 
 
-def test_a_key_given_twice_never_reaches_a_small_table(tmp_path: Path) -> None:
+def test_small_tables_reject_a_repeated_key(tmp_path: Path) -> None:
     """Small tables have a primary key, which rejects a row with a repeated key."""
     bad = _with(SECOND, PORTFOLIOS, portfolio_id="p1")
     with pytest.raises(duckdb.ConstraintException, match=r"[Dd]uplicate key"):
         published(Layout(tmp_path), [bad], "a")
 
 
-def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_column_or_date_is_refused(tmp_path: Path) -> None:
     """A Parquet file with the wrong columns or of the wrong date is refused.
 
     The message names the file, and nothing is published.
@@ -317,7 +319,7 @@ def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
     assert not layout.database.exists()
 
 
-def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
+def test_a_file_with_more_decimals_is_refused(tmp_path: Path) -> None:
     """A file whose amounts have more decimals is refused, even if the first file is correct."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
@@ -331,14 +333,14 @@ def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
     assert not layout.database.exists()
 
 
-def test_books_are_those_the_snapshots_say(tmp_path: Path) -> None:
+def test_books_that_differ_from_their_snapshots_are_refused(tmp_path: Path) -> None:
     """Contents whose books differ from their snapshots are refused before any work is done."""
     contents = written(Layout(tmp_path), [FIRST, SECOND])
     with pytest.raises(ValueError, match="differ from the snapshots that are books"):
         replace(contents, books=contents.books[:1])
 
 
-def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
+def test_a_reader_keeps_its_version_during_a_publish(tmp_path: Path) -> None:
     """An open file stays complete while new versions are published and old ones are deleted.
 
     A new reader sees the new version.
@@ -356,7 +358,7 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     assert kept == [f"v{number}" for number in range(2, KEPT_VERSIONS + 2)]
 
 
-def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: Path) -> None:
+def test_older_versions_stay_within_their_budget(tmp_path: Path) -> None:
     """Older versions are deleted if they exceed their budget.
 
     The published version and the one before it are always kept.
@@ -368,7 +370,7 @@ def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: 
         assert kept == [f"v{shown}" for shown in range(number + 1)][-2 if not room else 0 :]
 
 
-def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
+def test_the_published_file_is_read_only(tmp_path: Path) -> None:
     """The published file has mode 0440 and the storage format of DuckDB 1.2.
 
     Only its digests are next to it, and `current` is a relative link.
@@ -390,7 +392,7 @@ def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
+def test_remains_of_a_dead_run_do_not_block_a_publish(tmp_path: Path) -> None:
     """Half-built versions, a dangling link and an unpublished version do not block a publish."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -405,7 +407,7 @@ def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
     assert not (layout.warehouse / ".current").is_symlink()
 
 
-def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> None:
+def test_a_damaged_version_is_rebuilt_from_the_lake(tmp_path: Path) -> None:
     """If the published file is damaged, the next publish builds it from the lake."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -415,7 +417,7 @@ def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> Non
 
 
 @pytest.mark.torture
-def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -> None:
+def test_a_version_with_one_flipped_bit_is_rebuilt(tmp_path: Path) -> None:
     """A file that has no digests or differs from them by a single bit is not built upon."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -429,7 +431,7 @@ def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("share", some_daily([0.05, 0.0, 0.3, 0.6, 0.9, 1.0], 4))
-def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: float) -> None:
+def test_damage_anywhere_in_a_version_causes_a_rebuild(tmp_path: Path, share: float) -> None:
     """If any byte has changed, the next version is built from scratch.
 
     This is true even for a byte that the new night overwrites.
@@ -445,7 +447,7 @@ def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: flo
 
 
 @pytest.mark.torture
-def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
+def test_an_extended_or_truncated_version_is_rebuilt(tmp_path: Path) -> None:
     """A file that was extended or truncated after its publication is not built upon."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -457,7 +459,7 @@ def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
     assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
 
 
-def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Path) -> None:
+def test_a_missing_or_changed_parquet_file_stops_the_publish(tmp_path: Path) -> None:
     """A Parquet file that is missing or has a different SHA-256 stops the publish, and is named."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST])
@@ -476,7 +478,7 @@ def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Pat
     assert not layout.database.exists()
 
 
-def test_another_schema_means_a_full_rebuild(
+def test_a_changed_schema_causes_a_full_rebuild(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If tables, views or macros have changed, the file is built from scratch."""
@@ -487,7 +489,7 @@ def test_another_schema_means_a_full_rebuild(
 
 
 @pytest.mark.parametrize("version", ["", "../x", ".hidden", "a/b", "a"])
-def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None:
+def test_an_invalid_or_used_version_name_is_refused(tmp_path: Path, version: str) -> None:
     """A version name is refused if it is not a plain name or is already published."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
@@ -495,7 +497,7 @@ def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None
         published(layout, [FIRST], version)
 
 
-def test_hostile_names_come_back_as_they_came(tmp_path: Path) -> None:
+def test_hostile_names_do_not_change(tmp_path: Path) -> None:
     """Quotes, newlines, NUL, formulas and emoji do not change in names, IDs and as-of macros."""
     layout = Layout(tmp_path)
     amounts = [
@@ -508,7 +510,7 @@ def test_hostile_names_come_back_as_they_came(tmp_path: Path) -> None:
     assert rows(layout, "select count(*) from holdings_as_of('2026-11-21')") == [(2,)]
 
 
-def test_drift_is_told_over_all_nights(tmp_path: Path) -> None:
+def test_drift_is_summarized_over_all_nights(tmp_path: Path) -> None:
     """Drift has its first and last date, its first example and its count over all nights.
 
     Held nights are included.
@@ -541,7 +543,7 @@ def test_drift_is_told_over_all_nights(tmp_path: Path) -> None:
     ]
 
 
-def test_totals_may_be_written_in_any_exact_form(tmp_path: Path) -> None:
+def test_control_totals_are_compared_as_amounts(tmp_path: Path) -> None:
     """Control totals are compared as amounts, so an exponent or a trailing zero does not matter."""
     layout = Layout(tmp_path)
     lines = totals(SECOND)
@@ -573,7 +575,7 @@ BOOKS = st.lists(
 
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(st.lists(st.none() | BOOKS, min_size=14, max_size=14))
-def test_every_date_answers_as_its_own_night_did(
+def test_a_fortnight_with_gaps_keeps_every_row(
     tmp_path_factory: pytest.TempPathFactory, fortnight: list[list[Amount] | None]
 ) -> None:
     """Over a fortnight with gaps, history and the as-of macros return every row as it was written.
@@ -636,7 +638,7 @@ def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) 
             assert sorted(kept, key=str) == sorted(lines, key=str)
 
 
-def test_a_warehouse_begun_with_a_copy_is_as_one_begun_with_nothing(
+def test_a_copied_empty_warehouse_does_not_change_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of an empty warehouse, with which tests begin, does not change the published file.

@@ -79,7 +79,7 @@ def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.torture
-def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
+def test_a_publish_scans_no_more_of_a_longer_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With three times as many nights in the file, a publish scans no more row groups.
@@ -122,7 +122,7 @@ class Told:
         return getattr(self._inner, name)
 
 
-def test_a_night_is_put_in_with_one_transaction(
+def test_a_night_is_loaded_with_a_single_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A night is loaded with a single commit at the end, because each commit waits for the disk."""
@@ -137,7 +137,7 @@ def test_a_night_is_put_in_with_one_transaction(
         assert ends == ["commit", "checkpoint"], number
 
 
-def test_a_disk_that_refuses_what_was_copied_stops_the_publish(
+def test_a_disk_error_after_the_copy_stops_the_publish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the disk cannot store the copied data, the publish fails.
@@ -183,7 +183,7 @@ def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[
 
 
 @pytest.mark.torture
-def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path: Path) -> None:
+def test_adding_a_night_does_not_rewrite_older_nights(tmp_path: Path) -> None:
     """A published night stays in its blocks, because adding a night does not rewrite it."""
     before: list[tuple[Any, ...]] = []
     for found in _published_in_turn(Layout(tmp_path), 45_000, 4):
@@ -193,7 +193,7 @@ def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path
 
 
 @pytest.mark.torture
-def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
+def test_small_nights_share_a_row_group(tmp_path: Path) -> None:
     """Small nights share a row group, because each row group occupies whole blocks of the file."""
     *_, found = _published_in_turn(Layout(tmp_path), 5_000, 4)
     assert len(found) < 4
@@ -206,6 +206,6 @@ def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
         *((122_880, 122_880), (122_881, 122_880), (12_000_000, 122_880)),
     ],
 )
-def test_groups_of_rows_fit_a_night(rows: int, size: int) -> None:
+def test_the_row_group_size_fits_the_night(rows: int, size: int) -> None:
     """A night that fills from a third to all of a usual row group gets a row group of its size."""
     assert load.group_for(rows) == size

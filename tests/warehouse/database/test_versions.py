@@ -82,7 +82,9 @@ def gui(python: Path | str, database: Path) -> Iterator[Gui]:
 @pytest.mark.parametrize(
     ("client", "at_once"), [("now", True), ("duckdb15", True), ("duckdb14", False)]
 )
-def test_a_reader_may_stay_for_three_nights(tmp_path: Path, client: str, *, at_once: bool) -> None:
+def test_a_reader_can_keep_a_night_open_during_three_publishes(
+    tmp_path: Path, client: str, *, at_once: bool
+) -> None:
     """A reader keeps the night that it opened, and a new connection sees the newest night.
 
     Each publish succeeds. Removing old versions does not affect the reader either, although the

@@ -85,7 +85,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_an_export_says_what_it_wrote(done: Exported) -> None:
+def test_an_export_returns_its_files_and_row_counts(done: Exported) -> None:
     """An export returns thirteen files, each table's row count, the date and the snapshot."""
     assert (done.as_of, done.snapshot_id) == (SECOND.day, SECOND.snapshot_id)
     assert done.rows == {"Accounts": 22, "Holdings": 4, "Assets": 4, "Venues": 4}
@@ -94,7 +94,7 @@ def test_an_export_says_what_it_wrote(done: Exported) -> None:
     assert not [path for path in done.files[0].parent.iterdir() if path.name.startswith(".")]
 
 
-def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) -> None:
+def test_a_held_date_exports_the_book_before_it(layout: Layout) -> None:
     """For the date of a held night, the last book before it is exported.
 
     The notices name both nights.
@@ -111,14 +111,14 @@ def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) 
     ]
 
 
-def test_a_date_before_every_book_names_those_there_are(layout: Layout) -> None:
+def test_a_date_before_every_book_lists_the_available_dates(layout: Layout) -> None:
     """For a date before every book, nothing is written, and the error lists the available dates."""
     with pytest.raises(NotExported, match="2026-11-18, 2026-11-20, and the latest is 2026-11-20"):
         exported(layout, "csv", as_of=date(2026, 11, 17))
     assert not list(layout.exports.glob("*2026-11-17*"))
 
 
-def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_warehouse_or_book_names_the_next_step(tmp_path: Path) -> None:
     """Before the first night, and if the first night is held, the error names the next step."""
     layout = Layout(tmp_path)
     with pytest.raises(FileNotFoundError, match="nightbook run"):
@@ -131,7 +131,7 @@ def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
     assert not layout.exports.exists()
 
 
-def test_a_file_that_is_no_warehouse_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_warehouse_gives_a_clear_error(tmp_path: Path) -> None:
     """A file that is not a warehouse gives an error message, not a traceback."""
     (tmp_path / "nightbook.duckdb").write_bytes(b"SQLite format 3\x00" * 1000)
     with pytest.raises(NotExported, match="could not be read as a nightbook warehouse"):
@@ -151,7 +151,7 @@ def test_an_unknown_format_writes_nothing(layout: Layout, formats: tuple[str, ..
         exported(layout, *formats)
 
 
-def test_the_csv_for_machines_is_untouched(done: Exported) -> None:
+def test_the_csv_for_programs_changes_no_value(done: Exported) -> None:
     """The CSV for programs has every name and every digit unchanged.
 
     NULL is an empty field, and the file has no byte order mark.
@@ -171,7 +171,7 @@ def test_the_csv_for_machines_is_untouched(done: Exported) -> None:
     assert tiny["total"] == "-0.000000000000000001"
 
 
-def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> None:
+def test_no_text_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> None:
     """In the CSV for people, no text of ours begins like a formula.
 
     Amounts keep their sign, because they are numbers.
@@ -190,7 +190,7 @@ def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> 
     assert tiny["Total"] == "-0.000000000000000001"
 
 
-def test_a_long_name_is_made_harmless_in_no_time() -> None:
+def test_a_long_name_is_escaped_quickly() -> None:
     """Blanks before a possible formula are read only once, so long names are processed quickly."""
     began = time.process_time()
     assert harmless("\t" * 40_000 + "x") == "\t" * 40_000 + "x"
@@ -201,7 +201,7 @@ def test_a_long_name_is_made_harmless_in_no_time() -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(st.sampled_from("a=+-@ ;,|\t\r\n\"'\uff1d0\x00"), max_size=12))
 @example("a;\t=1")
-def test_no_part_of_a_harmless_text_is_a_formula(text: str) -> None:
+def test_no_part_of_an_escaped_text_is_a_formula(text: str) -> None:
     """No part of a harmless text begins like a formula, at whichever separator a program splits it.
 
     Only apostrophes are added, and no character is lost.
@@ -213,7 +213,7 @@ def test_no_part_of_a_harmless_text_is_a_formula(text: str) -> None:
     assert next(csv.reader(io.StringIO(field(safe), newline="")), [""]) == [safe]
 
 
-def test_parquet_keeps_the_decimals_and_the_meanings(done: Exported) -> None:
+def test_parquet_files_keep_types_and_comments(done: Exported) -> None:
     """Parquet files have the types of the views, and their comments.
 
     An amount that does not fit its type is NULL.
@@ -228,7 +228,7 @@ def test_parquet_keeps_the_decimals_and_the_meanings(done: Exported) -> None:
     assert table.num_rows == done.rows["Accounts"]
 
 
-def test_totals_of_every_file_are_those_of_the_texts(done: Exported) -> None:
+def test_every_file_adds_up_to_the_exact_totals(done: Exported) -> None:
     """For each asset, each table adds up to the exact sum of the published amounts."""
     expected: dict[tuple[str, str], list[str]] = {}
     for amount in AMOUNTS:
@@ -251,7 +251,7 @@ def test_two_exports_have_the_same_bytes(layout: Layout, done: Exported) -> None
     assert [path.read_bytes() for path in again.files] == before
 
 
-def test_an_empty_book_is_exported_whole(tmp_path: Path) -> None:
+def test_an_empty_book_gives_files_without_rows(tmp_path: Path) -> None:
     """A night without any position gives files with headers and no rows."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", [])], "a")

@@ -107,7 +107,7 @@ def table(path: Path, sheet: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_small_workbook_reads_like_this(tmp_path: Path) -> None:
+def test_a_small_workbook_has_the_expected_content(tmp_path: Path) -> None:
     """A workbook of two accounts has exactly the expected sheets, titles and cells.
 
     People's lookups depend on them.
@@ -129,7 +129,7 @@ def test_a_small_workbook_reads_like_this(tmp_path: Path) -> None:
     assert made["Summary"]["B4"].value == "20261120T021500Z"
 
 
-def test_no_name_is_lost_and_none_is_a_formula(path: Path) -> None:
+def test_hostile_names_are_read_back_as_text(path: Path) -> None:
     """Every hostile name can be read back unchanged, as text.
 
     A name that is too long for a cell is complete on the sheet Long texts.
@@ -160,7 +160,7 @@ def test_formulas_are_only_in_the_summary(path: Path) -> None:
     )
 
 
-def test_every_number_is_its_text_or_says_that_it_is_not(path: Path) -> None:
+def test_numbers_marked_as_exact_equal_their_text(path: Path) -> None:
     """The fifteen digits of a number marked `exact` are its text, and those of `rounded` are not.
 
     An amount that does not fit a number has only its text, and never a wrong 0.
@@ -180,7 +180,7 @@ def test_every_number_is_its_text_or_says_that_it_is_not(path: Path) -> None:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18) | st.decimals(-1000, 1000))
-def test_a_number_is_exact_where_fifteen_digits_say_it_all(value: Decimal) -> None:
+def test_an_amount_of_fifteen_digits_is_marked_as_exact(value: Decimal) -> None:
     """A number is marked as exact if its fifteen digits are the amount, or else as rounded."""
     text = exact([str(value)])
     shown, digits = number(text)
@@ -194,7 +194,7 @@ def test_a_number_is_exact_where_fifteen_digits_say_it_all(value: Decimal) -> No
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(max_size=20) | st.text("_x0F41\x00\ufffe<&\r ", max_size=20))
-def test_any_text_reads_back_from_xml(text: str) -> None:
+def test_any_text_is_read_back_unchanged(text: str) -> None:
     """A text in a cell is read back unchanged, whatever its characters are."""
     found = re.sub("_x([0-9A-F]{4})_", lambda one: chr(int(one[1], 16)), safe_xml(text))
     assert found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
@@ -202,14 +202,14 @@ def test_any_text_reads_back_from_xml(text: str) -> None:
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.text(min_size=1, max_size=9), st.integers(30_000, 70_000))
-def test_pieces_fit_and_are_the_whole(letters: str, length: int) -> None:
+def test_pieces_of_a_long_text_fit_in_a_cell(letters: str, length: int) -> None:
     """A long text is split into pieces that fit in a cell, and together they are the whole text."""
     text = (letters * length)[:length]
     assert "".join(pieces(text)) == text
     assert max(map(units, pieces(text))) <= 32_767
 
 
-def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
+def test_totals_tie_and_the_evidence_names_the_run(path: Path) -> None:
     """Each asset has the same exact total in every place, and the evidence names the run."""
     rows = table(path, "Evidence")
     totals = {(row["Of"], row["Custom"]): row for row in rows if row["Kind"] == "total"}
@@ -225,7 +225,7 @@ def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
     assert [row["Accounts"] for row in rows if row["Of"] == "accounts"] == [str(len(AMOUNTS) - 0)]
 
 
-def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> None:
+def test_the_summary_shows_the_same_total_and_sum(tmp_path: Path) -> None:
     """Total and sum show only the digits in which they agree.
 
     A total with more digits has a `~` before it.
@@ -249,7 +249,7 @@ def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> 
         assert form.startswith('"~"') == (len(row[4].value.partition(".")[2]) > decimals)
 
 
-def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path) -> None:
+def test_the_summary_names_a_total_that_does_not_tie(layout: Layout, tmp_path: Path) -> None:
     """If a total differs in one place, the summary's banner and the evidence name it."""
     damaged = tmp_path / "nightbook.duckdb"
     damaged.write_bytes(layout.database.read_bytes())
@@ -264,7 +264,7 @@ def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path)
     ]
 
 
-def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:
+def test_sheets_are_formatted_for_reading_and_printing(path: Path) -> None:
     """Sheets have a frozen header, a filter, notes and names.
 
     They print on A4 landscape, fitted to its width, with a repeated header and page numbers.
@@ -286,7 +286,7 @@ def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:
     assert names["accounts_total_text"].attr_text == f"Accounts!$H$2:$H${last}"
 
 
-def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) -> None:
+def test_a_long_table_continues_on_further_sheets(layout: Layout, tmp_path: Path) -> None:
     """A table that is too long for one sheet continues on further sheets, in the same order.
 
     A notice names these sheets.
@@ -307,7 +307,7 @@ def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) 
     assert "accounts_total" not in openpyxl.load_workbook(cut).defined_names
 
 
-def test_a_row_that_gets_lost_stops_the_export(
+def test_a_lost_row_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a row is lost, the export fails and no file is left.

@@ -57,12 +57,12 @@ def spoiling(change: Callable[[bytes], bytes]) -> Callable[..., None]:
     return act
 
 
-def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
+def test_a_workbook_with_hostile_names_passes_the_check(tmp_path: Path) -> None:
     """A workbook passes the check even if names have markup, escapes or 40,000 characters."""
     assert made(tmp_path).files[0].is_file()
 
 
-def test_zipfile_has_the_compressor_that_we_replace() -> None:
+def test_zipfile_has_the_attributes_that_we_replace() -> None:
     """`zipfile` has the two private attributes that we replace.
 
     If Python renames one of them, workbooks are packed or read back at half the speed.
@@ -77,7 +77,7 @@ def test_zipfile_has_the_compressor_that_we_replace() -> None:
 
 
 @given(st.lists(st.binary()))
-def test_the_sum_of_a_member_is_what_zlib_says(pieces: list[bytes]) -> None:
+def test_the_crc_of_a_member_matches_zlib(pieces: list[bytes]) -> None:
     """The CRC-32 of a member is the one that zlib computes, however its content was split.
 
     Other programs check it before they open the file.
@@ -104,7 +104,7 @@ def test_the_sum_of_a_member_is_what_zlib_says(pieces: list[bytes]) -> None:
     ),
     ids=["a digit", "a row more", "rows are gone", "no amount", "another asset"],
 )
-def test_a_workbook_that_says_something_else_is_not_given_out(
+def test_a_workbook_that_differs_is_deleted(
     change: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workbook in which one digit, row or name differs is deleted.

@@ -71,7 +71,7 @@ def is_same(ours: Any, theirs: Any) -> bool:
 @pytest.mark.torture
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
 @pytest.mark.parametrize("rows_per_sheet", [1000, 20], ids=["whole", "split"])
-def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int) -> None:
+def test_recalculation_changes_no_cell(tmp_path: Path, rows_per_sheet: int) -> None:
     """Recalculation changes no cell, and no cell is an error."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", AMOUNTS)], "a")
@@ -94,7 +94,7 @@ def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int
 
 @pytest.mark.torture
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
-def test_a_wrong_cached_value_would_be_seen(tmp_path: Path) -> None:
+def test_the_comparison_finds_a_wrong_cached_value(tmp_path: Path) -> None:
     """The comparison finds a cached value that is off by one."""
     layout = Layout(tmp_path)
     published(layout, [night("20261120T021500Z", [Amount("1"), Amount("2", account="b")])], "a")

@@ -122,7 +122,7 @@ def asked(layout: Layout, sql: str) -> QueryResult:
 
 
 @pytest.mark.parametrize("attack", REFUSED)
-def test_an_attack_is_refused(layout: Layout, attack: str) -> None:
+def test_an_attack_is_refused_and_changes_nothing(layout: Layout, attack: str) -> None:
     """A query that attacks files, the network, settings or rows is refused, and nothing changes."""
     before, digest = below(layout), digest_of(layout.database)
     with pytest.raises(QueryFailed) as caught:
@@ -133,7 +133,7 @@ def test_an_attack_is_refused(layout: Layout, attack: str) -> None:
 
 
 @pytest.mark.parametrize("question", HARMLESS)
-def test_what_is_let_through_does_no_harm(layout: Layout, question: str) -> None:
+def test_an_allowed_query_changes_no_file(layout: Layout, question: str) -> None:
     """A query that is allowed changes no file."""
     before, digest = below(layout), digest_of(layout.database)
     assert CANARY not in repr(asked(layout, HARMLESS[question]))
@@ -150,7 +150,7 @@ def test_what_is_let_through_does_no_harm(layout: Layout, question: str) -> None
         "with recursive r as (select 1 as n union all select n + 1 from r) select max(n) from r",
     ],
 )
-def test_a_bomb_ends_within_a_second_of_its_limit(layout: Layout, sql: str) -> None:
+def test_an_endless_query_is_killed_at_its_time_limit(layout: Layout, sql: str) -> None:
     """A query that DuckDB does not stop is killed within a second of its time limit.
 
     Its memory is limited as well.
@@ -162,7 +162,7 @@ def test_a_bomb_ends_within_a_second_of_its_limit(layout: Layout, sql: str) -> N
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * GIB // 1024
 
 
-def test_the_child_knows_no_environment_and_writes_no_file(
+def test_the_child_has_no_environment_variables(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child process has no environment variables, whichever variables its parent has."""
@@ -174,7 +174,7 @@ def test_the_child_knows_no_environment_and_writes_no_file(
     assert CANARY not in repr(answer)
 
 
-def test_an_answer_through_the_child_is_the_answer(layout: Layout) -> None:
+def test_the_child_does_not_change_the_result(layout: Layout) -> None:
     """With and without a child process, every kind of value has the same form in each format."""
     sql = (
         "select amount, amount_text, snapshot_date, amount is null as flag, 1.5::double as f, "
@@ -191,7 +191,7 @@ def test_an_answer_through_the_child_is_the_answer(layout: Layout) -> None:
         assert shown(through) == shown(plain)
 
 
-def test_limits_and_mistakes_are_told_through_the_child(layout: Layout, tmp_path: Path) -> None:
+def test_the_child_reports_limits_and_mistakes(layout: Layout, tmp_path: Path) -> None:
     """The child reports a cut result, a mistake in the query and a missing warehouse."""
     cut = ask(layout.database, "select * from range(5)", limit=4)
     assert (len(cut.rows), cut.is_cut) == (4, True)
@@ -201,7 +201,7 @@ def test_limits_and_mistakes_are_told_through_the_child(layout: Layout, tmp_path
         ask(tmp_path / DATABASE, "select 1")
 
 
-def test_a_simple_question_costs_little(layout: Layout) -> None:
+def test_a_simple_query_needs_little_cpu_time(layout: Layout) -> None:
     """A question through the child takes less than 0.7 seconds of CPU."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ask(layout.database, "select sum(amount) from balances")

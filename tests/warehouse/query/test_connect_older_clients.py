@@ -104,7 +104,7 @@ def now(database: Path) -> Mapping[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", some_daily(OLDER, 3))
-def test_an_older_client_gives_every_answer(
+def test_an_older_client_returns_the_same_rows(
     name: str, database: Path, now: Mapping[str, list[str]]
 ) -> None:
     """A real older DuckDB can open the file.
@@ -117,7 +117,7 @@ def test_an_older_client_gives_every_answer(
     assert said == now
 
 
-def test_each_file_of_a_chain_is_read_by_clients_that_follow_every_pointer(tmp_path: Path) -> None:
+def test_clients_that_follow_every_pointer_can_read_each_file(tmp_path: Path) -> None:
     """After two books and a held night, DuckDB 1.2 and 1.3 can read every table and view.
 
     These versions follow every pointer in the file.
@@ -128,7 +128,7 @@ def test_each_file_of_a_chain_is_read_by_clients_that_follow_every_pointer(tmp_p
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(12))
-def test_twelve_nights_of_any_kind_are_read_by_every_client(tmp_path: Path, seed: int) -> None:
+def test_every_client_can_read_twelve_nights_of_any_kind(tmp_path: Path, seed: int) -> None:
     """Every client can read every table and view in the file after each of twelve nights.
 
     The nights are books, late, held or rejected.

@@ -104,7 +104,7 @@ def book(year: tuple[Path, list[date]]) -> Iterator[ReadOnlyBook]:
         yield opened
 
 
-def test_two_hours_of_an_analyst_are_exact(
+def test_typical_pandas_calculations_are_exact(
     book: ReadOnlyBook, year: tuple[Path, list[date]]
 ) -> None:
     """Sums, pivots, cumulative sums and maxima in pandas are exactly those of the amount texts."""
@@ -136,7 +136,9 @@ def test_two_hours_of_an_analyst_are_exact(
     assert str(held["total"].max()) == largest[1]
 
 
-def test_holdings_over_time_are_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
+def test_stored_holdings_of_each_night_are_exact(
+    book: ReadOnlyBook, year: tuple[Path, list[date]]
+) -> None:
     """The stored holdings of each night are exact sums, by portfolio, venue and asset."""
     for table, column, name in (
         ("holdings", "portfolio_id", "portfolio"),
@@ -152,7 +154,9 @@ def test_holdings_over_time_are_exact(book: ReadOnlyBook, year: tuple[Path, list
         }
 
 
-def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
+def test_exposure_and_changes_over_time_are_exact(
+    book: ReadOnlyBook, year: tuple[Path, list[date]]
+) -> None:
     """Exposure by night, holdings on a past day, and the change between two days are exact."""
     days = year[1]
     history = book.history("balances", since=days[1])
@@ -256,7 +260,7 @@ def _ran(python: Path | str, program: str, *words: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["query", "arrow"])
-def test_what_is_not_stated_adds_nothing(book: ReadOnlyBook, kind: str) -> None:
+def test_a_missing_amount_adds_nothing(book: ReadOnlyBook, kind: str) -> None:
     """A missing amount adds nothing to a sum, however the frame represents missing values."""
     frame = getattr(book, kind)("from account_balances")
     stated = exact_total(frame, by=ASSET, of="trading_free")
@@ -299,7 +303,7 @@ def test_operators_keep_every_digit(left: Decimal, right: Decimal, power: int) -
         lambda held: exact_total(held.assign(total=None, total_text="1,5"), by=ASSET),
     ],
 )
-def test_what_would_round_or_mix_raises(
+def test_rounding_or_mixing_assets_raises_an_error(
     book: ReadOnlyBook, figure: Callable[[pd.DataFrame], Any]
 ) -> None:
     """An operation that would use floats or add up different assets raises an error."""
@@ -307,7 +311,7 @@ def test_what_would_round_or_mix_raises(
         figure(book.holdings())
 
 
-def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
+def test_amounts_can_be_converted_to_floats(book: ReadOnlyBook) -> None:
     """Amounts and shares can be converted to floats for charts. Missing amounts stay missing."""
     held = book.holdings(by="asset")
     assert floats(held["total"]).tolist() == [float(text) for text in held["total_text"]]
@@ -325,7 +329,7 @@ def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
         ("select free as total, total_text from holdings", "they differ"),
     ],
 )
-def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, words: str) -> None:
+def test_a_null_that_may_be_an_amount_is_refused(book: ReadOnlyBook, sql: str, words: str) -> None:
     """A NULL that may be an amount too large for its type is an error.
 
     Otherwise, a sum could skip this amount.
@@ -386,7 +390,7 @@ def summed(frame: pd.DataFrame) -> str:
     return str(sum(frame[name].sum() for name in numbers))
 
 
-def test_an_exact_sum_arrives_as_an_exact_amount(
+def test_exact_sums_from_sql_stay_exact_in_pandas(
     book: ReadOnlyBook, plain_book: ReadOnlyBook
 ) -> None:
     """The results of `exact_sum` are added up in pandas to the last digit.
@@ -399,7 +403,7 @@ def test_an_exact_sum_arrives_as_an_exact_amount(
             assert summed(opened.query(sql)) == wanted, sql
 
 
-def test_numbers_that_sql_adds_up_leave_nothing_out(
+def test_sums_in_sql_are_refused_if_an_amount_does_not_fit(
     book: ReadOnlyBook, plain_book: ReadOnlyBook
 ) -> None:
     """SQL functions that skip NULL, such as `sum`, are exact if every amount fits a number.
@@ -450,7 +454,7 @@ select cast(exact_sum(total_text) as float) as f from holdings
 """
 
 
-def test_what_sql_rounds_is_refused_unless_a_float_is_meant(plain_book: ReadOnlyBook) -> None:
+def test_rounded_sql_results_are_refused_as_amounts(plain_book: ReadOnlyBook) -> None:
     """A mean, a quotient or a median in SQL is a float, and is never returned as an amount.
 
     It is allowed if the query clearly asks for a float or a share.
@@ -482,7 +486,7 @@ ADDING: tuple[Callable[[pd.DataFrame, str], Any], ...] = (
 )
 
 
-def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
+def test_adding_amount_texts_raises_an_error(book: ReadOnlyBook) -> None:
     """Adding amount texts in pandas raises an error, however they were loaded.
 
     Otherwise pandas would concatenate them.
@@ -516,7 +520,7 @@ def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
         amounts_of(pd.Series(["1,5"], name="total"))
 
 
-def test_names_written_in_digits_stay_names(plain_book: ReadOnlyBook) -> None:
+def test_a_name_of_digits_is_not_an_amount(plain_book: ReadOnlyBook) -> None:
     """A portfolio called 007 is not an amount, and a name can be joined to an amount as text."""
     held = plain_book.query("select portfolio_id, portfolio_id as p, total_text from holdings")
     assert held["portfolio_id"].sort_values().tolist() == ["007", "008", "008"]
@@ -525,7 +529,7 @@ def test_names_written_in_digits_stay_names(plain_book: ReadOnlyBook) -> None:
     assert plain_book.arrow("from holdings").schema.field("portfolio_id").type == pa.string()
 
 
-def test_polars_adds_up_no_text(polars_said: dict[str, Any]) -> None:
+def test_polars_does_not_add_up_amount_texts(polars_said: dict[str, Any]) -> None:
     """In polars, and in pandas after a conversion, a sum of texts raises an error or is null."""
     assert polars_said["sums"] == [None] * 18
 
@@ -537,7 +541,7 @@ on b.snapshot_date = '2026-11-18' and b.portfolio_id = a.portfolio_id and b.asse
 and b.is_custom_asset = a.is_custom_asset"""
 
 
-def test_what_has_no_amount_before_is_missing(plain_book: ReadOnlyBook) -> None:
+def test_a_null_from_lag_or_a_left_join_is_missing(plain_book: ReadOnlyBook) -> None:
     """If every amount fits a number, NULL from `lag` or a left join is a missing amount."""
     moves = plain_book.query(f"{MOVES} from history.holdings_by_asset where asset_id = 'BTC'")
     assert moves["before"].isna().tolist() == [True, False]
@@ -547,7 +551,7 @@ def test_what_has_no_amount_before_is_missing(plain_book: ReadOnlyBook) -> None:
     assert str(joined["moved"].sum()) == "0"
 
 
-def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> None:
+def test_a_refused_null_suggests_a_query_that_works(book: ReadOnlyBook) -> None:
     """In a book with larger amounts, each refusal suggests a different query, which works."""
     source = "from history.holdings_by_asset where asset_id = 'BTC' and not is_custom_asset"
     with pytest.raises(NotExact, match=r"before is NULL .*`lag\(total_text\).* as before_text`"):
@@ -565,7 +569,7 @@ def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> N
     )
 
 
-def test_the_largest_amounts_are_found(book: ReadOnlyBook) -> None:
+def test_nlargest_and_nsmallest_are_exact(book: ReadOnlyBook) -> None:
     """`nlargest` and `nsmallest` sort amounts of any size exactly, in frames, series and sums."""
     held = book.holdings()
     order = sorted(map(Decimal, held["total_text"]), reverse=True)
@@ -581,7 +585,7 @@ def test_the_largest_amounts_are_found(book: ReadOnlyBook) -> None:
     assert parts["trading_free"].nlargest(3).notna().all()
 
 
-def test_a_float_is_refused_with_what_to_write(book: ReadOnlyBook) -> None:
+def test_a_refused_float_suggests_an_exact_expression(book: ReadOnlyBook) -> None:
     """The errors for `* 1.5` and for a quantile suggest an exact expression, which works."""
     total = book.holdings()["total"]
     refused: tuple[Callable[[], Any], ...] = (
@@ -602,7 +606,7 @@ def test_a_float_is_refused_with_what_to_write(book: ReadOnlyBook) -> None:
     assert half.astype(float).notna().all()
 
 
-def test_a_spreadsheet_that_rounds_is_warned_of(
+def test_to_excel_warns_about_rounded_amounts(
     book: ReadOnlyBook, plain_book: ReadOnlyBook, tmp_path: Path
 ) -> None:
     """`to_excel` warns of amounts that cells round to 15 digits, and only of those."""
@@ -617,7 +621,7 @@ def test_a_spreadsheet_that_rounds_is_warned_of(
         plain_book.query("select total from holdings").to_excel(tmp_path / "b.xlsx")
 
 
-def test_exact_total_adds_up_what_was_calculated_from_a_frame(book: ReadOnlyBook) -> None:
+def test_exact_total_adds_up_calculated_amounts(book: ReadOnlyBook) -> None:
     """`exact_total` adds up amounts exactly, even if they were calculated from a frame."""
     held = pd.concat([book.holdings()] * (20_000 // len(book.holdings())), ignore_index=True)
     doubled = exact_total(held.assign(total=held["total"] * 2), by=ASSET).set_index(ASSET)["total"]
@@ -626,16 +630,14 @@ def test_exact_total_adds_up_what_was_calculated_from_a_frame(book: ReadOnlyBook
     assert set(exact_total(missing, by=ASSET, of="trading_free")["trading_free_text"]) <= {"0"}
 
 
-def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:
+def test_columns_without_amounts_can_be_null(book: ReadOnlyBook) -> None:
     """Columns that never contain amounts, such as instrument terms, may be NULL without a text."""
     assert book.query("select null::decimal(38,18) as min_price")["min_price"].isna().all()
     answer = book.query("select $word as word, count(*) as n, sum(1) as s", {"word": "x"})
     assert answer.to_dict("records") == [{"word": "x", "n": 1, "s": 1}]
 
 
-def test_a_frame_says_what_it_is_and_survives_being_kept(
-    book: ReadOnlyBook, tmp_path: Path
-) -> None:
+def test_a_frame_keeps_its_comments_night_and_amounts(book: ReadOnlyBook, tmp_path: Path) -> None:
     """A frame's `attrs` contain the comments and the night.
 
     Amounts do not change in pickle, CSV and Parquet.
@@ -664,7 +666,7 @@ def test_a_frame_says_what_it_is_and_survives_being_kept(
     )
 
 
-def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
+def test_a_date_without_a_book_lists_the_available_dates(book: ReadOnlyBook) -> None:
     """A date without a book and an unknown name are errors that list the available ones."""
     with pytest.raises(NoBookThatDay, match=r"2026-11-19 has no book.*nearest are.*2026-11-20"):
         book.holdings(as_of=GAP)
@@ -680,7 +682,7 @@ def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
         book.holdings(by="continent")
 
 
-def test_the_home_is_the_one_of_every_command(
+def test_the_home_is_found_as_in_every_command(
     year: tuple[Path, list[date]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The home is set in the environment or else in `.env`, and is `./data` by default.
@@ -699,7 +701,7 @@ def test_the_home_is_the_one_of_every_command(
         open_book()
 
 
-def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) -> None:
+def test_an_open_book_stays_on_its_night(tmp_path: Path) -> None:
     """An open book keeps its figures, and reports that it was replaced.
 
     A book that is opened later has the new figures.
@@ -717,7 +719,9 @@ def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) ->
             assert not new.night()["is_replaced"]
 
 
-def test_the_file_can_be_open_by_other_means_too(year: tuple[Path, list[date]]) -> None:
+def test_a_duckdb_connection_and_the_book_can_be_open_together(
+    year: tuple[Path, list[date]],
+) -> None:
     """A DuckDB connection and the book can be open together, whichever was opened first."""
     for path in (Layout(year[0]).database, Layout(year[0]).database.resolve()):
         own = duckdb.connect(str(path), read_only=True)
@@ -728,9 +732,7 @@ def test_the_file_can_be_open_by_other_means_too(year: tuple[Path, list[date]]) 
             pass
 
 
-def test_a_book_opens_by_its_file_and_says_what_it_is(
-    year: tuple[Path, list[date]], tmp_path: Path
-) -> None:
+def test_a_book_can_be_opened_by_its_path(year: tuple[Path, list[date]], tmp_path: Path) -> None:
     """The book can also be opened by the path that other programs use.
 
     Its `repr` names the date, the holdings and the nights.
@@ -753,7 +755,7 @@ def test_a_book_opens_by_its_file_and_says_what_it_is(
         open_book(tmp_path / "other.duckdb")
 
 
-def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:
+def test_a_home_without_a_book_has_no_rows(tmp_path: Path) -> None:
     """If every night is held, frames have no rows, and there is no day to query."""
     held = night("20261118T021500Z", [Amount("1")], state="held", is_book=False)
     published(Layout(tmp_path), [held], "a")
@@ -763,7 +765,7 @@ def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:
             opened.holdings("2026-11-18")
 
 
-def test_the_door_opens_without_pandas_until_it_is_used() -> None:
+def test_import_warehouse_does_not_load_pandas() -> None:
     """`import warehouse` and `nightbook query` import neither pandas nor pyarrow."""
     program = (
         "import sys, warehouse\n"

@@ -28,7 +28,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return layout.database
 
 
-def test_no_digit_is_lost_in_any_format(database: Path) -> None:
+def test_every_format_keeps_every_digit(database: Path) -> None:
     """Decimals have all their digits, in JSON as strings. NULL is empty or null."""
     answer = run(database, "select asset_id, amount from balances order by amount_text")
     assert [row[1] for row in csv.reader(io.StringIO(as_csv(answer)))] == [
@@ -41,7 +41,7 @@ def test_no_digit_is_lost_in_any_format(database: Path) -> None:
     assert EXACT in as_table(answer)
 
 
-def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
+def test_control_characters_in_names_are_escaped_in_tables(database: Path) -> None:
     """CSV and JSON do not change names. The terminal table escapes their control characters."""
     answer = run(database, "select asset_id from balances where amount = 1.5")
     assert list(csv.reader(io.StringIO(as_csv(answer))))[1] == [ODD]
@@ -73,14 +73,16 @@ def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
         ("[interval 2 year] -- aged\n", "[2 years]", "[2 years]"),
     ],
 )
-def test_each_kind_of_value(database: Path, sql: str, shown: str, held: object) -> None:
+def test_each_kind_of_value_has_one_exact_form(
+    database: Path, sql: str, shown: str, held: object
+) -> None:
     """Numbers, times and nested values each have one exact form."""
     answer = run(database, f"select {sql} as x")
     assert list(csv.reader(io.StringIO(as_csv(answer)))) == [["x"], [shown]]
     assert json.loads(as_json(answer)) == [{"x": held}]
 
 
-def test_columns_of_one_name_are_all_kept(database: Path) -> None:
+def test_columns_with_the_same_name_are_all_kept(database: Path) -> None:
     """JSON objects have every column, even if two columns have the same name."""
     answer = run(database, "select 1 as x, 2 as x")
     assert json.loads(as_json(answer)) == [{"x": 1, "x_2": 2}]
@@ -88,7 +90,7 @@ def test_columns_of_one_name_are_all_kept(database: Path) -> None:
     assert json.loads(as_json(answer)) == [{"a": 1, "a_3": 2, "a_2": 3}]
 
 
-def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
+def test_a_long_result_is_cut_and_marked_as_cut(database: Path) -> None:
     """A result has at most the requested number of rows, and shows if there were more."""
     assert run(database, "select * from range(5)", limit=4).is_cut
     whole = run(database, "select * from range(5)", limit=5)
@@ -113,7 +115,7 @@ def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
         "export database '/elsewhere/exported'",
     ],
 )
-def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
+def test_a_query_cannot_do_harm(database: Path, sql: str) -> None:
     """A query cannot write anything, read other files or change the limits."""
     with pytest.raises(QueryFailed, match="Nothing was changed"):
         run(database, sql)
@@ -128,7 +130,7 @@ def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
         ("selct 1", 'near "selct"(.|\n)*begins with SELECT, WITH or FROM'),
     ],
 )
-def test_a_mistake_is_told_in_duckdbs_words_with_what_to_type(
+def test_a_mistake_shows_duckdbs_hint_and_the_next_command(
     database: Path, sql: str, words: str
 ) -> None:
     """The error shows the mistake, DuckDB's suggestion and the next command to type."""
@@ -136,13 +138,13 @@ def test_a_mistake_is_told_in_duckdbs_words_with_what_to_type(
         run(database, sql)
 
 
-def test_no_warehouse_yet_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_warehouse_names_the_next_command(tmp_path: Path) -> None:
     """Before the first night, the error names the command that pulls a night."""
     with pytest.raises(FileNotFoundError, match="nightbook run"):
         open_database(Layout(tmp_path).database)
 
 
-def test_two_readers_of_one_process_both_answer(database: Path) -> None:
+def test_two_readers_in_one_process_are_both_hardened(database: Path) -> None:
     """A second reader in the same process is as hardened as the first."""
     with open_database(database) as first, open_database(database) as second:
         for reader in (first, second):
@@ -152,7 +154,7 @@ def test_two_readers_of_one_process_both_answer(database: Path) -> None:
             assert found == [("UTC", True)]
 
 
-def test_tables_are_listed_with_their_words(database: Path) -> None:
+def test_tables_are_listed_with_their_descriptions(database: Path) -> None:
     """Tables, views and macros are listed with their kind, comment and columns.
 
     The schema main is first.
@@ -165,7 +167,7 @@ def test_tables_are_listed_with_their_words(database: Path) -> None:
     assert next(iter(found))[0] == "main"
 
 
-def test_asking_starts_light() -> None:
+def test_the_reader_does_not_load_pandas() -> None:
     """Importing the reader does not load pandas, Arrow or NumPy."""
     code = (
         "import sys, warehouse.query.read; "

@@ -272,7 +272,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return warehouse(tmp_path_factory.mktemp("small"), two_nights())
 
 
-def test_a_night_after_the_clock_has_no_age(small: Path) -> None:
+def test_a_night_in_the_future_has_no_age(small: Path) -> None:
     """If the night is later than the current time, the page does not show its age.
 
     `demo --next` simulates the night of tomorrow, which is not read before the page is made.
@@ -281,27 +281,27 @@ def test_a_night_after_the_clock_has_no_age(small: Path) -> None:
     assert "Read at 2026-11-20 02:15:00 UTC." in found.text
 
 
-def test_a_small_report_says_just_this(small: Path) -> None:
+def test_a_small_report_matches_the_golden_file(small: Path) -> None:
     """The text of a small report is exactly the text of the golden file."""
     found = shown(small)
     text = re.sub(r"DuckDB [0-9.]+[0-9a-z]", "DuckDB 0.0.0", found.text) + "\n"
     assert text == GOLDEN.read_text("utf-8")
 
 
-def test_the_same_morning_is_the_same_page(small: Path) -> None:
+def test_rendering_twice_gives_the_same_page(small: Path) -> None:
     """The page does not depend on a clock or on chance, so rendering it twice gives equal pages."""
     pages = {page(small, now=NOW, program_version="0.0.0") for _ in range(2)}
     assert len(pages) == 1
 
 
-def test_every_query_on_the_page_can_be_asked(small: Path) -> None:
+def test_every_query_on_the_page_runs(small: Path) -> None:
     """Every query that the page shows can be run unchanged."""
     found = shown(small)
     assert len(found.queries) >= 15
     assert found.queries == [query for query in found.queries if run(small, query).columns]
 
 
-def test_amounts_are_exact_and_copied_without_gaps(small: Path) -> None:
+def test_changes_on_the_page_keep_every_digit(small: Path) -> None:
     """Changes keep every digit, even beyond DECIMAL. Assets with the same name stay separate."""
     text = shown(small).text
     assert f"HUGE | 1.00e30 = 1{'0' * 30} | 0.5 | -1.00e30 = -{'9' * 30}.5" in text
@@ -317,7 +317,7 @@ def test_grouping_changes_no_digit(amount: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["accepted", "held"])
-def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
+def test_a_hostile_name_cannot_do_harm(tmp_path: Path, state: str) -> None:
     """Names appear only as text, and add no tag, attribute, style or address to the page."""
     nights = [
         hostile_night("20261118T021500Z"),
@@ -340,7 +340,7 @@ def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
     assert not re.search("[\u202e\x1b\x01]", found.text)
 
 
-def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_path: Path) -> None:
+def test_the_markdown_report_has_exact_figures_and_no_links(small: Path, tmp_path: Path) -> None:
     """The report in Markdown has the headline, the exact figures and the findings.
 
     No name can end a table cell or create a link.
@@ -362,7 +362,7 @@ def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_pa
             assert line.endswith(" |")
 
 
-def test_the_page_asks_nobody_for_anything(small: Path) -> None:
+def test_the_page_makes_no_requests(small: Path) -> None:
     """The page requests nothing, because it has no address, script or import.
 
     Its own policy forbids everything except its style.
@@ -381,7 +381,7 @@ def test_the_page_asks_nobody_for_anything(small: Path) -> None:
     assert html.index("Content-Security-Policy") < html.index("<style>")
 
 
-def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
+def test_a_held_night_shows_its_reason_and_the_command(tmp_path: Path) -> None:
     """A held night is reported first, with its reason and the command to accept it.
 
     The figures are from the book before it.
@@ -420,14 +420,16 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
     ],
     ids=["nothing", "held only", "rejected only", "one night", "empty book"],
 )
-def test_every_beginning_has_a_page(tmp_path: Path, nights: list[Night], words: list[str]) -> None:
+def test_the_page_explains_a_missing_or_empty_book(
+    tmp_path: Path, nights: list[Night], words: list[str]
+) -> None:
     """Without nights or a book, with one night or with an empty book, the page says so."""
     text = shown(warehouse(tmp_path, nights)).text
     for said in words:
         assert said in text
 
 
-def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
+def test_findings_are_new_old_or_resolved(tmp_path: Path) -> None:
     """A finding that the previous book also had is old, even if its figures changed.
 
     A finding that only the previous book had is resolved.
@@ -447,7 +449,7 @@ def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
     assert "■ high | money at closed venue | Portfolio p2 | Venue v2 | Money (2 assets)" in solved
 
 
-def test_what_is_rounded_opens_to_the_exact_text() -> None:
+def test_a_rounded_amount_opens_to_its_exact_text() -> None:
     """A rounded amount opens to its exact text. An amount that is shown in full does not open."""
     assert "<details" not in formats.amount("1234567.25")
     for text in ("0.123456789", "1e40".replace("e40", "0" * 40), "1.000000000000000001"):
@@ -456,7 +458,7 @@ def test_what_is_rounded_opens_to_the_exact_text() -> None:
         assert text not in re.sub("<[^>]*>", "", shown_first)
 
 
-def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_path: Path) -> None:
+def test_table_and_chart_begin_with_the_most_widely_held_assets(tmp_path: Path) -> None:
     """The table and the chart show the same assets, beginning with the most widely held.
 
     An asset of two portfolios is before an asset that changed more. Pinned assets are first.
@@ -488,7 +490,7 @@ def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_pat
 MOVED = ["BTC", "AAA", "ETH", "LP-GLM-USDC"]
 
 
-def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
+def test_a_late_page_reports_a_missing_night(small: Path) -> None:
     """A page that is made long after the last night says that a night is missing.
 
     A page of the same morning does not.
@@ -499,7 +501,7 @@ def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
     assert "This book is not from last night." in late
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+def test_rows_that_are_not_shown_are_counted(tmp_path: Path) -> None:
     """A long list is cut, and the sentence below it counts the rows that are not shown."""
     amounts = [Amount(str(number + 1), asset=f"A{number:02}") for number in range(40)]
     more = [replace(amount, text=f"{amount.text}.5") for amount in amounts]
@@ -510,7 +512,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert "The change of each asset in percent of its total before" in text
 
 
-def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
+def test_a_change_too_small_to_draw_is_in_the_table(tmp_path: Path) -> None:
     """A change that is too small for a float has no bar, but it is in the table."""
     texts = (f"1{'0' * 400}", f"1{'0' * 399}1")
     ids = ("20261119T021500Z", "20261120T021500Z")
@@ -520,7 +522,7 @@ def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
     assert "BTC | < +0.01 %" in text
 
 
-def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
+def test_a_failed_request_is_on_the_page(tmp_path: Path) -> None:
     """If a venue was not read, the page names the venue and the error."""
     first, second = two_nights()
     day = date(2026, 11, 20)
@@ -540,7 +542,7 @@ def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
     assert 'list_instruments | v2 | "" | \u2013 | 5 | the connection was reset' in text
 
 
-def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
+def test_the_report_file_is_named_after_the_local_date(small: Path, tmp_path: Path) -> None:
     """The file is named after the date of `now` in its own time zone.
 
     The newest report also has a fixed name.
@@ -554,7 +556,7 @@ def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_warehouse_gives_no_report(tmp_path: Path) -> None:
     """If the file is missing or is not a warehouse, an error says so and nothing is written."""
     missing, other = tmp_path / "nothing.duckdb", tmp_path / "other.duckdb"
     duckdb.connect(str(other)).close()
@@ -566,7 +568,7 @@ def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
+def test_the_page_of_a_year_is_small_and_quick(tmp_path: Path) -> None:
     """The page of a year with gaps is rendered in less than five seconds.
 
     Its file is smaller than a megabyte.
@@ -582,7 +584,7 @@ def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
     assert "4 nights in the book, 362 no snapshot." in read(html).text
 
 
-def test_a_label_of_a_drawing_is_only_letters() -> None:
+def test_a_chart_label_is_plain_text() -> None:
     """A label is a text node, so formulas and markup in it are only characters."""
     drawn = charts.bars(
         [charts.Bar(name, name == "", (1.0,), "1") for name in HOSTILE], "Bars", most="1"
@@ -607,21 +609,21 @@ def test_any_amounts_can_be_drawn(values: list[float]) -> None:
 @pytest.mark.parametrize(
     "module", [counts, formats, figures, charts, render], ids=lambda module: module.__name__
 )
-def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
+def test_examples_in_docstrings_are_correct(module: ModuleType) -> None:
     """The examples in docstrings have the results that they show."""
     tried = doctest.testmod(module)
     assert tried.attempted
     assert not tried.failed
 
 
-def test_what_is_not_marked_is_escaped_by_the_page(small: Path) -> None:
+def test_the_page_escapes_unmarked_strings(small: Path) -> None:
     """The page escapes strings that are not marked as safe, such as a query with `<` in it."""
     html = page(small, now=NOW, program_version="<0>")
     assert "days_unchanged &lt;= 30" in html
     assert "nightbook &lt;0&gt;" in html
 
 
-def test_a_line_breaks_where_a_night_is_missing() -> None:
+def test_a_missing_night_splits_the_line() -> None:
     """Consecutive nights are one line. A night without a book splits the line into two."""
     first = date(2026, 11, 1)
     for gap, lines in ((0, 1), (1, 2)):

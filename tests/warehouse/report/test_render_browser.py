@@ -88,7 +88,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", ["quiet", "busy", "held", "stale"])
-def test_every_morning_can_be_read_at_seven(
+def test_every_page_can_be_read_on_screen_and_paper(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
     """Every page can be read on a phone, a screen and paper, and no text is faint or cut off.
@@ -104,7 +104,7 @@ def test_every_morning_can_be_read_at_seven(
             assert seen.measures["first"] <= look.height
 
 
-def test_the_rest_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+def test_every_fold_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
     """The Tab key reaches each fold of the page in order, and Enter opens it."""
     session = browser.open(pages["busy"], LOOKS[0])
     folds = browser.evaluate(
@@ -123,7 +123,7 @@ def test_the_rest_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) ->
 
 
 @pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
-def test_a_hostile_year_can_be_read(browser: Browser, hostile: Path, look: Look) -> None:
+def test_a_page_with_hostile_names_can_be_read(browser: Browser, hostile: Path, look: Look) -> None:
     """On a phone, a screen and paper, no text overlaps or is cut off.
 
     The page requests nothing and runs nothing.
@@ -131,7 +131,7 @@ def test_a_hostile_year_can_be_read(browser: Browser, hostile: Path, look: Look)
     require_sound(browser.look(hostile, look), hostile)
 
 
-def test_the_measures_see_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
+def test_the_measures_find_a_bad_page(browser: Browser, tmp_path: Path) -> None:
     """The measures find a page that is too wide, or that has covered, cut or faint text.
 
     They also find requests and scripts.

@@ -83,7 +83,7 @@ COLUMNS = {
 
 @settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS)
-def test_every_total_is_the_exact_sum_of_the_texts(
+def test_every_holding_is_the_exact_sum_of_its_amounts(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
 ) -> None:
     """Holdings by portfolio, venue and asset include every amount exactly, of any kind."""
@@ -108,7 +108,7 @@ def test_every_total_is_the_exact_sum_of_the_texts(
 
 @settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS)
-def test_an_account_shows_each_part_that_is_stated(
+def test_an_account_shows_each_known_part(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
 ) -> None:
     """An account has each known part in its own column, and the sum of the others in `other`.
@@ -132,7 +132,7 @@ def test_an_account_shows_each_part_that_is_stated(
     assert sorted(found, key=str) == sorted(wanted, key=str)
 
 
-def test_a_kind_that_becomes_documented_is_lost_nowhere(
+def test_a_newly_documented_kind_is_always_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """A newly documented kind is free or locked in holdings, and in `other` in account_balances."""
@@ -157,7 +157,7 @@ def test_a_kind_that_becomes_documented_is_lost_nowhere(
 EMPTY: dict[str, Any] = {"portfolio_id": "p9", "asset_id": "DOT"}
 
 
-def test_the_empty_ones_are_kept(tmp_path: Path) -> None:
+def test_empty_accounts_and_positions_are_kept(tmp_path: Path) -> None:
     """Accounts without balances and positions without accounts have rows, with totals of 0.
 
     The parts of an account without balances are NULL.
@@ -181,7 +181,7 @@ def test_the_empty_ones_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_changes_are_by_value(tmp_path: Path) -> None:
+def test_a_different_notation_is_not_a_change(tmp_path: Path) -> None:
     """New, gone and changed amounts have exact deltas. A different notation is not a change."""
     layout = Layout(tmp_path)
     old = [Amount("1.0"), Amount("1e30", "p2"), Amount("3", "p3"), Amount("1e40", "p4")]
@@ -210,7 +210,7 @@ def test_changes_are_by_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", [sys.executable, "duckdb12", "duckdb13", "duckdb14", "duckdb15"])
 @pytest.mark.parametrize("macro", ["changes_between", "roll_forward_between"])
-def test_days_that_cannot_be_compared_are_a_plain_error(
+def test_days_that_cannot_be_compared_give_a_clear_error(
     gap: Layout, macro: str, client: str
 ) -> None:
     """If two days cannot be compared, the macro fails with a clear error, not an empty result.
@@ -262,7 +262,7 @@ def gap(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     return layout
 
 
-def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:
+def test_each_kind_of_locked_funds_has_one_row(tmp_path: Path) -> None:
     """Each kind of locked funds has one row, including unknown kinds. Zero amounts have no row."""
     layout = Layout(tmp_path)
     amounts = [
@@ -300,7 +300,7 @@ def _venues() -> Night:
     return replace(made, rows=rows)
 
 
-def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
+def test_money_at_a_wrong_venue_is_found(tmp_path: Path) -> None:
     """Money at closed or unknown venues or without a verified integration is a finding.
 
     Zero amounts are not findings. An integration with an unknown venue is one.
@@ -329,7 +329,7 @@ def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
     assert sentence.endswith(", status requested.")
 
 
-def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -> None:
+def test_vanished_and_renamed_portfolios_are_found(tmp_path: Path) -> None:
     """A portfolio that vanished or changed its name since the previous book is a finding."""
     layout = Layout(tmp_path)
     old = night(BEFORE, [Amount("0", "p1"), Amount("0", "p2"), Amount("0", "p3")])
@@ -415,7 +415,7 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
     ]
 
 
-def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
+def test_missing_instrument_lists_are_found(tmp_path: Path) -> None:
     """An instrument list that became empty or could not be read is a finding.
 
     A list whose instruments have all expired is not a finding.
@@ -481,7 +481,7 @@ def test_freshness_counts_whole_days(tmp_path: Path) -> None:
     ]
 
 
-def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
+def test_a_view_file_without_an_example_is_rejected(tmp_path: Path) -> None:
     """A view file without an example is rejected, and the error names the file."""
     file = tmp_path / "bare.sql"
     file.write_text("-- One row per thing.\n\nselect 1\n")
@@ -489,7 +489,7 @@ def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
         read(file)
 
 
-def test_as_of_is_the_same_query_over_another_day() -> None:
+def test_as_of_queries_differ_only_in_table_names() -> None:
     """The query for a given day differs from the view only in the names of the tables."""
     query = "select * from balances join balances_before using (x), ops.snapshots"
     assert tables_in(query, {"balances", "snapshots", "accounts"}) == ("balances",)
@@ -520,7 +520,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 @pytest.mark.parametrize(("type_", "count"), LISTED)
-def test_a_round_count_of_records_is_a_loud_finding(
+def test_a_round_count_of_records_is_a_severe_finding(
     listed: Layout, type_: str | None, count: int
 ) -> None:
     """A list of exactly 100, 250 or 1,000 records is a finding of high severity.
@@ -543,7 +543,7 @@ def test_a_round_count_of_records_is_a_loud_finding(
         ("moving", "medium", "and it changed again during the second read: "),
     ],
 )
-def test_a_book_that_moved_while_it_was_read_says_so(
+def test_a_book_that_changed_during_the_read_is_a_finding(
     stillness: str, severity: str, once: str, tmp_path: Path
 ) -> None:
     """A book that changed between the first and the last read is a finding that names the changes.
@@ -561,7 +561,7 @@ def test_a_book_that_moved_while_it_was_read_says_so(
     assert words == (f"The book changed while it was read, {once}portfolios: 1 changed (p1).")
 
 
-def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
+def test_an_account_that_is_listed_twice_is_a_finding(tmp_path: Path) -> None:
     """An account that is listed more than once is a finding.
 
     The severity is high if equal amounts count more than once, in any notation and of any size.
@@ -595,7 +595,7 @@ def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
     ]
 
 
-def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) -> None:
+def test_a_large_asset_move_is_listed_with_exact_totals(tmp_path: Path) -> None:
     """A large change of an asset's total is listed with the exact totals before and after.
 
     Each change is also a finding, unless the asset is new. `severity_rank` sorts by severity.
@@ -643,7 +643,7 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
         assert len(set(severities)) == 3, of_severity
 
 
-def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: Path) -> None:
+def test_asset_moves_are_right_for_a_first_book_and_huge_totals(tmp_path: Path) -> None:
     """The first book has no asset moves, and totals of six hundred digits are compared as well."""
     layout = Layout(tmp_path)
     first, second = (
@@ -656,7 +656,7 @@ def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: 
     assert ask(layout, "select move, length(after_text) from asset_moves") == [("turned", 601)]
 
 
-def test_a_venue_and_a_portfolio_of_one_asset_that_are_empty_are_findings(tmp_path: Path) -> None:
+def test_an_emptied_venue_or_portfolio_is_a_finding(tmp_path: Path) -> None:
     """An emptied venue or portfolio that held a single asset is a finding.
 
     A change in one asset alone does not hold a night, so the analyst sees it here.

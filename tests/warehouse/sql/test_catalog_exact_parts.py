@@ -57,7 +57,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 @given(ROWS)
 @example([("a", "999999999999.5"), ("b", "1000000000000"), ("c", "-1000000000000")])
 @example([("b", "1e200"), ("c", "-1e200")])
-def test_both_ways_give_the_exact_sum(
+def test_the_fast_and_slow_paths_give_the_exact_sum(
     connection: duckdb.DuckDBPyConnection, rows: list[tuple[str, str]]
 ) -> None:
     """The slow path agrees with Python, and so does the fast path if all amounts are small."""
@@ -89,7 +89,7 @@ def test_the_sum_of_one_night_is_exact(
 
 
 @pytest.mark.parametrize(("text", "is_odd"), [("999999999999.9", False), ("1e12", True)])
-def test_only_small_amounts_go_the_short_way(
+def test_only_small_amounts_use_the_fast_path(
     connection: duckdb.DuckDBPyConnection, text: str, *, is_odd: bool
 ) -> None:
     """Only amounts below 1e12 use the fast path. Larger amounts stay text.

@@ -68,7 +68,7 @@ def summed(connection: duckdb.DuckDBPyConnection, texts: Sequence[str | None]) -
 @example(["99999999999999999999.5", "-99999999999999999998.5"])
 @example(["999999999999999", "0.000000000000001", "1e15"])
 @example(["-1000000000000000", "-1e30"])
-def test_the_sum_is_the_one_of_exact_decimals(
+def test_the_sum_equals_the_sum_of_python_decimals(
     connection: duckdb.DuckDBPyConnection, texts: list[str]
 ) -> None:
     """The sum of any valid amounts is equal to the sum of Python decimals with enough digits."""
@@ -77,9 +77,7 @@ def test_the_sum_is_the_one_of_exact_decimals(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(TEXTS | st.sampled_from(EDGES))
-def test_plain_and_number_are_the_same_amount(
-    connection: duckdb.DuckDBPyConnection, text: str
-) -> None:
+def test_no_conversion_rounds_an_amount(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """`plain_digits` keeps every digit. `as_amount` returns NULL rather than a rounded number."""
     found = connection.execute(
         "select internal.plain_digits($1), internal.as_amount($1)", [text]
@@ -88,7 +86,7 @@ def test_plain_and_number_are_the_same_amount(
 
 
 @pytest.mark.parametrize("text", ILLEGAL + ILLEGAL_TOO)
-def test_what_is_no_amount_is_never_a_number(
+def test_a_text_that_is_not_an_amount_is_rejected(
     connection: duckdb.DuckDBPyConnection, text: str
 ) -> None:
     """If a string is not an amount, the sum fails with a message, and `as_amount` returns NULL."""
@@ -100,14 +98,14 @@ def test_what_is_no_amount_is_never_a_number(
     assert found == (None, None)
 
 
-def test_nothing_adds_up_to_null(connection: duckdb.DuckDBPyConnection) -> None:
+def test_a_sum_without_amounts_is_null(connection: duckdb.DuckDBPyConnection) -> None:
     """The sum of no rows or only NULLs is NULL. NULLs among amounts are skipped."""
     assert summed(connection, []) is None
     assert summed(connection, [None]) is None
     assert summed(connection, [None, "1.50"]) == "1.5"
 
 
-def test_it_is_an_aggregate_like_any_other(connection: duckdb.DuckDBPyConnection) -> None:
+def test_exact_sum_works_next_to_other_aggregates(connection: duckdb.DuckDBPyConnection) -> None:
     """`exact_sum` works next to other aggregates in GROUP BY ALL, and in HAVING."""
     query = """
         select kind, count(*) as n, exact_sum(t) as total
@@ -136,7 +134,7 @@ def test_many_large_amounts_do_not_overflow(connection: duckdb.DuckDBPyConnectio
     assert found == ({"amount": None, "text": "9999999999999999999999999.9999999999999"},)
 
 
-def test_sums_are_given_as_number_where_it_holds_them(
+def test_a_sum_that_fits_a_decimal_is_a_decimal(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     """If a sum fits a decimal, it is returned as a decimal, even if its amounts do not fit one."""
@@ -156,7 +154,7 @@ print(json.dumps(connection.execute(
 
 
 @pytest.mark.parametrize("older", ["duckdb12", "duckdb14", "duckdb15"])
-def test_older_clients_add_up_the_same(tmp_path: Path, older: str) -> None:
+def test_older_clients_compute_the_same_sums(tmp_path: Path, older: str) -> None:
     """The macros give the same sums from DuckDB 1.2 on, the oldest client that reads the file."""
     file = tmp_path / "old.duckdb"
     groups = [list(EDGES), ["1.5", "2"], ["-1e30", "1"], [*EDGES[:3], "7.25e-3"]]

@@ -96,7 +96,7 @@ def book(
         (at(GONE, 8), [FIRST, AGAIN, LATE]),
     ],
 )
-def test_what_was_the_book_then(
+def test_the_book_at_a_moment_is_the_newest_accepted_snapshot(
     book: duckdb.DuckDBPyConnection, moment: datetime, wanted: list[Night]
 ) -> None:
     """At each moment, the book of a date is the newest snapshot that was accepted by then."""
@@ -104,7 +104,7 @@ def test_what_was_the_book_then(
     assert [snapshot for (snapshot,) in rows] == [one.snapshot_id for one in wanted]
 
 
-def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
+def test_the_totals_of_an_earlier_book_are_exact(book: duckdb.DuckDBPyConnection) -> None:
     """Totals are exact even for a night that is no longer the book.
 
     If there was no book at that moment, the macro fails.
@@ -120,7 +120,7 @@ def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
             book.execute(query, [day, moment]).fetchall()
 
 
-def test_what_was_restated_since(book: duckdb.DuckDBPyConnection) -> None:
+def test_restated_totals_have_exact_differences(book: duckdb.DuckDBPyConnection) -> None:
     """Replaced, added and withdrawn totals have exact differences. New nights are not included."""
     query = (
         "select snapshot_date, change, asset_id, before_text, after_text, delta_text, reason "

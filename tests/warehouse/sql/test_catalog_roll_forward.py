@@ -70,7 +70,7 @@ def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[st
 
 @settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS, BOOKS)
-def test_opening_and_causes_are_closing(
+def test_the_opening_total_and_causes_equal_the_closing_total(
     tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]
 ) -> None:
     """Each part is equal to the sum that Python computes.
@@ -101,7 +101,7 @@ def test_opening_and_causes_are_closing(
         assert rest[12:] == [len(parts[name]) for name in CAUSES]
 
 
-def test_books_and_dates_are_those_that_were_used(tmp_path: Path) -> None:
+def test_a_roll_forward_uses_the_newest_books_by_its_dates(tmp_path: Path) -> None:
     """A roll-forward uses the newest books on or before its two dates, in either direction.
 
     A date before the first book is an error.

@@ -47,7 +47,7 @@ def test_a_good_book_passes_every_check(connection: duckdb.DuckDBPyConnection) -
     assert len(run_checks(connection)) == len(every_check())
 
 
-def test_every_table_has_its_key_checked() -> None:
+def test_every_table_has_a_check_of_its_key() -> None:
     """Every table of the book has a check of its key."""
     names = {check.name for check in every_check()}
     assert {f"{table.name}_key" for table in BOOK} <= names
@@ -66,14 +66,14 @@ def test_a_repeated_key_is_found(connection: duckdb.DuckDBPyConnection, name: st
 
 
 @pytest.mark.parametrize("name", ["portfolios", "positions", "accounts"])
-def test_an_orphan_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_a_row_without_a_parent_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """A row without a parent is found at every level."""
     connection.execute(f"delete from {name}")
     assert list(failed(connection)) == ["orphans"]
 
 
 @pytest.mark.parametrize("amount", ["1.6", "null", "1.500000000000000001"])
-def test_an_amount_that_is_not_its_text_is_found(
+def test_an_amount_that_differs_from_its_text_is_found(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
     """A number that differs from its text, even in the last digit, or is missing, is found."""
@@ -84,7 +84,7 @@ def test_an_amount_that_is_not_its_text_is_found(
 
 
 @pytest.mark.parametrize("name", [table.name for table in HOLDINGS])
-def test_a_sum_that_lost_an_amount_is_found(
+def test_holdings_that_differ_from_their_totals_are_found(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:
     """Holdings must equal the control totals to the last digit. A missing row is found as well."""
@@ -95,7 +95,7 @@ def test_a_sum_that_lost_an_amount_is_found(
     assert list(failed(connection)) == ["holdings"]
 
 
-def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
+def test_new_drift_is_only_a_warning(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     """Drift fails its check, as a warning, only on the first night that has it."""
@@ -109,7 +109,7 @@ def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
     assert failed(connection) == {}
 
 
-def test_a_text_that_is_no_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:
+def test_a_text_that_is_not_an_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:
     """A text that is not an amount, and so cannot be added up, is found."""
     connection.execute("update balances set amount = null, amount_text = 'NaN'")
     assert failed(connection)["amounts"].wrong_rows == 2

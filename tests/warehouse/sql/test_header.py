@@ -43,7 +43,7 @@ def forms(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
+def test_a_form_is_filled_with_the_query_and_key_of_a_file(forms: Path) -> None:
     """The filled form contains the query, the key and the other columns of the file.
 
     A line that begins with a list of columns becomes one line per column. On other lines, the list
@@ -55,7 +55,7 @@ def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
     )
 
 
-def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
+def test_the_columns_of_a_form_replace_its_entry(forms: Path) -> None:
     """The columns of the form replace the entry `form`, so that every column has its meaning.
 
     The notes of the form precede the notes of the file.
@@ -66,19 +66,19 @@ def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["other by a", "plain", "plain by z", "../plain by a"])
-def test_a_form_that_cannot_be_filled_is_named(forms: Path, wanted: str) -> None:
+def test_an_invalid_form_entry_is_shown_in_the_error(forms: Path, wanted: str) -> None:
     """If a form cannot be filled, the error shows the invalid entry and the expected one."""
     with pytest.raises(ValueError, match=r"things\.sql has the form `.*`. Expected the name"):
         fill_form(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
 
 
-def test_a_file_without_a_form_is_as_it_is(forms: Path) -> None:
+def test_a_file_without_a_form_stays_unchanged(forms: Path) -> None:
     """A file without a form stays unchanged, as most views do."""
     alone = replace(WORDS, entries={"a": "One."})
     assert fill_form(alone, forms) == alone
 
 
-def test_nothing_of_a_form_is_left_open() -> None:
+def test_no_view_has_an_unfilled_placeholder() -> None:
     """No view contains an unfilled placeholder of a form."""
     marks = re.compile(r"\$(query|key|own|packed|compared)")
     assert [view.name for view in views() if marks.search(view.sql)] == []

@@ -41,20 +41,20 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_committed_dictionary_is_fresh() -> None:
+def test_the_committed_dictionary_is_up_to_date() -> None:
     """The committed dictionary matches the current contract. `make dictionary` writes it."""
     assert FILE.read_text("utf-8") == render()
 
 
 @pytest.mark.parametrize(("name", "sql"), examples(), ids=lambda value: value.split(" ")[0])
 @pytest.mark.usefixtures("connection")
-def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
+def test_every_example_runs(layout: Layout, name: str, sql: str) -> None:
     """Each example runs in the hardened reader of the command line, so that users can paste it."""
     assert run(layout.database, sql).columns, name
 
 
 @pytest.mark.parametrize("first", [date(2024, 2, 28), date(2025, 12, 30)], ids=str)
-def test_every_printed_statement_answers_on_any_date(tmp_path: Path, first: date) -> None:
+def test_every_printed_statement_runs_on_any_date(tmp_path: Path, first: date) -> None:
     """Each statement in the dictionary runs on books of any date, so that it works in any demo."""
     nights = [
         night(f"{first + timedelta(number):%Y%m%d}T021500Z", [Amount("1.5"), Amount(text, "p2")])
@@ -70,7 +70,7 @@ def test_every_printed_statement_answers_on_any_date(tmp_path: Path, first: date
 
 
 @pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
-def test_a_view_documents_exactly_its_columns(
+def test_a_view_header_names_exactly_its_columns(
     connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
     """The header of a view names exactly the columns of the view, in the same order."""
@@ -79,7 +79,7 @@ def test_a_view_documents_exactly_its_columns(
 
 
 @pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
-def test_every_summed_column_has_an_exact_twin(
+def test_every_summed_column_has_an_exact_text_column(
     connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
     """Each DECIMAL column with a sum has a text column with the exact sum."""
@@ -92,7 +92,7 @@ def test_every_summed_column_has_an_exact_twin(
             assert kinds[f"{name}_text"] == "VARCHAR"
 
 
-def test_everything_in_the_file_is_explained(layout: Layout) -> None:
+def test_everything_in_the_file_has_a_comment(layout: Layout) -> None:
     """Every table, view, macro and column has a comment in the database file."""
     found = tables(layout.database)
     silent = [one.name for one in found if not one.comment]

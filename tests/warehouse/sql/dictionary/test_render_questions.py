@@ -119,14 +119,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("words", ANSWERS)
-def test_a_question_has_its_answer(database: Path, words: str) -> None:
+def test_a_question_returns_the_expected_rows(database: Path, words: str) -> None:
     """The query of a question returns the rows that a person would write down."""
     question = next(one for one in QUESTIONS if one.words.startswith(words))
     found = run(database, question.sql).rows
     assert [" ".join(text(value) for value in line) for line in found] == ANSWERS[words]
 
 
-def test_every_total_ties_out(database: Path) -> None:
+def test_the_question_about_totals_finds_no_difference(database: Path) -> None:
     """The question about totals finds no difference.
 
     The number of totals that it compares depends on the book, so this test allows any large number.
@@ -137,7 +137,7 @@ def test_every_total_ties_out(database: Path) -> None:
     assert different == 0
 
 
-def test_there_are_twenty_and_the_dictionary_has_them() -> None:
+def test_the_dictionary_has_all_twenty_questions() -> None:
     """There are twenty short questions from three people. All are tested and in the dictionary."""
     assert len(QUESTIONS) == len(ANSWERS) + 1 == 20
     assert {one.asker for one in QUESTIONS} == {"analyst", "auditor", "head of treasury"}
@@ -148,6 +148,6 @@ def test_there_are_twenty_and_the_dictionary_has_them() -> None:
         assert one.sql.count("\n") < LONGEST
 
 
-def test_no_question_reads_the_clock() -> None:
+def test_no_question_depends_on_the_current_time() -> None:
     """No question depends on the current time, so the same file gives the same answer tomorrow."""
     assert not [one.words for one in QUESTIONS if "current_" in one.sql or "now()" in one.sql]
