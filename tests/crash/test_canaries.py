@@ -111,7 +111,7 @@ def told(keeper: Keeper, *words: str) -> str:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("number", range(SHARDS))
-def test_no_canary_is_found_after_any_fault(
+def test_no_fault_leaks_a_key_secret_or_signature(
     number: int, tmp_path: Path, record_property: Record
 ) -> None:
     """After faulty nights and many commands, no key, secret or signature is in a file or output."""

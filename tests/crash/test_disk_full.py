@@ -37,7 +37,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [0, 3, 200, 2000])
-def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> None:
+def test_writing_parquet_to_a_full_disk_leaves_no_file(tmp_path: Path, size: int) -> None:
     """Writing Parquet to a full disk fails with the system's error, and leaves an empty folder."""
     rows = [row(PORTFOLIOS, DAY, portfolio_id=f"{n * 7919:032x}") for n in range(500)]
     batch = rows_batch(PORTFOLIOS, rows)
@@ -49,7 +49,7 @@ def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> Non
 
 
 @pytest.mark.parametrize("size", [0, 200, 2000])
-def test_a_night_on_a_full_disk_leaves_no_table_half_written(tmp_path: Path, size: int) -> None:
+def test_flattening_on_a_full_disk_leaves_no_partial_table(tmp_path: Path, size: int) -> None:
     """Flattening on a full disk deletes every table that it started, and raises only one error."""
     layout = Layout(tmp_path / "home")
     manifest = land(layout, Clock(at(0)), answers(at(0).date()))
@@ -59,7 +59,7 @@ def test_a_night_on_a_full_disk_leaves_no_table_half_written(tmp_path: Path, siz
     assert [path for path in layout.lake.rglob("*") if path.is_file()] == []
 
 
-def test_a_workbook_that_cannot_be_packed_leaves_the_one_before(
+def test_a_failed_export_keeps_the_previous_workbook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If the thread that packs a workbook fails, the previous workbook does not change.

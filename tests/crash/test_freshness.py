@@ -86,7 +86,7 @@ def venues(edge: EdgeClient) -> list[str]:
     [(4000, 0.7), (WINDOW, 5.0)],
     ids=["a short window", "the real window"],
 )
-def test_a_queue_longer_than_the_window_is_never_too_old(
+def test_signatures_do_not_expire_in_a_long_queue(
     window_ms: int, seconds: float, record_property: Record
 ) -> None:
     """Calls that queue for longer than a signature is valid all succeed at the first attempt.
@@ -111,7 +111,7 @@ def test_a_queue_longer_than_the_window_is_never_too_old(
     [(1000, 2), pytest.param(WINDOW, 31, marks=pytest.mark.torture)],
     ids=["a short window", "the real window"],
 )
-def test_a_wait_longer_than_the_window_is_signed_anew(window_ms: int, seconds: int) -> None:
+def test_a_retry_after_a_long_wait_has_a_fresh_signature(window_ms: int, seconds: int) -> None:
     """The attempt after a `Retry-After` that is longer than the window has a fresh signature."""
     fault = f"503-retry-after,seconds={seconds},count=1"
     with slow(fault, window_ms=window_ms) as served, client(served) as edge:
@@ -120,7 +120,7 @@ def test_a_wait_longer_than_the_window_is_signed_anew(window_ms: int, seconds: i
 
 
 @pytest.mark.parametrize("ahead_ms", OFFSETS)
-def test_a_clock_that_is_off_costs_one_request_and_is_told(
+def test_a_wrong_clock_costs_one_request_and_is_reported(
     ahead_ms: int, record_property: Record
 ) -> None:
     """A clock that is 45 s to 23 h fast or slow costs one extra request, and is reported once."""

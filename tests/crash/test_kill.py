@@ -73,7 +73,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("scenario", "way", "count"), ALWAYS)
-def test_an_interrupted_night_is_whole_or_not_there(
+def test_an_interrupted_night_is_complete_or_absent(
     harness: Harness, record_property: Record, scenario: str, way: str, count: int
 ) -> None:
     """A night or recovery that is interrupted in the middle is whole or does not exist."""
@@ -84,7 +84,7 @@ def test_an_interrupted_night_is_whole_or_not_there(
 @pytest.mark.torture
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize(("scenario", "way"), EVERY)
-def test_interrupted_at_every_call(
+def test_every_call_may_be_interrupted(
     harness: Harness, record_property: Record, scenario: str, way: str, shard: int
 ) -> None:
     """A scenario is whole or does not exist after every kill, power cut, ENOSPC and EIO.
@@ -100,7 +100,7 @@ def test_interrupted_at_every_call(
 
 @pytest.mark.torture
 @pytest.mark.parametrize("scenario", AS_KILLED)
-def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) -> None:
+def test_a_power_cut_leaves_only_disks_that_a_kill_leaves(harness: Harness, scenario: str) -> None:
     """A power cut leaves only disks that a kill leaves too, because everything is fsynced in order.
 
     Without the fsyncs of files or of folders, it leaves other disks.
@@ -110,7 +110,7 @@ def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) 
 
 
 @pytest.mark.parametrize("breach", some_daily(STRIKES, 4))
-def test_a_breach_of_the_discipline_is_caught(
+def test_the_harness_reports_a_missing_precaution(
     harness: Harness, record_property: Record, breach: str
 ) -> None:
     """The harness reports a problem if one of our precautions is missing, so it can fail."""
@@ -128,7 +128,7 @@ def test_a_breach_of_the_discipline_is_caught(
 
 
 @pytest.mark.torture
-def test_readers_are_served_all_along(
+def test_readers_see_only_complete_books_during_a_run(
     harness: Harness, record_property: Record, sized: Sized
 ) -> None:
     """During a run, a connected reader sees no change, and new readers see the old or new book."""
@@ -143,13 +143,15 @@ def test_readers_are_served_all_along(
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_log_of_a_run_leaves_nothing_out(harness: Harness, scenario: str, sized: Sized) -> None:
+def test_a_replay_of_a_run_recreates_its_disk(
+    harness: Harness, scenario: str, sized: Sized
+) -> None:
     """A replay of a run's calls makes exactly the disk of the run. Power cuts are based on this."""
     if scenario == "next" or sized(0, 1):
         assert harness.is_logged_whole(scenario)
 
 
-def test_who_reads_a_half_made_file_is_caught(harness: Harness, tmp_path: Path) -> None:
+def test_reading_an_unfinished_file_is_reported(harness: Harness, tmp_path: Path) -> None:
     """A program that reads or publishes a half-made file is reported.
 
     So disks that differ only in half-made files can count as one disk.
@@ -162,7 +164,7 @@ def test_who_reads_a_half_made_file_is_caught(harness: Harness, tmp_path: Path) 
     assert model.peeks(log, {"v/.tmp-1/x"}) == ["v/1/x"]
 
 
-def test_the_models_of_a_power_cut_leave_nothing_out() -> None:
+def test_the_power_cut_model_tracks_unsynced_files_and_entries() -> None:
     """A file is dirty until its fsync, and an entry is pending until the fsync of its folder.
 
     A renamed file is dirty under its newest name.

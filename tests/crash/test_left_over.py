@@ -17,7 +17,7 @@ from warehouse.storage.layout import Layout
 
 
 @pytest.mark.torture
-def test_a_left_over_that_was_told_and_not_made_is_made_later(
+def test_a_left_over_night_becomes_a_book_once_readable(
     two_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as a left-over night can be read, it becomes the book of its date and is not held.

@@ -295,12 +295,12 @@ DATA = (
 
 # The tests of storage and operations faults, which run with real failures.
 ELSEWHERE = {
-    "S1": ("killed at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
-    "S2": ("a torn write", "crash/test_kill.py", "test_interrupted_at_every_call"),
-    "S3": ("power cut, lost or zeroed", "crash/test_kill.py", "test_interrupted_at_every_call"),
-    "S4": ("renames out of order", "crash/test_kill.py", "test_interrupted_at_every_call"),
-    "S5": ("a full disk at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
-    "S6": ("EIO at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S1": ("killed at every call", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
+    "S2": ("a torn write", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
+    "S3": ("power cut, lost or zeroed", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
+    "S4": ("renames out of order", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
+    "S5": ("a full disk at every call", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
+    "S6": ("EIO at every call", "crash/test_kill.py", "test_every_call_may_be_interrupted"),
     "S7": (
         "a flipped bit",
         "pipelines/maintenance/test_verify.py",
@@ -319,12 +319,12 @@ ELSEWHERE = {
     "S10": (
         "a reader is open while it is published",
         "warehouse/database/test_publish.py",
-        "test_a_reader_keeps_what_it_opened",
+        "test_a_reader_keeps_its_version_during_a_publish",
     ),
     "S11": (
         "left-over WAL and scratch",
         "warehouse/database/test_publish.py",
-        "test_what_a_dead_run_left_is_cleared",
+        "test_remains_of_a_dead_run_do_not_block_a_publish",
     ),
     "S12": (
         "landing deleted in part",
