@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
     is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
     chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
     spell = partial(_spell, chosen)
-    # Adapt the nightbook commands in messages to this home, but not in data, which may contain the
-    # same words by chance.
+    # Adapt nightbook commands to this home, but only in messages. Data may contain the same words
+    # by chance.
     is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
@@ -84,7 +84,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
 
 
 def _is_result_printed(invocation: Invocation) -> bool:
-    """Return whether the command prints its whole result, and does not write it to a file."""
+    """Return whether the command prints its whole result instead of writing it to a file."""
     return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
 
 
@@ -121,18 +121,19 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
 def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
     is_of_firm = False
     try:
-        # The command `doctor` reports wrong settings and directories itself.
+        # Skip these checks for the command `doctor`, because it reports problems with settings and
+        # directories itself.
         if invocation.command != "doctor":
             nightbook = nightbook.with_fixed_variables()
             if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = invocation.command == "run" and invocation.options["day"] is None
-            # Do not report wrong settings yet. They are reported below, together with all other
-            # wrong settings.
+            # Ignore invalid settings here. They are reported below, in one error that lists all
+            # invalid settings.
             with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:
-                # `settings` raises a single error that lists all wrong settings.
+                # `settings` raises a single error that lists all invalid settings.
                 nightbook.settings(api=True)
             require_place(nightbook.layout, invocation)
         else:
@@ -143,8 +144,8 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
         )
         return run(nightbook, **invocation.options)
     except BrokenPipeError:
-        # `SafeStream` handles a closed pipe only for text, but the body of a response is written as
-        # bytes.
+        # Handle a closed pipe here too, because `SafeStream` handles it only for text, and the body
+        # of a response is written as bytes.
         return 0
     except KeyboardInterrupt:
         print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)

@@ -78,7 +78,7 @@ def restore(
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
-        if is_new:  # The home did not exist before, so it contains only lock files of this command.
+        if is_new:  # The home is new, so it contains only this command's lock files.
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):

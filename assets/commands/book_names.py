@@ -1,4 +1,4 @@
-"""Names from the published book, which shell completion suggests."""
+"""The names from the published book that shell completion suggests."""
 
 # ruff: noqa: S608 - the queries are constants of assets.console.completion; user input is a parameter
 

@@ -59,7 +59,7 @@ def _port(help_text: str, **attributes: Any) -> click.Option:
 
 
 def _why(previous: str) -> click.Option:
-    """Declare the reason for a decision, which is required if it reverses a previous decision."""
+    """Declare the option `--why`, which is required to reverse an earlier decision."""
     help_text = f"Reason for the decision. Required if the snapshot is currently {previous}"
     return option("--why", default="", help=help_text)
 

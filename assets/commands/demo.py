@@ -202,8 +202,8 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
     """Run each module in a child process until one exits or a signal arrives, then stop all."""
     # The child processes inherit the demo's lock, so killing this process does not release the
-    # lock. PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a
-    # home's `warehouse`.
+    # lock. PYTHONSAFEPATH keeps Python from importing modules from the current folder, which may be
+    # a home with a folder named `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
     # Set the handlers before the children start. Otherwise, the children would also ignore the
@@ -216,8 +216,8 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
             env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            # Use a separate process group, so that the children do not get Ctrl-C, too. A second
-            # signal would kill them.
+            # Use a separate process group, so that Ctrl-C does not reach the children directly.
+            # Otherwise, they would get two signals, and the second signal would kill them.
             process_group=0,
         )
         for arguments in modules

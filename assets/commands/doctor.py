@@ -48,7 +48,7 @@ READER = "no API is configured, so this home only downloads nights from the shel
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its subject, whether it passed, and a message with any remedy."""
+    """The result of one check: its subject, whether it passed, and a message for the user."""
 
     subject: str
     is_well: bool

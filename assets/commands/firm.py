@@ -120,10 +120,10 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Map organisations to the reason why their home could not be read for the newest book.
+    """Return a message for each organisation whose home could not be read for the newest book.
 
     A home may be readable now, so each message says that it is about the time of the build. A
-    problem that already explains why the organisation's night is missing is not changed.
+    message is not changed if it already appears in the reason why the night is missing.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"Once this is fixed, type: {command_for(layout)} rebuild"
@@ -237,7 +237,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines about held nights, and about portfolios that count for a missing organisation."""
+    """Yield lines about held nights, and about shared portfolios whose owner is not in the book."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]

@@ -16,7 +16,7 @@ UNIT_MODE = 0o644
 
 
 class UnsuitableHost(Exception):
-    """nightbook cannot run as a systemd unit with this machine or these settings."""
+    """nightbook cannot run as a systemd unit on this machine or with these settings."""
 
     exit_code = 2
 
@@ -44,7 +44,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 
 def _require_settings(file: Path) -> None:
-    """Raise `UnsuitableHost` if the `.env` file lacks a required setting or has a wrong one."""
+    """Raise `UnsuitableHost` if the `.env` file lacks a setting or contains an invalid one."""
     # Check only the `.env` file, because a unit does not inherit this shell's variables.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)

@@ -216,7 +216,7 @@ def _record(
 
 
 def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
-    """Revoke a lesson, so that its reason, which counted as harmless, holds nights again."""
+    """Revoke a lesson, so that nights are held for its reason again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
         shelf_error = shelf.ask_shelf(nightbook)
@@ -233,7 +233,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
 
 
 def _renew_report(nightbook: Nightbook) -> None:
-    """Update the latest report, if there is one, because it asks for the decision just made."""
+    """Update the latest report, which still asks for the decision that was just made."""
     if not (nightbook.layout.reports / LATEST).exists():
         return
     try:
@@ -255,9 +255,9 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 
 
 def _print_lessons(snapshot: Snapshot) -> None:
-    """Print the lessons from an accepted night (reasons that no longer hold nights).
+    """Print the lessons from an accepted night, and how to revoke a lesson.
 
-    Also print how to revoke a lesson.
+    A lesson is a reason for which nights are no longer held.
     """
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (to revoke one: nightbook reject LESSON):")
@@ -273,7 +273,7 @@ def _print_released_nights(layout: Layout, held: set[str]) -> None:
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """Print a rejected night's lessons, which no longer apply, and the files made from it."""
+    """Print the lessons that no longer apply and the files made from a rejected night."""
     for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()

@@ -105,7 +105,7 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Remove old warehouse versions if the disk has no room for the copy that publishing needs."""
+    """Remove old warehouse versions if the disk has no room for `COPIES_WANTED` copies."""
     # Removing old versions is safe, because they can be rebuilt from the lake, and prune publishes
     # a new version at the end.
     lock.sweep(layout)
@@ -119,7 +119,7 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
 
 
 def _publish(nightbook: Nightbook) -> None:
-    """Publish the remaining nights if the disk has room for a copy, then delete old versions."""
+    """Publish the remaining nights if the disk has room. Delete old versions if necessary."""
     layout = nightbook.layout
     if not _has_room(layout, COPIES_NEEDED):
         print(
@@ -158,7 +158,7 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
 
 
 def _print_result(result: PruneResult, verb: str) -> None:
-    """Print the deleted nights. Call this before publishing, which may fail."""
+    """Print the deleted nights. Call this before publishing, because publishing may fail."""
     nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
     print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
     for snapshot_id in result.snapshots:

@@ -63,7 +63,10 @@ def _names(table: Description) -> tuple[str, str]:
 
 
 def _print_rows(output_format: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
-    """Print a row for each table, or for each column if `are_columns`. Macros list parameters."""
+    """Print a row for each table, or for each column if `are_columns`.
+
+    The columns of a macro are its parameters.
+    """
     if are_columns:
         print_rows(
             output_format,

@@ -39,7 +39,7 @@ MAX_SHOWN, MAX_CHARACTERS = 20, 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAmount:
-    """One published amount, and its JSON element in the response, or None if it was not found."""
+    """One published amount. `element` is its JSON in the response, or None if not found."""
 
     bucket: str
     state: str

@@ -46,11 +46,11 @@ class Trait(Flag):
     PRINTS_RESULT = auto()
     """The command's output is its result, so `--quiet` does not suppress it."""
     WITHOUT_HOME = auto()
-    """The command creates a home or needs none."""
+    """The command creates a home or does not need one."""
     WRITES = auto()
     """The command writes to the home, so it must run as the home's owner."""
     IN_FIRM = auto()
-    """The command works the same way in a firm's home, or needs no home."""
+    """The command works the same way in a firm's home, or does not need a home."""
     OF_FIRM = auto()
     """In a firm's home, a function in `assets.commands.firm` runs instead."""
 

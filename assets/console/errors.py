@@ -50,12 +50,15 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether an error's class belongs to this project, so its message is for the user."""
+    """Return whether an error's class belongs to this project.
+
+    The messages of such errors are written for the user.
+    """
     return type(error).__module__.partition(".")[0] in OUR_PACKAGES
 
 
 def disk_message(error: BaseException, home: Path) -> str | None:
-    """Describe a disk error: the file, and the remedy. Return None for other errors."""
+    """Describe a disk error with its file and a remedy. Return None for other errors."""
     # Search error messages too, because libraries copy the system's message into their own errors.
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))

@@ -153,17 +153,18 @@ LINE_INTERVAL = timedelta(seconds=10)
 def progress_reporter(
     nightbook: Nightbook, tell: EventCallback | None, event: str, snapshot: str = ""
 ) -> ProgressCallback:
-    """Return the progress callback: a bar in a terminal, otherwise log lines.
+    """Return a callback that shows progress as a bar in a terminal, otherwise as log lines.
 
-    Only one thread may call it at a time, which `Tally` ensures. The bar is drawn after each
-    finished item, and at most ten times a second in between. A log gets a line every ten seconds.
+    Only one thread may call the callback at a time. `Tally` ensures this. The bar is drawn after
+    each finished item, and at most ten times a second in between. A log gets a line every ten
+    seconds.
     """
     watch = nightbook.watch
     if watch is None and tell is None:
         return silent
-    # Limit how often progress is printed by time, not by number of reports, because there may be
-    # thousands of reports a second or one a minute. Show a new count immediately, but not a new
-    # number of bytes.
+    # Limit the output by time, not by the number of reports, because there may be thousands of
+    # reports a second or only one a minute. In a terminal, show a new count immediately, but not a
+    # new number of bytes.
     interval = LINE_INTERVAL if watch is None else BAR_INTERVAL
     last, next_at = (-1, ""), nightbook.now() + interval
 
