@@ -125,8 +125,8 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # If a night has no book, only the check `night_is_accepted` may fail, so that the report is
-        # still written.
+        # If a night has no book, these checks only warn, so that the report is still written. Only
+        # the check `night_is_accepted` reports an error.
         is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),

@@ -65,7 +65,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset that shows the decision about a night. The job `decide_night` updates it."""
+    """Return the asset that shows the decision about a night and is updated by `decide_night`."""
 
     @dg.asset(
         key=DECISION,
@@ -103,7 +103,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 
 @contextlib.contextmanager
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
-    """Cancel the run if the form was filled in incorrectly, so that nothing was decided.
+    """Cancel the run without a decision if the form was filled in incorrectly.
 
     If the run failed instead, Dagster would show all views of the night as failed, although they
     did not change.
@@ -127,7 +127,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the snapshot with this ID or, if it is empty, the night's held or newest snapshot."""
+    """Return the snapshot with this ID or, without an ID, the night's held or newest snapshot."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)

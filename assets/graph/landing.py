@@ -117,7 +117,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Pull tonight's snapshot, or find the one of a past date. Acquire the writer's lock.
+    """Pull tonight's snapshot, or find a past date's snapshot, and acquire the writer's lock.
 
     Return the night's manifest, and whether it was landed earlier.
     """

@@ -147,8 +147,8 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return the result and its check: a warning for open breaks, an error for a missing result."""
-    # If the check fails, the run does not fail, because the book is valid in any case.
+    """Return a result with its check. `severity` applies if the check does not pass."""
+    # A failed check does not fail the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
         check_results=[

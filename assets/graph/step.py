@@ -42,7 +42,7 @@ def _first_dates(layout: Layout) -> list[date]:
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Return daily partitions that begin with the first landed night, or today, and end today."""
+    """Return daily partitions from the first landed night (or today, if none landed) to today."""
     # `end_offset` creates today's partition before the day ends, because today's snapshot belongs
     # to today's date. By this machine's clock, which Dagster uses, only a demo's nights can be in
     # the future.
@@ -68,7 +68,7 @@ LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """A Dagster step of one date's night, with the function that reports its progress."""
+    """A Dagster step for the night of one date, with a function that reports progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -78,14 +78,14 @@ class NightStep:
 
     def manifest(self) -> Manifest:
         """Return the manifest of the night landed for this date. Raises `NeverLanded`."""
-        # A step may continue with a rejected night only if the run is a decision.
+        # A step may continue with a rejected night only if a person started the run to decide.
         if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
             return load_manifest(snapshot.folder)
         return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
 
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return the book of a date. If it has none, return the date's newest snapshot, or None."""
+    """Return the book of a date. If the date has no book, return its newest snapshot, or None."""
     nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 

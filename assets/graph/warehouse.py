@@ -31,7 +31,7 @@ from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
-# If a view reads the control totals, it depends on the balances, because control totals are sums of
+# A view that reads the control totals depends on the balances, because control totals are sums of
 # balances.
 READ_AS = {"control_totals": BALANCES.name}
 
@@ -66,7 +66,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Columns whose origin differs from that of other columns with the same name.
+# Columns that have a different origin than columns of the same name in other views.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -212,7 +212,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         if not context.selected_asset_keys:
-            # If a run was started only for checks, it must not publish.
+            # A run that was started only for checks must not publish.
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))
@@ -352,8 +352,8 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# Owners and readers by asset group. Finance is the owner and the reader of the assets in
-# `FOR_FINANCE`.
+# Owners and readers by asset group. The assets in `FOR_FINANCE` are owned and read by finance,
+# whatever their group.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")

@@ -77,8 +77,8 @@ def _run_with_record(
         # Store the alerts about dead runs immediately. The dead runs are closed now, so no later
         # run would find them.
         store_events(nightbook, deaths)
-        # If a database fails during the run, Dagster cannot record it, and the job is rerun without
-        # a record.
+        # If a database fails during the run, Dagster cannot record the run. In that case, raise
+        # `RecordAway`, so that the caller reruns the job without Dagster's record.
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
@@ -91,7 +91,7 @@ def _run_with_record(
 def _run_without_record(
     nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
 ) -> NightRun:
-    """Run the nightly job with a record in memory. A later run copies its events to Dagster."""
+    """Run the nightly job with a record in memory. A later run copies the events to Dagster."""
     if nightbook.tell is not None:
         message = (
             f"Dagster's database cannot be reached ({away.why}), so this run is not recorded there "

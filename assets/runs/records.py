@@ -154,7 +154,7 @@ PAGE = 500
 A_DAY = 86_400.0
 # Maximum number of seconds to wait for a running daemon to release a database.
 DATABASE_TIMEOUT = 10.0
-VACUUM_SHARE = 0.2  # the share of free pages from which a database is vacuumed
+VACUUM_SHARE = 0.2  # vacuum a database if at least this share of its pages is free
 _EXPORT = re.compile(
     r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
 )
@@ -185,7 +185,7 @@ def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed
 
 
 def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
-    """Yield the exports and reports to remove. Files with names that we do not use are skipped."""
+    """Yield the exports and reports to remove. Skip files with unknown names."""
     signed = _signed_days(layout)
     if signed is None:
         return
@@ -247,13 +247,13 @@ def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
 
 
 def _event_files(layout: Layout, run_id: str) -> list[Path]:
-    """Return the paths of the SQLite files with a run's events. Other databases have none."""
+    """Return the paths of a run's SQLite event files. Database servers do not use such files."""
     folder = layout.dagster / "history" / "runs"
     return [path for path in sorted(folder.glob(f"{run_id}.db*")) if path.is_file()]
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return event files whose run no longer exists, because a prune was interrupted."""
+    """Return event files that an interrupted prune left behind after deleting their runs."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY

@@ -163,7 +163,7 @@ LOOPBACK = "127.0.0.1"
 PORT = 3000
 # The defaults of Dagster's own command: milliseconds, seconds, and number of connections.
 STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW = 15_000, 3600, 20
-SHUTDOWN_TIMEOUT = 5  # in seconds
+SHUTDOWN_TIMEOUT = 5  # seconds that open requests have to finish
 
 
 @click.command(help=__doc__)
