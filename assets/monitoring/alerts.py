@@ -29,8 +29,8 @@ MAX_UNSENT = 100
 # differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-# The time between reminders, slightly less than a day, because the check does not run at exactly
-# the same time every day.
+# The minimum time between reminders. It is slightly less than a day, because the check does not run
+# at exactly the same time every day.
 A_DAY = timedelta(hours=23)
 # A function that sends a message. Its parameters are address, title, body and kind. It returns
 # whether the channel accepted the message.
@@ -91,7 +91,7 @@ class StoredAlert:
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return a copy of the alert whose text begins with the time when its cause was found."""
+        """Return a copy of the alert that starts with the time when the cause was found."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
@@ -100,7 +100,7 @@ Unsent = dict[str, StoredAlert]  # maps the cause of each unsent alert to the al
 
 
 def plain_text(text: str) -> str:
-    """Shorten a text, and remove markup and control characters that the API may have sent."""
+    """Shorten a string, and remove markup and control characters that the API may have sent."""
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
@@ -229,7 +229,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call `act` unless it already succeeded for this cause. Return its result, otherwise None."""
+    """Call `act` and return its result, or return None if it already succeeded for this cause."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None
@@ -304,7 +304,7 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the time when the alert for each cause was sent.
+    """Read the causes of the sent alerts, and the time when each alert was sent.
 
     Treat an unreadable file as empty, because it is better to send an alert twice than not at all.
     """

@@ -194,7 +194,7 @@ def _rejected_book_alerts(
 
 
 def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a snapshot that is now rejected was the book of its date before that."""
+    """Return whether a rejected snapshot was the book of its date before the rejection."""
     accepted, rejected = snapshot.decisions[-2:]
     newer = [
         night

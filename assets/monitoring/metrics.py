@@ -35,7 +35,7 @@ Get = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One sample of a metric. A `label` like what="venue" distinguishes samples with one name."""
+    """One sample of a metric. Samples of the same metric differ in `label`, like what="venue"."""
 
     name: str
     description: str
@@ -132,7 +132,7 @@ def plain_get(url: str) -> bool:
 
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Send a heartbeat for a new book. Return None if there is no new book to report."""
+    """Send a heartbeat for a new book. Return None if there is no new book."""
     # Send a heartbeat only for the newest published book, and only if that book is recent, because
     # rebuilding old nights does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout

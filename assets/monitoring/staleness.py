@@ -20,11 +20,11 @@ from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 from warehouse.storage.layout import Layout
 
-# The time that a run has to publish after its deadline. The alert for a late night uses the same
-# period.
+# The time allowed for publishing after the deadline of a run. The alert for a late night uses the
+# same period.
 GRACE = timedelta(hours=1)
-# The period in which a firm's note mentions that an organisation was removed, because totals
-# exclude removed organisations. The command `status` always shows removals.
+# For this period, a firm's note mentions a removed organisation, because the totals no longer
+# include the organisation. The command `status` always shows removals.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
@@ -32,9 +32,9 @@ WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 def staleness_note(nightbook: Nightbook) -> str:
     """Return a note about the newest book and later nights, or "" if the book is current."""
-    # The note says that a later night is waiting if the night has landed but was not decided or
-    # published yet. It says that a night has no book if the night was due but not read, or if it
-    # was rejected.
+    # The note says that a later night is waiting if the night has landed but has not been judged or
+    # published yet, or is held. The note says that a night has no book if the night was due but was
+    # not pulled or was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""

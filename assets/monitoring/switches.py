@@ -161,7 +161,7 @@ def tick_of(settings: Settings, day: date, after: datetime | None = None) -> dat
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night that already exists for a date, so that a later tick does nothing."""
+    """Return the held or published night of a date, or None if a later tick should pull one."""
     # Held nights count, because they are waiting for a person and another pull would not help.
     # Accepted nights that were never published do not count.
     layout = nightbook.layout

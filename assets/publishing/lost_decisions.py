@@ -138,7 +138,7 @@ def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """Return a snapshot's reasons from a published table. If it is missing, there are none."""
+    """Return a snapshot's reasons from a published table, or () if the table is missing."""
     try:
         rows = ask(
             layout.database,

@@ -172,7 +172,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
-    """Judge a staged snapshot, then publish. Even if it is held, the `ops` tables are updated."""
+    """Judge a staged snapshot, then publish. Even a held snapshot updates the `ops` tables."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -349,7 +349,7 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 def _is_since(path: Path, snapshot: Snapshot) -> bool:
     """Return whether a file was written after a night was accepted.
 
-    A file that was written before shows a different book.
+    An older file shows a different book.
     """
     if snapshot.decision is None or not path.is_file() or path.name.endswith(NOTE):
         return False
@@ -368,7 +368,7 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Return whether any file that a decision withdrew has no note next to it yet."""
+    """Return whether any file that was withdrawn by a decision still lacks a note."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
         for name in decision.withdrawn
@@ -392,7 +392,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Store and publish a decision. If it rejects an accepted night, mark files made from it."""
+    """Store and publish a decision. When rejecting an accepted night, mark files that show it."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -415,7 +415,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 
 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a command was killed after it stored a decision but before it published it."""
+    """Return whether a command was killed between storing a decision and publishing it."""
     return snapshot.decision is not None and (
         snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
         or is_without_note(layout, snapshot.decision)

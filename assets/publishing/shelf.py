@@ -154,7 +154,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 @contextlib.contextmanager
 def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
-    """Yield a function that reports decisions from other machines. Afterwards, publish them."""
+    """Yield a function that reports decisions from other machines, then publish the decisions."""
     followed: list[FollowedNight] = []
 
     def tell(night: FollowedNight) -> None:
