@@ -369,7 +369,8 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
     """Return whether `name` can be restored without overwriting data in the home."""
     # Empty folders contain no data, and the list of sent alerts may be overwritten. If a file in
-    # the home is identical, an interrupted restore wrote it, and this restore continues from there.
+    # the home is identical to the file in the backup, an interrupted restore wrote it. This restore
+    # continues from there.
     place = layout.home / name
     if name == SENT_ALERTS or not os.path.lexists(place):
         return True
@@ -410,7 +411,7 @@ def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move one file or folder into the home, unless an earlier restore already has."""
+    """Move one file or folder into the home, unless an earlier restore already moved it."""
     if not source.exists():
         return
     make_directory(target.parent)

@@ -84,12 +84,12 @@ def require_real(layout: Layout) -> None:
 def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     """Empty and mark a home for a demo, and lock it during the `with` block.
 
-    Raises `RealNights` or `NotADemo` if the home contains other data than a demo, and `WriterBusy`
+    Raises `RealNights` or `NotADemo` if the home contains data other than a demo, and `WriterBusy`
     if another demo or writer is active.
     """
     # Check the folder before creating locks in it, because it may belong to another program.
     _require_place(layout)
-    # Hold the demo's own lock all the time. Each night also acquires the writer's lock.
+    # Hold the demo's own lock throughout the demo. Each night also acquires the writer's lock.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):
         with hold_writer_lock(layout, "starting the demo", now):
             make_demo(layout)

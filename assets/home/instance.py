@@ -41,7 +41,7 @@ NO_CAPTURED_OUTPUT = {
         "class": "NoOpComputeLogManager",
     }
 }
-# Maximum number of values in an SQL statement, because databases limit the number.
+# Maximum number of values in an SQL statement. Databases limit this number.
 _BATCH_SIZE = 500
 # Run the daemon as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
@@ -95,8 +95,8 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        # Keep a connection open only from the second use of a file on, because Dagster creates the
-        # file on the first use.
+        # Open this connection when a file is used for the second time, because Dagster creates the
+        # file during the first use.
         elif key not in connections:
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()

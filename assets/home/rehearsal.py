@@ -24,8 +24,8 @@ from warehouse.storage.layout import Layout
 
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
-# Facts about a warehouse by date, kind, name and whether an asset is custom. Each fact consists of
-# the text to show and a hash of content that is not shown.
+# Facts about a warehouse. A key consists of a date, a kind, a name, and a flag for custom assets. A
+# value consists of the text to show, and a hash of the content that is not shown.
 Values = dict[tuple[str, str, str, bool | None], tuple[str | None, str | None]]
 
 

@@ -55,7 +55,7 @@ def sources_of(firm: Firm, shard: int) -> tuple[Source, ...]:
 
 
 def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
-    """Map each organisation whose home is unusable or has lost nights to a message about it."""
+    """Return a message for each organisation whose home is unusable or has lost nights."""
     known: KnownSources | None = KnownSources({}, {})
     if layout.database.exists():
         try:
@@ -88,7 +88,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
 
 
 def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
-    """Return why an empty home may have lost its nights, or an empty string."""
+    """Return a reason to suspect that an empty home has lost its nights, or an empty string."""
     if known is None:
         return "the firm's book, which would show its earlier nights, cannot be read"
     if left := known.left_since(source.name, names):
@@ -134,7 +134,8 @@ def _take(command: Sequence[str], source: Source) -> SourceRun:
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    # Keep Python from importing modules from the organisation's folder, such as its `warehouse`.
+    # Keep Python from importing modules from the organisation's folder, which may contain a folder
+    # named `warehouse`.
     variables["PYTHONSAFEPATH"] = "1"
     try:
         process = subprocess.run(

@@ -95,7 +95,7 @@ class RunLock:
 
     @classmethod
     def release_all(cls) -> None:
-        """Release the locks of runs that were interrupted but not yet ended by Dagster."""
+        """Release the locks of interrupted runs that Dagster has not ended yet."""
         for living in list(cls._living):
             living.release()
 
@@ -157,9 +157,10 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home exists and that new files will have its owner, if a command needs this.
+    """Check that a command can use the home.
 
-    Raises the errors of `require_home` and `require_owner`.
+    If the command needs a home, it must exist. If the command writes, new files must belong to the
+    home's owner. Raises the errors of `require_home` and `require_owner`.
     """
     if Trait.WITHOUT_HOME not in invocation.traits:
         require_home(layout, invocation.command)
