@@ -49,7 +49,7 @@ def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute a text's HMAC-SHA-384 with the secret, as 96 lower-case hex characters (§5.2)."""
+    """Compute the HMAC-SHA-384 of a text with a secret, as 96 lower-case hex digits (§5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 
@@ -107,10 +107,12 @@ def _check_signature(
         message = "The SVC-API-KEY and SVC-API-SIGNATURE headers must each be sent exactly once."
         raise RefusalError(status, (code, message))
     caller = keys.get(key)
-    # For an unknown key, do the same work and return the same message as for a wrong signature.
+    # Treat an unknown key like a wrong signature, with the same work and the same message, so that
+    # a caller cannot find out which keys exist.
     secret = caller.secret if caller else "no such key"
     sent = _normal_case(signature, choices)
-    # Try all accepted paths and compare in constant time, so that the timing reveals nothing.
+    # Check all accepted forms of the path, and compare signatures in constant time, so that the
+    # response time does not reveal how much of a signature is correct.
     matches = [
         hmac.compare_digest(
             digest(secret, payload(request.method, path, request.body, timestamp)).encode(),

@@ -30,19 +30,19 @@ class Choices:
 
     # Authentication, section 5.3:
     window_ms: int = 30_000  # maximum age of a timestamp (§5.3: 30 s, but tests shorten it)
-    window_inclusive: bool = True  # whether a timestamp exactly 30 s old is accepted
-    future_window_ms: int | None = 30_000  # how many ms a caller's clock may be ahead (None: any)
+    window_inclusive: bool = True  # whether a timestamp that is exactly 30 s old is valid
+    future_window_ms: int | None = 30_000  # maximum lead of a caller's clock in ms (None: no limit)
     # The order of the checks matters, because only the first failed check is reported.
     checks: tuple[Check, ...] = ("timestamp", "authentication")
     # The status and error code if the key or the signature is missing.
     missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
     hex_case: Literal["either", "lower", "upper"] = "either"  # required letter case of signatures
-    # The form of a percent-encoded path that callers must sign (§5.2).
+    # Whether callers sign a percent-encoded path as sent or after decoding it (§5.2).
     signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (§1)
     gateway_is_signed: bool = False  # whether the gateway prefix is part of the signed path (§5.2)
-    denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (§7)
+    denied_status: int = 400  # for ACCESS_DENIED, the document shows both 400 and 401 (§7)
 
     # Envelopes and encodings, sections 2, 2.9 and 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
@@ -56,10 +56,10 @@ class Choices:
 
     # Lists, sections 4.1, 4.6 and 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
-    page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
+    page_size: int | None = None  # truncate longer lists to this size, with a cursor in `meta`
     max_ids: int | None = None  # `id` lists with more IDs than this are rejected
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # how to treat unknown IDs in a list
-    empty_id: Literal["none", "all", "refuse"] = "none"  # how to treat an empty `id=`
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # treatment of unknown IDs in a list
+    empty_id: Literal["none", "all", "refuse"] = "none"  # treatment of an empty `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether UUIDs in paths and lists may be upper case
 
@@ -77,8 +77,8 @@ class Choices:
     )
     all_errors: bool = False  # whether all invalid parameters are reported, not only the first
 
-    # Limits and versions, sections 8 and 9: If more requests per second arrive, the response is 429
-    # with Retry-After.
+    # Limits and versions, sections 8 and 9:
+    # The limit for requests per second. Above the limit, the response is 429 with Retry-After.
     requests_per_second: int | None = None
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the specification has no code for rate limits
     deprecated_since: str | None = None  # an HTTP date, sent in Deprecation and Sunset headers
@@ -95,7 +95,7 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
-    """Parse choices such as `missing_status=404`. Choices that are not listed have their defaults.
+    """Parse choices such as `missing_status=404`. All other choices keep their defaults.
 
     A value is JSON or a plain string. Raises ValueError if a name is unknown or a value is invalid.
     """

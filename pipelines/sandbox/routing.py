@@ -1,4 +1,4 @@
-"""Routing requests, validating their parameters, and selecting records."""
+"""Request routing, parameter validation and record selection."""
 
 import random
 import re
@@ -38,7 +38,7 @@ class Query:
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """Find a raw path's operation and encoded ID. Raises RefusalError if the path is unknown."""
+    """Return a path's operation and encoded ID. Raises RefusalError if the path is unknown."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -227,7 +227,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     accessible = {record["id"] for record in records}
     unknown = [wanted for wanted in ids if wanted not in accessible]
     if unknown and is_portfolio and len(ids) == 1:
-        return []  # the list must be empty if its only ID is unknown (section 4.1, rule 2)
+        return []  # a single unknown ID selects no records (section 4.1, rule 2)
     if unknown and choices.unknown_ids == "refuse":
         message = f"The list 'id' contains {shorten(unknown[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))

@@ -230,8 +230,8 @@ def application(
         return _response(server_error(choices), service)
 
     app = Starlette(exception_handlers={Exception: handle_error})
-    # Do not use Starlette's routes. They match decoded paths, but an ID may contain an encoded
-    # slash.
+    # Do not use Starlette's routes, because they match decoded paths, and an ID may contain an
+    # encoded slash.
     app.router.default = serve
     return app
 

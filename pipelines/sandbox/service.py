@@ -60,7 +60,7 @@ def apply_faults(service: Service, path: bytes) -> Service:
 
 
 def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
-    """Return the response to a request. If the request is refused, this is an error envelope."""
+    """Return the response to a request, which is an error envelope if the request is refused."""
     try:
         response = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
@@ -69,7 +69,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """Return the response to send if the server raised an exception. It has no details (§7)."""
+    """Return the response for an internal error, without any details (§7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_response(refusal, choices.meta)
@@ -105,7 +105,7 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with the path that was signed, usually without gateway prefix (§5.2)."""
+    """Return the request with its signed path, usually without the gateway prefix (§5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))

@@ -62,8 +62,8 @@ SCOPES: Mapping[str, str] = {
     "mib=N": "the size in MiB, for faults that have one",
 }
 """The parts of a scope, each with an example and its meaning. A missing part matches everything."""
-# If a fault's scope names a venue or portfolio, these faults affect requests for it. All other
-# faults change the venue or portfolio itself.
+# These faults affect only requests for the venue or portfolio that their scope names, if any. All
+# other faults change the venue or portfolio itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
@@ -92,13 +92,13 @@ def parse(text: str) -> Fault:
 
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
-    """Choose the faults that the application simulates. Return them with request counters."""
+    """Return the faults that the application simulates, with a request counter for each fault."""
     chosen = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
     return Rehearsal(chosen, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Choose the faults that the proxy simulates in the bytes on the wire."""
+    """Return the faults that the proxy simulates in the bytes on the wire."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
@@ -118,7 +118,7 @@ class DueFaults:
 
     @property
     def skew_ms(self) -> int:
-        """The number of milliseconds by which the server's clock is ahead."""
+        """The number of milliseconds to add to the server's clock."""
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
@@ -132,7 +132,7 @@ class DueFaults:
         return caller
 
     def world(self, world: World) -> World:
-        """Apply the world faults to the world, and return the changed world."""
+        """Apply the faults that change the world, and return the changed world."""
         for fault in self.due:
             if fault.name in WORLD_FAULTS:
                 world = WORLD_FAULTS[fault.name][1](world, fault)

@@ -210,7 +210,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
     ),
 }
-# The fault's socket is bound but not listening, so connections are refused.
+# A fault that refuses connections. Its socket is bound, but does not listen.
 REFUSED = "refused"
 
 

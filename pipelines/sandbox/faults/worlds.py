@@ -91,7 +91,7 @@ def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
     foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
     if foreign is not None and named is None:
         return None
-    # Skip None, and use `get` for IDs, because another fault may have removed a record or its ID.
+    # Skip None and use `get`, because another fault may have appended null or removed an ID.
     fitting = [record for record in records if record and named in {None, record.get("id")}]
     return min(fitting, key=_size_and_id, default=None)
 
@@ -225,7 +225,7 @@ def _repeat_account(**difference: Record) -> Change:
 
 
 def _list_more(make: Callable[[Record], Record]) -> Change:
-    """Return a world change that adds to each venue a modified copy of its first instrument."""
+    """Return a world change that adds a modified copy of each venue's first instrument."""
 
     def change(world: World, fault: Fault) -> World:
         listed = dict(world.instruments or {})

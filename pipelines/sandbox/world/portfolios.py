@@ -30,7 +30,7 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """The plan for an invented portfolio. Each night, it has the next of its `names`."""
+    """The plan for an invented portfolio, which cycles through its `names` night by night."""
 
     key: str
     names: tuple[str, ...]
@@ -106,7 +106,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """Yield one integration for each venue. Every three nights, a fifth of them are replaced."""
+    """Yield one integration per venue. Every three nights, a fifth of the integrations are new."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:

@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
-    """The plan for an invented venue. Each night, it has the next of its `names` and `statuses`."""
+    """The plan for an invented venue, which cycles through `names` and `statuses` nightly."""
 
     id: str
     types: tuple[str, ...]
@@ -82,7 +82,7 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return the option for a date. Every day has the next option, in an endless cycle."""
+    """Return the option for a date. Each day uses the next option, and the cycle repeats."""
     return options[day.toordinal() % len(options)]
 
 

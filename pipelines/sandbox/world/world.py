@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All records of the invented world on one day. As a calendar, it never changes.
+    """All records of the invented world on one day. It also serves as a constant `Calendar`.
 
     Portfolios include their integrations. Venues do not include their instruments. `instruments`
     maps venue IDs to instruments, which are embedded if a caller requests them.
