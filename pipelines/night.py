@@ -25,7 +25,7 @@ from warehouse.contract.book import BOOK
 from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.layout import Layout, digest_of
 
-# Read only this many manifests, because the current run's snapshot is among the newest.
+# Read only this many of the newest manifests, because they include the current run's snapshot.
 NEWEST = 8
 
 
@@ -64,9 +64,11 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the manifest of a date's newest snapshot, by this machine's or the server's clock."""
-    # If this machine's clock was wrong, the snapshot is stored under the date by the server's
-    # clock.
+    """Return the newest manifest that has this date on this machine's or the server's clock.
+
+    Rejected and pruned snapshots are ignored.
+    """
+    # If this machine's clock was wrong, the snapshot is stored under the server's date.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
@@ -103,8 +105,8 @@ def stage_venues(layout: Layout, manifest: Manifest, say: ProgressCallback = sil
 def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
     """Seal a staged snapshot, let the guards judge it, and update the lake's folders."""
     # If an earlier run has judged the snapshot, only move its files into place. Dagster retries
-    # this step, and a retry must not flatten again. If some tables were not staged, because only
-    # others were requested, stage them now.
+    # this step, and a retry must not flatten again. Earlier steps may have staged only some of the
+    # tables, so stage the missing tables now.
     layout = manifests.layout
     if _is_on_its_way(layout, manifest):
         placement.settle(layout, manifests.nights)

@@ -209,7 +209,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 
 
 def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
-    """Read how many nights the warehouse stores (None: all), and add an error if it is invalid."""
+    """Read the number of nights that the warehouse stores (None: all). Add an error if invalid."""
     name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
     if variables[name].strip().lower() == "all":
         return None

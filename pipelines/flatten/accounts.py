@@ -158,7 +158,7 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
     """Return whether a position was rejected because it contains a duplicate key."""
-    # A position can have many accounts, so leave them out and parse only its other fields.
+    # Parse the position without its accounts, because it can have many of them.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
     around = [whole[:first], b"null" if inner else b"", whole[first + len(inner) :]]
@@ -235,7 +235,7 @@ def read_amounts(accounts: Level) -> Amounts:
     """Return all amounts in a batch, ordered by account and then by field (section 2.5)."""
     texts = [accounts.columns[part.source] for part in PARTS]
     # `valid` has a row for each account and a column for each amount field. The true cells identify
-    # the account and the field of each amount, so no Python object per amount is needed.
+    # the account and the field of each amount, so the code need not create an object per amount.
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))
@@ -243,8 +243,8 @@ def read_amounts(accounts: Level) -> Amounts:
         account,
         pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
         pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
-        # The columns are concatenated, so the values of each field start at the field's number
-        # times the number of rows.
+        # In the concatenated columns, the values of a field start at the field's number times the
+        # number of rows.
         pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
     )
     undocumented = accounts.columns.get("Account.other")
@@ -279,7 +279,7 @@ def count_per_account(accounts: Level) -> pa.Array:
 
 
 def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
-    """Return a copy of an amount's `UnfitValue` with its account's row and its JSON path."""
+    """Return a copy of an amount's `UnfitValue`, with the row of the account and the JSON path."""
     bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
     account = int(amounts.accounts[value.row])
     return value._replace(row=account, tail=f".balance.{bucket}.{state}")

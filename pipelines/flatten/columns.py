@@ -178,7 +178,7 @@ def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """One batch as table rows, with the values that do not fit in their columns, and the keys.
+    """One batch as table rows, the values that do not fit in their columns, and the unique keys.
 
     Each entry in `keys` is a set of columns whose combined values must be unique. If a combination
     is repeated, the tolerant reader reads the batch again.

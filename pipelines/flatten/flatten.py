@@ -1,4 +1,4 @@
-"""Flattening of a landed snapshot into staged Parquet files, which depends only on its bytes.
+"""Flattening of a landed snapshot into Parquet files in the staging folder.
 
 The files depend only on the landed bytes, so flattening can be repeated. A snapshot has two parts:
 portfolios (five tables) and venues (three tables). Each part stages its tables and then
@@ -135,7 +135,7 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write the instruments in all lists. Return how the lists differ (see `unequal`)."""
+        """Write the instruments in all lists. Return the lists' differences (see `unequal`)."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
@@ -187,7 +187,10 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue with the instruments in typed lists, and those only in untyped lists."""
+        """Yield each venue with its instruments from typed lists and from the untyped list.
+
+        If an instrument is in both, it is left out of the untyped list.
+        """
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)
@@ -283,8 +286,8 @@ def _control_totals(
     progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
     progress.add(1)
-    # The quick count is only valid for documented records, so report a difference only if the
-    # precise count confirms it.
+    # The quick count is only valid for documented records. So if there is a difference, repeat the
+    # comparison with the precise count.
     compared = totals.compare(count(precise=False), in_lake)
     if any(total.differs for total in compared):
         compared = totals.compare(count(precise=True), in_lake)

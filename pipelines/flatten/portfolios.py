@@ -27,7 +27,7 @@ _KEYS = (
 
 
 def portfolio_resource(snapshot_date: date) -> Resource:
-    """Return the rules for turning portfolio records into the table rows of a business date."""
+    """Return the rules that turn portfolio records into table rows for a business date."""
     fill = partial(_fill, snapshot_date)
     return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
 
@@ -130,8 +130,8 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
     same: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for account in accounts:
         same.setdefault((account["venueId"], account["name"]), []).append(account)
-    # Two accounts can have the same venue and name. They are sorted by content before they are
-    # numbered, because their order can change from one response to the next.
+    # Two accounts can have the same venue and name. Sort such accounts by content before numbering
+    # them, because their order can change from one response to the next.
     for several in same.values():
         ordered = sorted(several, key=_content) if len(several) > 1 else several
         for number, account in enumerate(ordered):

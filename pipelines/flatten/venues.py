@@ -30,8 +30,8 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# Besides the ID, the only fields of the instruments in a venue's record (2.7). The records in
-# instrument lists contain them too.
+# An instrument in a venue's record has only an ID and these two fields (2.7). The records in
+# instrument lists have these fields too.
 TYPE, NAME = "type", "displayName"
 # Maps each venue to its embedded instruments (ID, type and name). A venue without an embedded list
 # has no entry.
@@ -69,7 +69,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield each instrument whose type or name differs between venue and list, and the field."""
+    """Yield the ID of each instrument whose type or name differs, and the field that differs."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):
@@ -215,7 +215,7 @@ VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
 def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
-    """Return the rules for turning venues into rows, which also add instruments to `embedded`."""
+    """Return the rules that turn venues into rows and add their instruments to `embedded`."""
     fill = partial(_fill_venues, snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
@@ -223,11 +223,10 @@ def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
 def instrument_resource(
     snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
 ) -> Resource:
-    """Return the rules for turning instruments, which do not name their venue (2.8), into rows.
+    """Return the rules that turn a venue's instruments into rows and add the records to `listed`.
 
-    The records do not contain the venue (2.8), so it comes from `venue_id`. The function also
-    appends the records to `listed`, so that they can be compared with the instruments in the
-    venue's record.
+    The records do not contain the venue (2.8), so the rows get `venue_id`. `listed` is used to
+    compare the records with the instruments in the venue's record.
     """
     fill = partial(_fill_instruments, snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill)
@@ -269,7 +268,7 @@ def _fill_instruments(
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Remove repeated types from a venue's record, and record them as rejects."""
+    """Remove repeated types from a venue's record, and add them to the rejects."""
     counts = Counter(record["type"] or ())
     for type_name, times in counts.items():
         if times > 1:

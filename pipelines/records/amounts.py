@@ -19,8 +19,8 @@ from warehouse.exact import exact, fit_decimal
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
-# Arrow casts these strings exactly to DECIMAL(38,18). It may reject other strings, or overflow
-# silently.
+# If a string matches this pattern, Arrow casts it exactly to DECIMAL(38,18). For other strings,
+# Arrow may raise an error or overflow silently.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
@@ -37,7 +37,7 @@ def parse(text: str) -> Decimal | None:
 
 
 def _is_beyond_limit(exponent: str) -> bool:
-    """Return whether an exponent exceeds the limit. Long digit strings are never converted."""
+    """Return whether an exponent exceeds the limit, without converting very long exponents."""
     digits = exponent.lstrip("+-").lstrip("0")
     return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """One way in which a value can break the contract. `message` is shown in `ops.rejects`."""
+    """A contract violation by a record or value. `message` is shown in `ops.rejects`."""
 
     key: str
     message: str
@@ -92,7 +92,7 @@ def repeated_integration(times: int) -> Defect:
 
 
 def repeated_record(first: int, *, is_same: bool) -> Defect:
-    """Return the defect for a record that repeats an earlier record, so only one is used."""
+    """Return the defect for a record that is not used because it repeats an earlier record."""
     key = "is the same" if is_same else "differs in unknown fields alone"
     message = "is the same" if is_same else "differs only in undocumented fields"
     return Defect(

@@ -36,7 +36,7 @@ class UndocumentedRecord(Exception):
 
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
-    """Parse records into nested Arrow columns. Raises `UndocumentedRecord`."""
+    """Parse documented records into nested Arrow columns, or raise `UndocumentedRecord`."""
     # Arrow rejects unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
     # Arrow wrongly accepts null in lists. So if the schema has lists and the bytes contain "null",
@@ -150,7 +150,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 class Element(msgspec.Struct, frozen=True, gc=False):
     """An undecoded record, with its request number, its index in the response, and its ID."""
 
-    # The garbage collector skips these objects. It would repeatedly scan 100,000 tuples.
+    # Use a struct with `gc=False` instead of a tuple. Otherwise, the garbage collector would
+    # repeatedly scan 100,000 objects.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -207,7 +208,7 @@ def distinct_records(
     carries_money: bool,
     shape: RecordShape | None = None,
 ) -> list[Element]:
-    """Return one record per ID, sorted by ID. Record repeated records as rejects.
+    """Return one record per ID, sorted by ID. Add repeated records to the rejects.
 
     One of several identical records is kept. Records also count as identical if they differ only in
     fields that are not in `shape`, because no row contains those fields. If records differ in other
@@ -231,14 +232,14 @@ def distinct_records(
 def _settle(
     copies: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
 ) -> list[Element]:
-    """Choose at most one of several records with the same ID. Record all others as rejects."""
+    """Choose at most one of several records with the same ID. Add all others to the rejects."""
     texts = sorted(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
         for element_ in copies
     )
     first, repeats = texts[0], texts[1:]
     # Records with equal content are identical, even if keys and lists are in a different order.
-    # Only if the content differs, compare the documented fields, because this is slower.
+    # Compare the documented fields only if the content differs, because the comparison is slow.
     differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:
@@ -271,7 +272,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Remove a record's undocumented fields, except in balances, because they may be money."""
+    """Remove a record's undocumented fields, except in balances, where they may be amounts."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":

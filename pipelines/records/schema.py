@@ -71,7 +71,7 @@ class Field:
 
     @property
     def carries_money(self) -> bool:
-        """Whether the field contains or may contain amounts."""
+        """True if the field is an amount or contains amounts at any depth."""
         return self.source in HOLDS_MONEY or self.source.partition(".")[0] in MONEY
 
 

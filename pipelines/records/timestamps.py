@@ -55,8 +55,8 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
     cut: list[int] = []
-    # Arrow reads at most six fractional digits, so truncate the rest first. If this loses a nonzero
-    # digit, return the string's index, so that the value is listed in `ops.inexact`.
+    # Arrow reads at most six fractional digits, so truncate longer fractions first. If a nonzero
+    # digit is lost, return the string's index, so that the value is listed in `ops.inexact`.
     if (pc.max(pc.binary_length(candidates)).as_py() or 0) > _MAX_EXACT_LENGTH:
         cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST_DIGITS)).to_pylist()
         candidates = pc.replace_substring_regex(candidates, _EXTRA_DIGITS, r"\1")

@@ -44,7 +44,7 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# A row for an amount in an undocumented place, with the keys `bucket`, `state` and `amount`.
+# A row for an undocumented amount, with the keys `bucket`, `state` and `amount`.
 Row = dict[str, str]
 OTHER = "other"
 _NAME = re.compile(r"[\w-]+")
@@ -54,7 +54,7 @@ MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A JSON value without members. `names` is its path within the value that contains it."""
+    """A JSON value that is not split further, with its path (`names`) within the outer value."""
 
     names: tuple[str, ...]
     value: Any
@@ -89,7 +89,7 @@ class Leaf:
 
 
 def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Yield all nested values that have no members, in order."""
+    """Yield the leaves of a value, in order. Only objects without repeated keys are split."""
     stack = [Leaf(names, value)]
     while stack:
         leaf = stack.pop()
@@ -131,7 +131,7 @@ def _may_be_amount(text: str) -> bool:
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
         return False
     # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may
-    # contain one too, but they are long and have letters among their digits.
+    # begin with a digit too, but they are long and have letters among their digits.
     words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
 
@@ -145,7 +145,7 @@ class InvalidText(Exception):
 
 
 class UnusableRecord(Exception):
-    """A record cannot become a row. It has already been recorded as a reject."""
+    """A record cannot become a row, and has already been added to the rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class TolerantReader:
         return clean
 
     def reject(self, place: JsonPath, defect: Defect, value: Any, *, money: bool) -> None:
-        """Record a value that breaks the contract as a reject. Record a missing value as ""."""
+        """Add a reject for a value that breaks the contract. If the value is missing, store ""."""
         text = "" if value is MISSING else text_of(value)
         self._add_reject(place, defect, text, money=money)
 
@@ -263,7 +263,7 @@ class TolerantReader:
         *,
         money: bool,
     ) -> None:
-        """Record an invalid field as a reject. Raises `UnusableRecord` if the field is a key."""
+        """Add a reject for an invalid field. Raises `UnusableRecord` if the field is a key."""
         if field.is_key:
             raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
         self.reject(place.member(field.name), defect, value, money=field.carries_money)
@@ -298,7 +298,7 @@ class TolerantReader:
         return value
 
     def _amount(self, text: str, source: str, location: JsonPath) -> None:
-        """Check an amount, and record it if its column cannot store it exactly."""
+        """Check an amount, and add it to `notes` if its column cannot store it exactly."""
         value = amounts.parse(text)
         if value is None:
             raise InvalidText(defects.NOT_AN_AMOUNT)
@@ -306,7 +306,7 @@ class TolerantReader:
             self._inexact(text, source, location)
 
     def _moment(self, text: str, source: str, location: JsonPath) -> None:
-        """Check a timestamp, and record it if its column cannot store it exactly."""
+        """Check a timestamp, and add it to `notes` if its column cannot store it exactly."""
         moment = timestamps.parse(text)
         if moment is None:
             raise InvalidText(defects.NOT_A_TIMESTAMP)
@@ -314,7 +314,7 @@ class TolerantReader:
             self._inexact(text, source, location)
 
     def _inexact(self, text: str, source: str, location: JsonPath) -> None:
-        """Record a value that its column cannot store exactly."""
+        """Add a value to `notes`, because its column cannot store it exactly."""
         table, column = COLUMNS.get(source, ("balances", "amount"))
         self.notes.inexact.append(Inexact(self.request_no, location.path, table, column, text))
 
@@ -343,7 +343,7 @@ class TolerantReader:
         return inner
 
     def _elements(self, values: list[Any], field: Field, location: JsonPath) -> list[Any]:
-        """Return the usable elements of a list. Record all other elements as rejects."""
+        """Return the usable elements of a list. Add all other elements to the rejects."""
         elements: list[Any] = []
         for number, value in enumerate(values):
             place = location.element(number)

@@ -1,4 +1,4 @@
-"""An independent count of the rows and amounts that landed records must become.
+"""An independent count of the rows and amounts that landed records must produce.
 
 This module decodes each record as plain JSON, and shares no code with the readers except the depth
 limit. Numbers are ignored, because no field is a number. Objects with a repeated key are ignored

@@ -130,8 +130,8 @@ class _Sums:
             for bucket, texts in _amount_texts(accounts).items():
                 self._texts[Sum(asset_id, is_custom, bucket)] += texts
         with localcontext(EXACT):
-            # `sum` is exact in this context. It has enough digits for any sum of valid amounts, and
-            # raises an error if a digit is lost.
+            # `sum` is exact in this context, which has enough digits for any sum of valid amounts,
+            # and raises an error if a digit is lost.
             for key, texts in self._texts.items():
                 values = _values(texts)
                 if values:
