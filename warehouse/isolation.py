@@ -81,8 +81,8 @@ def _limit_process(limits: ChildLimits) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):  # Some systems do not support all limits.
             resource.setrlimit(limit, (value, value))
-    # Set a timer in case the parent process has died. Otherwise, the parent stops the child process
-    # one second earlier and reports the reason.
+    # Set a timer in case the parent process has died. If the parent is alive, it stops the child
+    # process one second earlier and reports the reason.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 

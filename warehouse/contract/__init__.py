@@ -1,1 +1,1 @@
-"""The contract, which declares all tables, columns and keys in one place as data."""
+"""The contract: a declaration of all tables, columns and keys as plain data."""

@@ -101,7 +101,7 @@ def left_out(names: Sequence[str], shown: int) -> str:
 
 
 def first_lines(lines: Sequence[str], shown: int, noun: str = "", place: str = "") -> list[str]:
-    """Return the first lines, and a last line that says how many are left out and where they are.
+    """Return the first lines. If lines are left out, add a line with their number and location.
 
     >>> first_lines(["a", "b", "c"], 1, "break", "the workbook lists them all")
     ['a', 'and 2 more breaks: the workbook lists them all']

@@ -8,6 +8,6 @@ PRUNED = "pruned"  # bodies and tables were deleted, but the manifest and the de
 NO_SNAPSHOT = "no snapshot"  # no snapshot was pulled on this date
 REMOVED = "removed"  # the organisation is no longer in firm.toml
 
-# The number of hours after which a book is stale. It is more than a day, because retries of the
-# next night may take hours.
+# The age in hours at which a book becomes stale. The limit is more than a day, because retries of
+# the next night may take hours.
 STALE_HOURS = 36

@@ -2,7 +2,7 @@
 
 `warehouse.sql.header` describes the header. It becomes comments in the database and pages in the
 dictionary. Macros for a day (`..._as_of`) are generated from the view's file, so there is no second
-copy. Views with the same structure share a form.
+copy. Views with the same structure share a form, which is an SQL template.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -55,7 +55,7 @@ def _folder(name: str) -> tuple[SqlFile, ...]:
 
 @cache
 def views() -> tuple[SqlFile, ...]:
-    """Return all views with their forms filled in, in creation order."""
+    """Return all views in creation order. Shared SQL templates (forms) are filled in."""
     # Sort the views, because a view must be created after the views that it reads.
     filled = {view.name: fill_form(view, HERE / "views" / "forms") for view in _folder("views")}
     reads = {name: tables_in(view.sql, set(filled) - {name}) for name, view in filled.items()}
@@ -75,7 +75,7 @@ def firm_views() -> tuple[SqlFile, ...]:
 
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
-    """Return the names, limited to `names` and sorted, that a query reads with `from` or `join`."""
+    """Return the `names` that a query reads with `from` or `join`, in alphabetical order."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
     return tuple(sorted(names & set(read_names)))
 
@@ -181,7 +181,8 @@ def _book_date(day: str, *, or_fail: bool = False) -> str:
 
 
 def _no_book(day: str) -> str:
-    # Replace NULL in the message, because it would make the error NULL and the result empty.
+    # Show a NULL day as 'NULL'. Otherwise, the whole message would be NULL, so `error` would not
+    # raise an error, and the result would be empty.
     shown = f"coalesce({day}::date::varchar, 'NULL')"
     return f"error('no book on or before ' || {shown} || ': see ops.snapshots and ops.gaps')"
 
@@ -220,8 +221,8 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
     `day` and `before` are SQL expressions. The tables `..._before` are read from the book of the
     day `before`. With `or_fail`, the query raises an error if there is no such book.
     """
-    # Replace each table and view in the query with a CTE, but do not change the rest, so that
-    # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name than the table,
+    # Replace each table and view in the query with a CTE, and change nothing else, so that
+    # `holdings_as_of` cannot differ from `holdings`. The CTE and the table have different names,
     # because the expression for the day may read the table, and DuckDB 1.2 would read the CTE
     # instead. Each view comes after the views that it reads.
     days = {table.name: (table.name, day) for table in BOOK}

@@ -1,7 +1,7 @@
 """Checks: queries that return wrong rows, run on the newest book before it is published.
 
-The checks in `checks/` are written by hand. Key checks are generated from the contract. An `error`
-stops the publish, and a `warning` is only reported.
+The checks in `checks/` are written by hand. Key checks are generated from the contract. A failed
+check prevents the publish if its severity is `error`, and is only reported if it is `warning`.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -31,7 +31,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The result of one check: the number of wrong rows, and the first one as a string."""
+    """The result of one check: the number of wrong rows, and the first wrong row as a string."""
 
     name: str
     meaning: str

@@ -27,7 +27,7 @@ _SETTINGS: dict[str, Any] = {
 
 @functools.cache
 def _database() -> DuckDBPyConnection:
-    """Create and cache an in-memory database with the macros, because creating it takes 25 ms."""
+    """Create an in-memory database with the macros. It is cached, because creation takes 25 ms."""
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("create schema internal")
     for macro in macros():

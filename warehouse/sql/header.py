@@ -1,4 +1,4 @@
-"""Parsing SQL files: their headers, and the forms that several files can share.
+"""A parser for SQL files: their headers, and the SQL templates (forms) that files can share.
 
 A file begins with comment lines: the meaning, an empty line, optional notes, then `name: meaning`
 for each column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query
@@ -86,7 +86,7 @@ def _parse(path: Path) -> SqlFile:
 
 
 def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
-    """Return the file with its form filled in, or unchanged if it has no form.
+    """Return the file with its SQL template (form) filled in, or unchanged if it has no form.
 
     The form's columns replace the entry `form:`, and its notes precede the file's notes. Raises
     `ValueError` if the form is not in the folder `forms`, or the key is not a column.
@@ -122,8 +122,8 @@ def _merge_entries(entries: Mapping[str, str], form_entries: Mapping[str, str]) 
 def _fill(
     form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
 ) -> str:
-    # If a line of a form begins with `$name`, write each column on its own line. Otherwise, write
-    # all columns on one line. This keeps the query readable.
+    # If a line of the template begins with a placeholder, write each column on its own line.
+    # Otherwise, write all columns on one line. This keeps the generated query readable.
     lists = {
         "key": key,
         "own": [*state, *named],

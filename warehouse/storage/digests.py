@@ -73,7 +73,7 @@ def write_digests(
 def read_digests(folder: Path) -> Digests | None:
     """Load a folder's digest file. Return None if the file is missing or damaged."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, *_DAMAGE_ERRORS):
-        # Resolve the link `current`, because a publish may replace it.
+        # Resolve the link `current` only once, because a publish may replace it between two reads.
         path = (folder / DIGESTS).resolve()
         return _read(path, edition(path))
     return None
@@ -81,7 +81,7 @@ def read_digests(folder: Path) -> Digests | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
-    """Read and cache the digests, because a database that covers several years has many of them."""
+    """Read the digests. They are cached, because a database of several years has many digests."""
     text = path.read_bytes()
     content = msgspec.json.decode(text)
     is_ours = text == json_bytes(content)

@@ -95,7 +95,8 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 
 def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
-    if in_parts:  # Use 256 bits instead of splitting the amounts, because all sums fit in 256 bits.
+    if in_parts:
+        # Use 256-bit decimals, which can store all sums, instead of splitting the amounts.
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
     sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])

@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firm:
-    """The organisations of a firm, sorted by name, and the limits on pulling their nights.
+    """The organisations of a firm, sorted by name, and the settings for pulling their nights.
 
     `owners` maps each shared portfolio to the organisation that it counts for. Dagster divides the
     organisations into `shards` groups, and pulls at most `at_once` nights of a group at the same
@@ -110,7 +110,7 @@ def _read_owners(
 
 
 def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
-    """Reject organisations with the same home (its money would count twice) or similar names."""
+    """Reject shared homes, whose money would count twice, and names that differ only in case."""
     homes: dict[object, str] = {}
     for source in sources:
         for key in (source.layout.home.resolve(), source.name.casefold()):

@@ -206,7 +206,7 @@ def digest_of(path: Path) -> str:
 
 
 def edition(path: Path | str) -> tuple[int, int, int]:
-    """Return a file's inode, size and modification time (ns), which differ after a rewrite.
+    """Return a file's inode, size and modification time (ns), to detect a changed file.
 
     Return zeros if there is no file.
     """

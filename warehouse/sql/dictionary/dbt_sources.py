@@ -63,7 +63,7 @@ def _table(description: Description, contract: Table | None) -> Iterator[str]:
         yield "          freshness:"
         yield f"            warn_after: {{count: {STALE_HOURS}, period: hour}}"
         yield "            filter: is_book"
-    # In the schema `main`, all rows have the same date.
+    # Leave the date out of keys in the schema `main`, because all rows there have the same date.
     constant = ("snapshot_date",) if description.schema == "main" else ()
     key = [name for name in contract.key if name not in constant] if contract else []
     if len(key) > 1:

@@ -101,7 +101,7 @@ def render() -> str:
     """Render the whole dictionary as Markdown."""
     templates = Environment(
         loader=FileSystemLoader(_TEMPLATE.parent),
-        autoescape=select_autoescape(),  # escape only HTML, not Markdown
+        autoescape=select_autoescape(),  # escapes HTML templates, but not this Markdown template
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
