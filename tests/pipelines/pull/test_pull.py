@@ -103,7 +103,7 @@ def _paths(venues: Iterable[str], encode: Callable[[str], str] = lambda one: one
     }
 
 
-def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
+def test_a_night_lands_both_lists_and_all_instruments(night: Night) -> None:
     """A night lands both lists with `include`, and the instruments of every venue by type.
 
     At the end, both lists are read without `include`. These responses are only compared, not
@@ -144,7 +144,7 @@ def test_progress_counts_requests_and_bytes(night: Night) -> None:
     assert night.told[-1].words == f"28 of 28 requests, {size / 1e6:,.1f} MB"
 
 
-def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layout) -> None:
+def test_two_pulls_use_identical_request_numbers_and_file_names(layout: Layout) -> None:
     """Two pulls of the same world number their requests and name their files identically."""
     first, second = (
         [(one.request_no, one.path, one.query, one.file) for one in Night(layout).take().answers]
@@ -167,7 +167,7 @@ def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
 
 @pytest.mark.parametrize("fault", ["500", "access-denied-400", "json-cut", "meta-missing"])
 @pytest.mark.parametrize("path", ["/portfolios", "/venues"])
-def test_without_portfolios_or_venues_there_is_no_snapshot(
+def test_an_unreadable_portfolio_or_venue_list_lands_nothing(
     night: Night, fault: str, path: str
 ) -> None:
     """If either list cannot be read, the pull lands nothing and raises an error with its path."""
@@ -192,9 +192,7 @@ def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
     assert list(night.layout.landing.iterdir()) == []
 
 
-def test_whatever_ends_a_pull_leaves_nothing_landed(
-    night: Night, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_pull_lands_nothing(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any other error, such as a full disk, nothing remains in the landing zone."""
 
     def full(*_: object) -> str:
@@ -206,7 +204,7 @@ def test_whatever_ends_a_pull_leaves_nothing_landed(
     assert list(night.layout.landing.iterdir()) == []
 
 
-def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night) -> None:
+def test_an_unknown_instrument_type_adds_an_untyped_request(night: Night) -> None:
     """A venue that embeds an instrument of an undocumented type is also read without a type.
 
     All other venues are read only by type.
@@ -222,7 +220,7 @@ def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night
     assert not any(total.differs for total in part.totals)
 
 
-def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) -> None:
+def test_no_untyped_request_follows_a_failed_typed_list(night: Night) -> None:
     """If a typed list of a venue failed, the venue is not requested without a type.
 
     Without both typed lists, the pull cannot tell if an embedded instrument is missing from them.
@@ -232,7 +230,7 @@ def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) 
 
 
 @pytest.mark.parametrize("broken", [{"instruments": [{}]}, {"instruments": 7}, {"type": None}])
-def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
+def test_instruments_of_an_invalid_venue_are_still_read(
     night: Night, broken: dict[str, Any]
 ) -> None:
     """The instruments of a venue are read even if its record violates the contract."""
@@ -242,7 +240,7 @@ def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
     assert "kestrel" in flatten.whole_venues(manifest)
 
 
-def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Night) -> None:
+def test_missing_embedded_instruments_add_untyped_requests(night: Night) -> None:
     """If venues do not embed their instruments despite `include`, all are also read without a type.
 
     Otherwise, an instrument of a new type would be missed, because neither typed list contains it
@@ -256,7 +254,7 @@ def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Ni
     assert part.listings == []
 
 
-def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
+def test_hostile_venue_ids_are_sent_exactly_or_fail(night: Night) -> None:
     """Venue IDs are sent exactly. If an ID cannot be in a path, that venue fails with an error."""
     manifest = night.take("hostile-ids")
     refused = {"..", ".", "tab\there"}
@@ -269,7 +267,7 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
     assert rows["venues"].rows == len(VENUES) + 12
 
 
-def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
+def test_meta_that_looks_like_paging_gives_a_notice(night: Night) -> None:
     """A cursor or a total in `meta` gives notices that name the operation.
 
     The document does not describe paging.
@@ -293,7 +291,7 @@ def test_a_null_record_does_not_stop_a_pull(night: Night) -> None:
     assert any(one["carries_money"] for one in told)
 
 
-def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
+def test_a_venue_list_nested_too_deeply_fails_the_pull(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the list of venues is nested too deeply to be split, the pull fails and lands nothing."""
@@ -303,7 +301,7 @@ def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
     assert list(night.layout.landing.iterdir()) == []
 
 
-def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
+def test_instruments_nested_too_deeply_fail_only_their_venue(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the instruments of a venue are nested too deeply to be split, only that venue fails."""
@@ -339,7 +337,7 @@ def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
         3,
     ),
 )
-def test_what_the_document_leaves_open_changes_no_row_count_and_no_sum(
+def test_undocumented_choices_change_no_row_count_or_sum(
     night: Night, choices: dict[str, Any]
 ) -> None:
     """Nulls for absent fields, different formats and sorted lists give the same counts and sums."""

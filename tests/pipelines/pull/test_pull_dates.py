@@ -48,7 +48,7 @@ def taken(home: Path, off: timedelta, true: datetime = START, **simulated: objec
 
 @pytest.mark.parametrize("choices", [Choices(), ANY_AHEAD], ids=["refused", "any time ahead"])
 @pytest.mark.parametrize("hours", [20, -3, 70 / 3600, -20])
-def test_a_night_is_filed_under_the_date_of_the_server(
+def test_a_night_has_the_date_of_the_servers_clock(
     hours: float, choices: Choices, tmp_path: Path
 ) -> None:
     """If this machine's clock is hours off, a night's date, ID and times follow the server's clock.
@@ -74,7 +74,7 @@ def test_a_night_is_filed_under_the_date_of_the_server(
 
 
 @pytest.mark.parametrize("seconds", [-9, -2, 0, 9])
-def test_a_clock_that_is_off_by_seconds_is_left_alone(seconds: int, tmp_path: Path) -> None:
+def test_a_clock_that_is_off_by_seconds_is_not_corrected(seconds: int, tmp_path: Path) -> None:
     """A clock that is off by at most 9 seconds is not corrected.
 
     `Date` has whole seconds and a round trip takes time, so a small difference proves nothing.
@@ -100,7 +100,7 @@ def test_a_cached_or_missing_date_is_not_used(headers: dict[str, str], tmp_path:
     assert not manifest.is_date_doubtful
 
 
-def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> None:
+def test_snapshot_ids_ascend_in_true_time_despite_a_wrong_clock(tmp_path: Path) -> None:
     """Snapshot IDs ascend in true time, even if the clock is ahead, then right, then behind."""
     layout = Layout(tmp_path)
     offs = [20 * HOUR, timedelta(0), -20 * HOUR, 3 * HOUR]
@@ -116,7 +116,7 @@ def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("off", [22 * HOUR, -22 * HOUR])
-def test_the_steps_of_a_run_go_on_with_what_it_landed(off: timedelta, tmp_path: Path) -> None:
+def test_later_steps_of_a_run_find_its_landed_night(off: timedelta, tmp_path: Path) -> None:
     """Later steps of a run find the night that it landed, even if this machine's date is wrong.
 
     Dagster's date is the date by this machine's clock.

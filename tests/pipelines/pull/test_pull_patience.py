@@ -53,7 +53,9 @@ def errors(manifest: Manifest) -> list[str]:
 
 
 @pytest.mark.parametrize(("limit", "seconds"), [(8, 15), (4, 25), (2, 40), (1, 80)])
-def test_a_rate_limit_costs_time_and_no_list(limit: int, seconds: int, tmp_path: Path) -> None:
+def test_a_rate_limit_delays_the_pull_but_loses_no_list(
+    limit: int, seconds: int, tmp_path: Path
+) -> None:
     """With a limit of 1 to 8 requests per second, all 28 requests succeed with little delay."""
     simulation = Simulation(choices=Choices(requests_per_second=limit))
     manifest = taken(tmp_path, simulation)
@@ -91,7 +93,7 @@ def told(seconds: object, status: int = 429, **headers: str) -> Callable[[], htt
         (1500, "/venues/kestrel/", 429),
     ],
 )
-def test_a_wait_that_is_told_is_waited_by_all(
+def test_a_retry_after_header_pauses_every_request(
     seconds: int, path: str, status: int, tmp_path: Path
 ) -> None:
     """If the deadline allows it, all requests wait as long as `Retry-After` says, and succeed."""
@@ -104,9 +106,7 @@ def test_a_wait_that_is_told_is_waited_by_all(
 
 
 @pytest.mark.parametrize("seconds", ["999999999", "86400", "1801"])
-def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
-    seconds: str, tmp_path: Path
-) -> None:
+def test_a_wait_beyond_the_deadline_fails_the_night_at_once(seconds: str, tmp_path: Path) -> None:
     """If the requested wait exceeds the deadline, the night fails at once and reports the wait."""
     simulation = Simulation(reach=lambda _: told(seconds)())
     with pytest.raises((DeadlineExceeded, ServerError)) as ended:
@@ -115,7 +115,7 @@ def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
     assert simulation.time.seconds < 1
 
 
-def test_one_venue_that_asks_for_a_day_costs_no_other(tmp_path: Path) -> None:
+def test_a_one_day_wait_fails_only_its_venue(tmp_path: Path) -> None:
     """If the lists of one venue respond with a wait of a day, only these two lists fail."""
     simulation = Simulation(faults=("429-day,path=/venues/kestrel/*",))
     failed = errors(taken(tmp_path, simulation))
@@ -127,7 +127,7 @@ def test_one_venue_that_asks_for_a_day_costs_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "counts_from"), [("RateLimit-Reset", "now"), ("X-RateLimit-Reset", "1970")]
 )
-def test_a_limit_that_says_when_it_counts_anew_is_believed(
+def test_the_rate_limit_reset_header_gives_the_wait(
     header: str, counts_from: str, tmp_path: Path
 ) -> None:
     """Without `Retry-After`, the usual reset header gives the wait, in seconds or as Unix time."""
@@ -145,7 +145,7 @@ def test_a_limit_that_says_when_it_counts_anew_is_believed(
     assert 88 < simulation.asked[1][0] < 92
 
 
-def test_a_refusal_for_ever_is_not_hammered(tmp_path: Path) -> None:
+def test_a_permanent_rate_limit_slows_the_pull_down(tmp_path: Path) -> None:
     """If every response is 429 with `Retry-After: 1`, fewer than 100 requests are sent.
 
     The pull slows down to one request per half minute, and ends at the deadline.
@@ -157,7 +157,7 @@ def test_a_refusal_for_ever_is_not_hammered(tmp_path: Path) -> None:
     assert simulation.time.seconds <= DEADLINE
 
 
-def test_a_slower_pace_is_told_once_and_not_for_each_request(tmp_path: Path) -> None:
+def test_a_slowdown_is_reported_but_not_for_each_request(tmp_path: Path) -> None:
     """A slowdown is reported as a `pace` event, but not as an error and not for each request."""
     events = list[Event]()
     taken(tmp_path, Simulation(choices=Choices(requests_per_second=1)), events)
@@ -195,7 +195,7 @@ TROUBLE: dict[str, Callable[[httpx.Request], httpx.Response]] = {
         *((10, 0.1, kind) for kind in ("reset", "html", "cut")),
     ],
 )
-def test_trouble_that_passes_costs_no_list(
+def test_temporary_failures_lose_no_list(
     minutes: float, begins: float, kind: str, tmp_path: Path
 ) -> None:
     """All lists are read despite failures of 10 seconds to 20 minutes, from the start or later."""
@@ -213,7 +213,7 @@ def test_trouble_that_passes_costs_no_list(
 
 
 @pytest.mark.parametrize(("dead", "kind"), [(1, "503"), (3, "503"), (3, "reset"), (1, "html")])
-def test_a_venue_that_fails_for_ever_does_not_hold_the_night(
+def test_venues_that_always_fail_do_not_delay_the_night(
     kind: str, dead: int, tmp_path: Path
 ) -> None:
     """Venues that always fail are given up within two minutes, because other venues respond."""
@@ -228,7 +228,7 @@ def test_a_venue_that_fails_for_ever_does_not_hold_the_night(
     assert simulation.time.seconds < 2 * MINUTE
 
 
-def test_a_contract_that_changed_for_good_is_asked_for_about_once_a_minute(tmp_path: Path) -> None:
+def test_a_changed_contract_gets_about_one_request_per_minute(tmp_path: Path) -> None:
     """If every response lacks `meta`, fewer than 60 requests are sent until the deadline.
 
     The error at the deadline names `meta`.
@@ -240,7 +240,7 @@ def test_a_contract_that_changed_for_good_is_asked_for_about_once_a_minute(tmp_p
     assert simulation.time.seconds <= DEADLINE
 
 
-def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> None:
+def test_a_service_that_is_down_is_retried_until_the_deadline(tmp_path: Path) -> None:
     """A service that is down gets about one request per minute until the deadline.
 
     The error contains the last failure.
@@ -252,7 +252,7 @@ def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> N
     assert 0.9 * DEADLINE < simulation.time.seconds <= DEADLINE
 
 
-def test_outages_again_and_again_cost_no_list(tmp_path: Path) -> None:
+def test_repeated_outages_lose_no_list(tmp_path: Path) -> None:
     """All lists are read even if the service is down in about half of all half-minutes.
 
     It also allows only two requests per second.

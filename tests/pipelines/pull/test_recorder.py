@@ -58,7 +58,7 @@ def ids(pulled: Night, manifest: Manifest) -> set[str]:
     return {row["portfolio_id"] for row in rows["portfolios"]}
 
 
-def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None:
+def test_an_unchanged_night_costs_two_more_requests(pulled: Night) -> None:
     """If nothing changed, the recheck reads both lists without `include` and stores neither."""
     manifest = pulled.take()
     assert manifest.window == Window(STILL)
@@ -71,7 +71,7 @@ def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None
     assert all(one.sha256 and one.byte_count and one.error is None for one in closing)
 
 
-def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night) -> None:
+def test_changed_portfolios_are_reread_for_the_book(pulled: Night) -> None:
     """If the portfolios changed, they are reread for the book, and the first list stays on disk."""
     manifest = pulled.take("next-day,path=/portfolios,after=1")
     assert manifest.window.state == MOVED
@@ -82,14 +82,14 @@ def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night
     assert len(landing.body(pulled.layout, manifest, first)) == first.byte_count
 
 
-def test_a_book_that_moves_again_says_so(pulled: Night) -> None:
+def test_a_book_that_keeps_changing_has_a_moving_window(pulled: Night) -> None:
     """A changed list is reread only once. If it has changed once more, the window is `moving`."""
     manifest = pulled.take("next-day,path=/portfolios,after=1,count=1")
     assert manifest.window.state == MOVING
     assert ids(pulled, manifest) == set(KNOWN)
 
 
-def test_a_venue_that_is_new_at_the_end_has_its_instruments_read(pulled: Night) -> None:
+def test_a_venue_that_appears_during_a_pull_is_in_the_book(pulled: Night) -> None:
     """A venue that appears during a pull is in the book, and a venue that disappears is not.
 
     The instruments of the new venue are in the book too.
@@ -136,7 +136,7 @@ class Twin(str):
 
 
 @pytest.mark.parametrize("again", ["another", "", ".", 7, None])
-def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: object) -> None:
+def test_both_reads_use_the_same_id_of_a_venue_with_two_ids(pulled: Night, again: object) -> None:
     """If a record has two IDs, both reads of a list use the same one, so only one venue changes."""
     venue = {str(key): value for key, value in WORLD.venues[0].items()}
     twice = {"id": venue.pop("id"), **venue, Twin("id"): again}
@@ -154,7 +154,7 @@ def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: ob
 
 
 @pytest.mark.parametrize("path", ["/portfolios", "/venues"])
-def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> None:
+def test_a_failed_recheck_leaves_the_book_complete(pulled: Night, path: str) -> None:
     """If the recheck fails, the book is still complete, and the window is `unknown`.
 
     The manifest contains the error of the closing request.
@@ -166,7 +166,7 @@ def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> 
     assert ids(pulled, manifest) == set(KNOWN)
 
 
-def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> None:
+def test_a_briefly_empty_list_loses_no_portfolio(pulled: Night) -> None:
     """If the list is empty once but complete when reread, the book has all portfolios."""
     waited = list[float]()
     manifest = pulled.take(
@@ -189,7 +189,7 @@ FATES = {
 
 
 @pytest.mark.parametrize("fault", FATES)
-def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None:
+def test_missing_portfolios_are_requested_by_id(pulled: Night, fault: str) -> None:
     """A request by ID shows if a missing portfolio is refused, deleted or just not listed."""
     manifest = pulled.take(fault, known=KNOWN, order="sorted")
     expected = FATES[fault]
@@ -203,7 +203,7 @@ def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None
     assert {one.operation for one in asked} == {"get_portfolio"}
 
 
-def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) -> None:
+def test_a_wrong_id_in_a_response_leaves_the_state_unknown(pulled: Night) -> None:
     """If the response to a request by ID has a different ID, the portfolio's state is unknown."""
     manifest = pulled.take(
         "portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*", known=KNOWN
@@ -211,7 +211,7 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
     assert manifest.window.missing == {LARGEST: UNTOLD}
 
 
-def test_what_held_no_money_is_not_asked_for() -> None:
+def test_missing_portfolios_with_money_are_requested_first() -> None:
     """Missing portfolios are requested only if one had money, or if all portfolios are missing.
 
     At most ten are requested, and portfolios with money come first.
@@ -234,12 +234,14 @@ def test_what_held_no_money_is_not_asked_for() -> None:
         (errors.InvalidRequest("x", 400), UNTOLD),
     ],
 )
-def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
+def test_a_response_shows_the_state_of_a_missing_portfolio(
+    error: errors.EdgeError | None, fate: str
+) -> None:
     """Only a success, ACCESS_DENIED and RESOURCE_NOT_FOUND show a missing portfolio's state."""
     assert recorder.final_state(error) == fate
 
 
-def test_differences_are_told_in_one_sentence() -> None:
+def test_a_difference_is_described_in_one_sentence() -> None:
     """A difference counts new, missing and changed records, each with the first three IDs."""
     first = {one: (one, None) for one in "abcdef"}
     last = {"a": ("a", None), "b": ("x", None)} | {one: (one, None) for one in "ghijk"}
@@ -249,7 +251,7 @@ def test_differences_are_told_in_one_sentence() -> None:
     )
 
 
-def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
+def test_an_older_manifest_loads_with_defaults(layout: Layout) -> None:
     """A manifest from an older version, without window and purposes, loads with the defaults."""
     manifest = nights.land(layout, nights.Book())
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
@@ -263,7 +265,7 @@ def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
     assert {one.purpose for one in loaded.answers} == {"book"}
 
 
-def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
+def test_judging_a_night_offline_gives_the_same_decision(pulled: Night) -> None:
     """If a landed night is judged a second time, the decision is the same.
 
     The manifest contains all results of the recheck.
@@ -293,9 +295,7 @@ def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
         ("2026-11-20T23:00:00+00:00", "Europe/Zurich", "2026-11-21"),
     ],
 )
-def test_a_night_is_of_the_date_on_which_it_began(
-    clock: str, zone: str, day: str, tmp_path: Path
-) -> None:
+def test_a_night_has_the_date_of_its_start(clock: str, zone: str, day: str, tmp_path: Path) -> None:
     """A night has the date of its start, even if its ID contains a time after midnight."""
     started, layout = datetime.fromisoformat(clock), Layout(tmp_path)
     for _ in range(3):

@@ -53,7 +53,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("by", JUMPS)
-def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled: Night) -> None:
+def test_a_clock_jump_during_a_run_does_not_change_the_book(by: timedelta, pulled: Night) -> None:
     """If the clock jumps, requests in progress are signed once more, and the book is the same.
 
     The second signature uses the server's time. The deadline of one minute follows a clock that
@@ -90,7 +90,7 @@ def test_the_deadline_does_not_jump_with_the_clock(by: timedelta, pulled: Night)
 
 
 @pytest.mark.parametrize("by", JUMPS)
-def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pulled: Night) -> None:
+def test_a_clock_jump_does_not_delay_the_second_read(by: timedelta, pulled: Night) -> None:
     """The second read is ten seconds after the first, even if the wall clock jumps in between."""
     waited = list[float]()
     clock = Jumping(by, 5)
@@ -107,7 +107,7 @@ def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pull
     assert manifest.window.second_after in range(6)
 
 
-def test_the_wait_before_a_second_read_counts_against_the_deadline(pulled: Night) -> None:
+def test_the_wait_for_a_second_read_respects_the_deadline(pulled: Night) -> None:
     """If the deadline is less than twice the wait away, the pull waits for half of that time.
 
     So the second read can still be made before the deadline.
@@ -127,7 +127,7 @@ def test_the_wait_before_a_second_read_counts_against_the_deadline(pulled: Night
     assert 1 < sum(waited) <= 2
 
 
-def test_after_the_deadline_there_is_no_wait(pulled: Night) -> None:
+def test_the_pull_does_not_wait_after_the_deadline(pulled: Night) -> None:
     """After the deadline, the pull does not wait, and its closing requests fail.
 
     Their errors report that no time was left.

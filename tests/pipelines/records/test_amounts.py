@@ -39,7 +39,7 @@ BRACKETS = st.text('[]{}"\\a')
 ODD = st.text("0123456789.-+eE _\n\x00\u0661\uff11", max_size=12)
 
 
-def test_what_is_no_amount_is_none() -> None:
+def test_invalid_amounts_are_rejected() -> None:
     """Underscores, spaces, other scripts, NaN, huge exponents and long texts are not amounts."""
     assert [text for text in NO_AMOUNTS if amounts.parse(text) is not None] == []
     values, invalid, inexact = amounts.column(pa.array(NO_AMOUNTS))
@@ -47,7 +47,7 @@ def test_what_is_no_amount_is_none() -> None:
     assert values.null_count == len(NO_AMOUNTS)
 
 
-def test_an_amount_has_up_to_a_thousand_letters() -> None:
+def test_an_amount_has_up_to_a_thousand_characters() -> None:
     """Every digit of the longest allowed amount is kept, and a longer text is not an amount."""
     text = f"-{'9' * 500}.{'8' * 498}"
     assert len(text) == 1000
@@ -58,7 +58,7 @@ def test_an_amount_has_up_to_a_thousand_letters() -> None:
 
 
 @pytest.mark.parametrize("text", ["1e0", "1e-0", "1e+000", "2e00200", "2E-0200", "0e200", "1e010"])
-def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
+def test_leading_zeros_do_not_change_an_exponent(text: str) -> None:
     """Leading zeros do not change an exponent, however many there are."""
     with localcontext(prec=2000):
         assert amounts.parse(text) == Decimal(text)
@@ -82,7 +82,7 @@ def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None
 
 @MANY
 @given(st.lists(st.from_regex(r"\A-?[0-9]{0,25}\.?[0-9]{0,25}\Z") | st.none(), max_size=5))
-def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | None]) -> None:
+def test_a_column_of_plain_digits_has_the_parsers_values(several: list[str | None]) -> None:
     """A column of plain digits has the parser's values or NULL, for any number of digits."""
     values, invalid, inexact = amounts.column(pa.array(["e", *several], pa.string()).slice(1))
     parsed = [None if text is None else amounts.parse(text) for text in several]
@@ -94,7 +94,7 @@ def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | No
 
 @MANY
 @given(strategies.amounts())
-def test_plain_digits_say_the_same_amount(text: str) -> None:
+def test_a_plain_amount_keeps_every_digit(text: str) -> None:
     """A plain amount has no exponent, no needless zero and no minus zero, and keeps every digit."""
     value = amounts.parse(text)
     assert value is not None
@@ -109,7 +109,7 @@ def test_plain_digits_say_the_same_amount(text: str) -> None:
 
 @MANY
 @given(st.lists(strategies.amounts(), max_size=20))
-def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
+def test_a_sum_of_amounts_is_exact_in_any_order(several: list[str]) -> None:
     """In any order, the sum of amounts equals the sum of integers in the smallest unit."""
     values = [value for text in several if (value := amounts.parse(text)) is not None]
     with localcontext(prec=2000):
@@ -120,7 +120,7 @@ def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
 
 @MANY
 @given(st.lists(strategies.moments(), max_size=10))
-def test_a_column_of_times_is_what_each_says(several: list[str]) -> None:
+def test_times_are_read_as_utc_microseconds(several: list[str]) -> None:
     """Times are UTC microseconds, cut and never rounded. The indices of cut times are returned."""
     values, wrong, cut = timestamps.column(pa.array(several, pa.string()))
     assert values.to_pylist() == [oracle.moment(text) for text in several]
@@ -144,7 +144,7 @@ NO_TIMES = (
 )
 
 
-def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
+def test_an_invalid_time_is_null_and_its_neighbours_are_read() -> None:
     """Impossible dates, missing zones and other texts are NULL, and their neighbours are read."""
     good = "2024-05-06T07:08:09Z"
     mixed = [text for odd in NO_TIMES for text in (odd, good)]
@@ -155,12 +155,12 @@ def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
 
 
 @pytest.mark.parametrize("text", NO_TIMES)
-def test_what_is_no_time_is_none_by_itself(text: str) -> None:
+def test_an_invalid_time_alone_in_its_column_is_found(text: str) -> None:
     """A wrong time is found even if its column has no other value that needs exact reading."""
     assert timestamps.column(pa.array([text, None]))[1:] == ([0], [])
 
 
-def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
+def test_a_cut_time_next_to_an_invalid_one_is_reported() -> None:
     """A cut time is reported even if a broken neighbour makes the column use a different reader."""
     mixed = ["2024-05-06T07:08:09.1234567Z", "2024-02-30T00:00:00Z", None]
     assert timestamps.column(pa.array(mixed))[1:] == ([1], [0])
@@ -168,7 +168,7 @@ def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
 
 @MANY
 @given(strategies.ANYTHING.filter(lambda text: "ud800" not in text))
-def test_json_prints_as_it_was_read(text: str) -> None:
+def test_printing_json_keeps_digits_and_repeated_keys(text: str) -> None:
     """Numbers keep their digits, repeated keys stay, and the printed text has the same value."""
     printed = json_text.text_of(json_text.read_json(text.encode()))
     plain = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str)
@@ -176,7 +176,7 @@ def test_json_prints_as_it_was_read(text: str) -> None:
     assert json_text.text_of(json_text.read_json(printed.encode())) == printed
 
 
-def test_json_prints_however_deep_it_is() -> None:
+def test_json_of_any_accepted_depth_can_be_printed() -> None:
     """Nesting that the decoder accepts can also be printed, at any call depth of the program."""
     deep = "[" * 400 + '{"a":1}' + "]" * 400
 
@@ -187,7 +187,7 @@ def test_json_prints_however_deep_it_is() -> None:
 
 
 @given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner)))
-def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
+def test_the_depth_of_json_ignores_brackets_in_strings(value: Any) -> None:
     """The depth of a value counts lists and objects, and ignores brackets in strings and keys."""
 
     def depth(part: Any) -> int:
@@ -200,7 +200,7 @@ def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [('{"a":[1,2],"b":3}', '{"b":3,"a":[2,1]}')])
-def test_canonical_text_forgets_order_and_nothing_else(one: str, other: str) -> None:
+def test_canonical_text_ignores_only_order(one: str, other: str) -> None:
     """Keys and arrays in any order print the same text, but a different digit does not."""
     first, second = (
         json_text.text_of(json_text.read_json(text.encode()), canonical=True)

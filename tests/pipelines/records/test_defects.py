@@ -75,7 +75,7 @@ def test_every_defect_keeps_its_key() -> None:
     assert {key: defect.key for key, defect in KEYS.items()} == {key: key for key in KEYS}
 
 
-def test_the_keys_of_wrong_types_are_the_stored_ones() -> None:
+def test_keys_of_wrong_types_do_not_change() -> None:
     """A key of a wrong type contains the name of the JSON type, so the names never change."""
     assert [defects.wrong_type(type_.value).key for type_ in JsonType] == [
         "text was expected",
@@ -105,7 +105,7 @@ def test_a_lesson_applies_after_the_message_was_reworded(
     assert any("the cell cannot be read" in reason for reason in second.decision.reasons)
 
 
-def test_a_lesson_from_before_the_codes_applies(layout: Layout) -> None:
+def test_a_lesson_stored_with_an_old_sentence_applies(layout: Layout) -> None:
     """A decision that was stored with the old sentences covers the same defect tonight."""
     first = nights.take(layout, book("1_0"))
     path = "list_portfolios data[].positions[].accounts[].balance.margin.locked"

@@ -38,9 +38,7 @@ def listed(name: str, **changes: Any) -> dict[str, Any]:
 
 
 @both
-def test_a_new_word_is_told_with_its_kind_an_example_and_how_often(
-    layout: Layout, reader: Reader
-) -> None:
+def test_an_unknown_value_is_noted_once_with_its_count(layout: Layout, reader: Reader) -> None:
     """Each undocumented value of a field is noted once, in a fixed order, with its count."""
     links = [
         {"id": str(number), "venueId": "v", "integrationStatus": word}
@@ -56,9 +54,7 @@ def test_a_new_word_is_told_with_its_kind_an_example_and_how_often(
 
 
 @both
-def test_lists_of_one_venue_that_disagree_are_told_by_what_lacks_the_instrument(
-    layout: Layout, reader: Reader
-) -> None:
+def test_a_note_names_the_list_without_the_instrument(layout: Layout, reader: Reader) -> None:
     """A note names the source without the instrument: the venue, its lists, or its typed lists."""
     lists = {
         ("v", "spot"): [listed(name) for name in ("both", "listed")],
@@ -113,7 +109,7 @@ def test_an_instrument_that_only_the_venue_has_is_kept(layout: Layout, reader: R
     assert not nights.differing(parts)
 
 
-def test_what_only_the_venue_has_is_kept_fresh_every_night(layout: Layout) -> None:
+def test_an_instrument_that_only_the_venue_has_is_never_stale(layout: Layout) -> None:
     """An instrument that was never in the venue's lists is not carried over and never stale."""
     lists: dict[Any, Any] = {("v", "spot"): [], ("v", "future"): []}
     for night in range(3):
@@ -128,7 +124,7 @@ def test_what_only_the_venue_has_is_kept_fresh_every_night(layout: Layout) -> No
 
 
 @both
-def test_a_venue_that_embeds_nothing_is_compared_with_nothing(
+def test_a_venue_without_the_instruments_key_is_not_compared(
     layout: Layout, reader: Reader
 ) -> None:
     """Without the key, nothing is compared. An empty list lacks every listed instrument."""
@@ -151,7 +147,7 @@ def test_a_venue_that_embeds_nothing_is_compared_with_nothing(
         ),
     ],
 )
-def test_no_money_is_in_what_venues_and_instruments_reject(
+def test_rejects_of_venues_and_instruments_carry_no_money(
     layout: Layout, book: nights.Book, path: str
 ) -> None:
     """Broken or repeated venues and instruments carry no money, and the valid record is a row."""
@@ -169,7 +165,7 @@ def links(*several: tuple[str, str]) -> nights.Book:
 
 
 @both
-def test_integrations_stand_in_the_order_they_came(layout: Layout, reader: Reader) -> None:
+def test_integrations_keep_their_order(layout: Layout, reader: Reader) -> None:
     """Each integration is a row, in the order of the JSON. Different IDs are not a repetition."""
     with reader():
         rows, parts = nights.staged(layout, nights.land(layout, links(("b", "v"), ("a", "v"))))
@@ -178,7 +174,7 @@ def test_integrations_stand_in_the_order_they_came(layout: Layout, reader: Reade
     assert not nights.noted(parts, "rejects")
 
 
-def test_of_integrations_with_one_id_the_first_by_content_is_taken(layout: Layout) -> None:
+def test_the_first_by_content_of_repeated_integrations_is_used(layout: Layout) -> None:
     """Of integrations with one ID, the first by content is used, and all of them are counted."""
     came = [("x", "w"), ("b", "v"), ("x", "u"), ("x", "v")]
     for order in (came, came[::-1]):
@@ -196,9 +192,7 @@ def _balance(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("132")))
-def test_accounts_that_repeat_are_numbered_by_content(
-    layout: Layout, order: tuple[str, ...]
-) -> None:
+def test_repeated_accounts_are_numbered_by_content(layout: Layout, order: tuple[str, ...]) -> None:
     """Repeated accounts of an asset get numbers by content, in any order and over two positions."""
     accounts = [{"venueId": "v", "name": "a", "balance": _balance(text)} for text in order]
     accounts.insert(1, {"venueId": "v", "name": "b", "balance": _balance("7")})
@@ -235,7 +229,7 @@ def test_accounts_that_repeat_are_numbered_by_content(
         ),
     ],
 )
-def test_a_repeated_portfolio_is_told_with_its_text(
+def test_a_repeated_portfolio_is_rejected_with_its_json(
     layout: Layout, change: dict[str, Any], reason: str, *, money: bool, left: int
 ) -> None:
     """A reject names the repeated record, says if both are the same, and contains its JSON."""
@@ -251,7 +245,7 @@ def test_a_repeated_portfolio_is_told_with_its_text(
     assert len(rows["portfolios"]) == left
 
 
-def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
+def test_a_repeated_venue_type_is_rejected_and_stored_once(layout: Layout) -> None:
     """A repeated type is rejected without money, with its count. The types keep their order."""
     venue = VENUE | {"type": ["otc", "exchange", "otc", "otc"]}
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book([], [venue])))
@@ -261,7 +255,7 @@ def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
     assert told["reason"] == "expected each type once, but got this type 3 times"
 
 
-def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> None:
+def test_the_fast_reader_reads_a_portfolio_of_megabytes(layout: Layout) -> None:
     """However long a record is, the fast reader reads it in one piece and loses no account."""
     accounts = [
         {"venueId": "v", "name": f"{number} {'x' * 900}", "balance": {"margin": {"locked": "1"}}}

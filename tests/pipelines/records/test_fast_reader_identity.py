@@ -18,7 +18,7 @@ LAYOUTS = st.sampled_from([{"separators": (",", ":")}, {"separators": (", ", ": 
 
 
 @given(text=st.text(), others=MEMBERS, first=st.booleans(), plain=st.booleans(), layout=LAYOUTS)
-def test_the_id_of_a_record_is_its_own(
+def test_the_id_of_a_record_is_found_in_any_layout(
     *, text: str, others: dict[str, Any], first: bool, plain: bool, layout: dict[str, Any]
 ) -> None:
     """The ID is found at any position, in any layout and escaping, and inner IDs are ignored."""
@@ -28,7 +28,7 @@ def test_the_id_of_a_record_is_its_own(
 
 
 @given(st.one_of(st.none(), st.integers(), st.booleans(), st.lists(st.text())), MEMBERS)
-def test_what_is_no_text_is_no_id(value: Any, others: dict[str, Any]) -> None:
+def test_a_record_without_a_string_id_has_no_id(value: Any, others: dict[str, Any]) -> None:
     """A record has no ID if `id` is missing or is a number, a list, a boolean or null."""
     for record in ({"id": value} | others, others):
         assert id_of(msgspec.Raw(json.dumps(record).encode())) is None

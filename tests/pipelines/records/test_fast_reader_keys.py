@@ -14,7 +14,7 @@ KEYS = st.tuples(st.sampled_from("abc"), st.sampled_from(["", "x", "é"]))
 @example([[("a", "x")], [("a", "x")]], True)
 @example([[("a", "x"), ("b", "x"), ("c", "x"), ("a", "x")]], False)
 @example([[("a", "x")] + [("b", "x")] + [("c", "")] * 9], False)
-def test_a_key_is_distinct_among_those_of_its_parent_alone(
+def test_repeated_keys_of_one_parent_are_found(
     children: list[list[tuple[str, str]]],
     unique: bool,  # noqa: FBT001 - drawn
 ) -> None:

@@ -70,7 +70,7 @@ def expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 
 @SOME
 @given(books(strange=True))
-def test_whatever_the_specification_allows_becomes_exactly_its_rows(book: nights.Book) -> None:
+def test_any_documented_night_becomes_exactly_its_rows(book: nights.Book) -> None:
     """All rows of all eight tables equal an independent reading of the JSON, and totals agree."""
     with home() as layout:
         rows, parts = nights.staged(layout, nights.land(layout, book))
@@ -81,7 +81,7 @@ def test_whatever_the_specification_allows_becomes_exactly_its_rows(book: nights
 
 @SOME
 @given(books(strange=True))
-def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Book) -> None:
+def test_sums_of_rows_equal_the_sums_of_the_json(book: nights.Book) -> None:
     """The sums of each asset and bucket are equal in the rows, the JSON and the control totals."""
     stated: dict[tuple[str, bool, str], list[str]] = {}
     for portfolio in book.portfolios:
@@ -109,7 +109,7 @@ def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Bo
 
 @SOME
 @given(books(strange=False))
-def test_the_tolerant_reader_gives_what_the_fast_one_gives(book: nights.Book) -> None:
+def test_both_readers_write_identical_parquet_and_notes(book: nights.Book) -> None:
     """For documented data, both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
@@ -132,7 +132,7 @@ def _told(parts: Json, what: str) -> list[str]:
 
 @SOME
 @given(books(strange=True), st.integers())
-def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
+def test_the_order_of_lists_does_not_change_the_rows(book: nights.Book, seed: int) -> None:
     """A night that is shuffled at every level, with its repeats, has the same numbered rows."""
     rng = random.Random(seed)
     portfolios, venues, listed = (
@@ -148,7 +148,7 @@ def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
     }
 
 
-def test_an_instrument_that_a_venue_names_twice_is_the_same_in_any_order() -> None:
+def test_the_order_of_two_instrument_names_does_not_matter() -> None:
     """If a venue embeds an instrument with two names, the order does not decide which is used."""
     named = [{"id": "A", "type": "spot", "displayName": text} for text in ("B", "A")]
     shown = []
@@ -181,7 +181,7 @@ def _set(rows: list[dict[str, Any]]) -> Counter[Any]:
 
 @SOME
 @given(books(strange=True))
-def test_twice_is_once(book: nights.Book) -> None:
+def test_flattening_twice_returns_identical_bytes(book: nights.Book) -> None:
     """Flattening the same landed bytes again, or in a different home, returns the same bytes."""
     with home() as layout:
         manifest = nights.land(layout, book)
@@ -203,7 +203,7 @@ CONTRACT = {table.name: table.key for table in BOOK}
 
 @settings(SOME, max_examples=30 * SHARE)
 @given(st.data())
-def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) -> None:
+def test_arbitrary_json_never_hides_missing_money(data: st.DataObject) -> None:
     """Keys stay unique, and if money is missing from the tables, a reject says so."""
     which = data.draw(st.sampled_from(sorted(DOCUMENTS)))
     documents = strategies.broken(DOCUMENTS[which])
@@ -238,7 +238,7 @@ def _night(which: str, text: bytes) -> nights.Book:
 
 @settings(SOME, max_examples=20 * SHARE)
 @given(strategies.broken(strategies.portfolios(strange=True)))
-def test_no_amount_is_lost_in_silence(text: str) -> None:
+def test_no_amount_is_lost_silently(text: str) -> None:
     """Every amount of a balance is a row, or its loss is a reject with money, or drift."""
     _assume_it_is_let_in(text)
     with home() as layout:

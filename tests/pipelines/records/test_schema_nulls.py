@@ -28,7 +28,7 @@ def _instrument(name: str, value: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("name", [*INSTRUMENT.fields, *CONSTRAINTS, "unknown"])
-def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
+def test_a_null_is_accepted_only_in_an_optional_field(name: str) -> None:
     """A null is NULL in an optional field. In any other field, the fast reader refuses it."""
     field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
     raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
@@ -42,7 +42,7 @@ def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [b"null", b"[null]", b"7", b'"{"', b'{"id":null}', b"[\n{}]"])
-def test_what_is_no_instrument_is_not_read_as_one(odd: bytes) -> None:
+def test_values_that_are_not_instruments_are_refused(odd: bytes) -> None:
     """A value that is not an instrument is refused at any position, even if a line of it is one."""
     for raws in ([odd, _instrument("id", "a")], [_instrument("id", "a"), odd], [odd]):
         with pytest.raises(fast_reader.UndocumentedRecord):

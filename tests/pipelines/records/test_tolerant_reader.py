@@ -120,7 +120,7 @@ TWICE = {
         ),
     ],
 )
-def test_a_reject_says_where_and_what_was_expected(
+def test_a_reject_has_its_path_reason_value_and_money_flag(
     layout: Layout, book: nights.Book, told: tuple[str, str, str, bool]
 ) -> None:
     """A reject has a path, a reason, the JSON text of the value, and a flag for possible money."""
@@ -131,7 +131,7 @@ def test_a_reject_says_where_and_what_was_expected(
 
 
 @pytest.mark.parametrize("reader", [contextlib.nullcontext, tolerant_only])
-def test_an_amount_kept_as_text_names_its_table_and_column(
+def test_an_inexact_amount_is_noted_with_its_table_and_column(
     layout: Layout, reader: Callable[[], contextlib.AbstractContextManager[None]]
 ) -> None:
     """With both readers, the note on a balance or a constraint names its table and column."""
@@ -175,7 +175,7 @@ def test_an_amount_kept_as_text_names_its_table_and_column(
         (nights.Book(b"[%b]" % TWICE["position"]), "data[0].positions[0]", True),
     ],
 )
-def test_a_key_that_stands_twice_is_told_where_it_stands(
+def test_an_object_with_a_repeated_key_is_rejected(
     layout: Layout, book: nights.Book, path: str, *, money: bool
 ) -> None:
     """A repeated key is ambiguous, so the object that has it is rejected, with its text."""
@@ -204,7 +204,7 @@ def test_a_key_that_stands_twice_is_told_where_it_stands(
         ("1 000", [""], []),
     ],
 )
-def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
+def test_possible_money_in_an_unknown_balance_is_not_ignored(
     layout: Layout, kind: Any, rejected: list[str], stated: list[str]
 ) -> None:
     """An amount is a row, a possible amount is rejected at its path, and the rest is drift."""
@@ -229,7 +229,7 @@ def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
         ({"risk": ["high", None]}, "unknown field", "risk", '["high",null]'),
     ],
 )
-def test_drift_is_told_with_what_came(
+def test_drift_has_its_path_kind_field_and_example(
     layout: Layout, change: dict[str, Any], kind: str, word: str, example: str
 ) -> None:
     """Drift has its path, its kind, the name of the field, and the JSON text of an example."""
@@ -261,7 +261,7 @@ BTC: dict[str, Any] = {"assetId": "BTC", "isCustomAsset": False}
         (nights.Book([], [VENUE | {"type": ["otc"], "instruments": [None]}]), "instruments[0]", 1),
     ],
 )
-def test_a_null_in_a_list_harms_none_beside_it(
+def test_a_null_in_a_list_does_not_affect_its_neighbours(
     layout: Layout, book: nights.Book, path: str, left: int
 ) -> None:
     """A null is rejected at its index, and its neighbours are rows with their own numbers."""
@@ -272,7 +272,7 @@ def test_a_null_in_a_list_harms_none_beside_it(
     assert not nights.differing(parts)
 
 
-def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
+def test_a_record_nested_too_deeply_is_rejected_with_its_text() -> None:
     """The record has no row. The reject has its request number, path, text and money."""
     notes = Notes()
     reader = tolerant_reader.TolerantReader(7, notes, "Portfolio")
@@ -288,7 +288,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
 
 
 @pytest.mark.parametrize("calls", [0, 150, 300])
-def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> None:
+def test_the_reader_and_the_count_have_the_same_depth_limit(calls: int) -> None:
     """The tolerant reader and the count have the same depth limit, at any call depth."""
 
     def read(depth: int, calls: int) -> tuple[bool, bool]:
@@ -309,7 +309,7 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
     assert read(DEEPEST + 1, calls) == (False, False)
 
 
-def test_drift_is_counted_together() -> None:
+def test_counts_of_equal_drift_are_added_up() -> None:
     """The counts of equal drift are added up, and the smallest example is kept, in any order."""
     notes = Notes()
     notes.add_drift("a", "unknown field", "", "2", 3)

@@ -89,7 +89,7 @@ def test_an_unknown_amount_is_in_every_total(layout: Layout, name: str) -> None:
     assert not nights.differing(parts)
 
 
-def test_a_night_with_unknown_amounts_alone_is_accepted(layout: Layout) -> None:
+def test_unknown_amounts_do_not_hold_a_night(layout: Layout) -> None:
     """Unknown amounts are rows, so the night needs no decision by a person."""
     assert nights.take(layout, book({"loan": "4000000"})).state == ACCEPTED
 
@@ -114,7 +114,7 @@ HELD_FOR: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize("name", HELD_FOR)
-def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout, name: str) -> None:
+def test_possible_money_that_is_not_an_amount_holds_the_night(layout: Layout, name: str) -> None:
     """The value is rejected at its path, with money, and the reason does not contain it."""
     balance, place = HELD_FOR[name]
     snapshot = nights.take(layout, book(balance))
@@ -127,7 +127,7 @@ def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout,
     assert not any(letter.isdigit() for letter in reject["reason"])
 
 
-def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout: Layout) -> None:
+def test_the_control_totals_find_a_dropped_amount(layout: Layout) -> None:
     """The control totals find the amount, because their count of the JSON is independent."""
     with mock.patch.object(tolerant_reader.Leaf, "amount", None):
         _, parts = nights.staged(layout, nights.land(layout, book({"invented": {"free": "4"}})))
@@ -135,7 +135,7 @@ def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout:
     assert told == {("rows", ""), ("sum", "invented")}
 
 
-def test_two_places_never_have_one_name() -> None:
+def test_different_json_paths_have_different_names() -> None:
     """A name with a dot or a quotation mark is quoted, so that no two rows have the same key."""
     text = b'{"a.b":"1","a":{"b":"2","":"3"},"\\"a.b\\"":"4","a.":{"":"5"},"":{"b":"6"}}'
     states = [leaf.state for leaf in leaves(read_json(text))]

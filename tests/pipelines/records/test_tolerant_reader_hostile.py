@@ -306,7 +306,7 @@ def test_hostile_but_legal_data_becomes_exactly_its_rows(
 
 
 @pytest.mark.parametrize("reader", [FAST, TOLERANT])
-def test_times_of_every_form_are_the_moments_they_say(layout: Layout, reader: str) -> None:
+def test_times_of_every_format_are_read_correctly(layout: Layout, reader: str) -> None:
     """Each zone form with zero to nine digits of a second is read, and cut digits are noted."""
     portfolios = [_portfolio(id=f"{n}", createdAt=text) for n, text in enumerate(TIMES)]
     listed = [_instrument(id=f"{n}", expiration=text) for n, text in enumerate(TIMES)]
@@ -320,7 +320,7 @@ def test_times_of_every_form_are_the_moments_they_say(layout: Layout, reader: st
     assert not nights.noted(parts, "rejects")
 
 
-def test_what_is_kept_as_text_only_is_named_with_its_place(layout: Layout) -> None:
+def test_an_inexact_value_is_noted_with_its_path_and_column(layout: Layout) -> None:
     """ops.inexact has path, table, column and text of each value that its column cannot store."""
     for text in ("0.123456789012345678901234", "1e-19", "100000000000000000000"):
         _, parts = nights.staged(layout, nights.land(layout, _amount(text)))
@@ -339,7 +339,7 @@ def test_what_is_kept_as_text_only_is_named_with_its_place(layout: Layout) -> No
         }
 
 
-def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
+def test_unknown_fields_and_balances_are_noted_with_their_paths(layout: Layout) -> None:
     """ops.drift has every unknown field and every unknown balance kind, with its path."""
     _, parts = nights.staged(layout, nights.land(layout, _everywhere("x")))
     told = {(one["path"], one["kind"], one["word"]) for one in nights.noted(parts, "drift")}
@@ -356,7 +356,7 @@ def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("reader", [FAST, TOLERANT])
-def test_new_words_are_kept_and_named(layout: Layout, reader: str) -> None:
+def test_unknown_enum_values_are_noted_with_path_and_count(layout: Layout, reader: str) -> None:
     """ops.drift has every enum value that the document does not list, with its path and count."""
     with read_by(reader):
         _, parts = nights.staged(layout, nights.land(layout, _new_words()))
@@ -450,9 +450,7 @@ BREACHES: dict[str, tuple[Callable[[Json], object], str, bool, int]] = {
 
 
 @pytest.mark.parametrize("name", BREACHES)
-def test_the_smallest_broken_thing_is_rejected_and_its_siblings_live(
-    layout: Layout, name: str
-) -> None:
+def test_only_the_smallest_broken_part_is_rejected(layout: Layout, name: str) -> None:
     """One reject has the exact path and says if it carries money. Every other amount is a row."""
     change, path, money, left = BREACHES[name]
     portfolio = _spoiled(change)
@@ -464,7 +462,7 @@ def test_the_smallest_broken_thing_is_rejected_and_its_siblings_live(
     assert not nights.differing(parts)
 
 
-def test_a_null_among_records_hides_none_of_its_siblings(layout: Layout) -> None:
+def test_records_next_to_a_null_are_still_read(layout: Layout) -> None:
     """Values that are not objects would crash Arrow, so they are rejected first, with money."""
     raw = b"[null," + json.dumps(_portfolio(_position(_free("1")))).encode() + b",7,[null]]"
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book(raw)))
@@ -477,7 +475,7 @@ def test_a_null_among_records_hides_none_of_its_siblings(layout: Layout) -> None
     assert len(rows["balances"]) == 2
 
 
-def test_one_id_with_two_contents_is_taken_from_neither(layout: Layout) -> None:
+def test_two_different_portfolios_with_one_id_are_both_rejected(layout: Layout) -> None:
     """Two different portfolios with one ID are both rejected, because either could be right."""
     two = [_portfolio(_position(_free("1"))), _portfolio(_position(_free("2")))]
     rows, parts = nights.staged(layout, nights.land(layout, nights.Book(two)))
@@ -485,7 +483,7 @@ def test_one_id_with_two_contents_is_taken_from_neither(layout: Layout) -> None:
     assert [one["carries_money"] for one in nights.noted(parts, "rejects")] == [True, True]
 
 
-def test_one_portfolio_twice_in_another_order_is_taken_once(layout: Layout) -> None:
+def test_a_portfolio_repeated_in_a_different_order_is_one_row(layout: Layout) -> None:
     """A repetition with the same content, in any order, is one row and a reject without money."""
     one = _portfolio(_position(_free("1")), _position(asset="ETH"))
     again = dict(reversed(one.items())) | {"positions": one["positions"][::-1]}
@@ -495,7 +493,7 @@ def test_one_portfolio_twice_in_another_order_is_taken_once(layout: Layout) -> N
     assert not nights.differing(parts)
 
 
-def test_three_positions_of_one_asset_of_which_one_is_broken_become_one(layout: Layout) -> None:
+def test_repeated_positions_merge_despite_a_broken_one(layout: Layout) -> None:
     """The accounts of the valid positions are rows, and the number of accounts is unknown."""
     positions = [_position(_free("1")), _position(_free("2")), _position()]
     positions[2]["accounts"] = None

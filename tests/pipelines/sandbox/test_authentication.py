@@ -78,7 +78,9 @@ def by_hand(text: str, algorithm: str = "sha384", secret: bytes = SECRET) -> str
         pytest.param("GET/edge/v1beta/portfolios{t}", "", id="127-another-path"),
     ],
 )
-def test_only_the_right_payload_is_accepted(pattern: str, query: str, ask: Ask, now: int) -> None:
+def test_a_signature_of_a_wrong_payload_is_refused(
+    pattern: str, query: str, ask: Ask, now: int
+) -> None:
     """A signature of anything but method, path, body and timestamp is refused (5.2)."""
     right = by_hand(f"GET{PREFIX}/venues{now}")
     wrong = by_hand(pattern.format(p=f"{PREFIX}/venues", t=now))
@@ -86,7 +88,7 @@ def test_only_the_right_payload_is_accepted(pattern: str, query: str, ask: Ask, 
     assert ask("/venues", query, signature=wrong).refusal == REFUSED
 
 
-def test_118_the_header_text_is_what_is_signed(ask: Ask, now: int) -> None:
+def test_118_the_timestamp_is_signed_as_it_is_sent(ask: Ask, now: int) -> None:
     """A leading zero in the timestamp header is accepted only if it is also signed (5.2, 5)."""
     wrong = by_hand(f"GET{PREFIX}/venues{now}")
     assert ask("/venues", timestamp=f"0{now}", signature=wrong).refusal == REFUSED
@@ -109,14 +111,14 @@ def test_119_only_hmac_sha_384_is_accepted(ask: Ask, now: int) -> None:
     assert ask("/venues", signature=by_hand(text)).status == 200
 
 
-def test_120_the_secret_is_that_of_the_key(ask: Ask, now: int) -> None:
+def test_120_a_signature_with_a_different_secret_is_refused(ask: Ask, now: int) -> None:
     """A signature with a different caller's secret is refused for this key (5.2, 6)."""
     signature = by_hand(f"GET{PREFIX}/venues{now}", secret=b"secret-of-some")
     assert ask("/venues", signature=signature).refusal == REFUSED
     assert ask("/venues", key="some", signature=signature).status == 200
 
 
-def test_121_the_signature_is_hex_of_48_bytes(ask: Ask, now: int) -> None:
+def test_121_a_signature_has_96_hexadecimal_characters(ask: Ask, now: int) -> None:
     """A signature is 96 hexadecimal characters. Other lengths and base64 are refused (5.2, 7)."""
     signature = by_hand(f"GET{PREFIX}/venues{now}")
     assert len(signature) == 96
@@ -128,7 +130,7 @@ def test_121_the_signature_is_hex_of_48_bytes(ask: Ask, now: int) -> None:
     ("age", "status"),
     [(0, 200), (29_900, 200), (30_000, 200), (30_001, 400), (86_400_000, 400)],
 )
-def test_122_123_older_than_30_seconds_is_rejected(
+def test_122_123_a_timestamp_older_than_30_seconds_is_refused(
     age: int, status: int, ask: Ask, now: int
 ) -> None:
     """A timestamp may be at most 30 seconds old, exact to the millisecond (5.3)."""
@@ -137,7 +139,7 @@ def test_122_123_older_than_30_seconds_is_rejected(
     assert status == 200 or reply.refusal == TOO_LATE
 
 
-def test_the_window_ahead_is_a_choice(ask: Ask, now: int) -> None:
+def test_a_choice_sets_the_window_for_future_timestamps(ask: Ask, now: int) -> None:
     """A timestamp more than 30 s in the future is refused, unless a choice allows it.
 
     A second choice excludes timestamps that are exactly 30 s old.
@@ -162,7 +164,7 @@ def test_the_window_ahead_is_a_choice(ask: Ask, now: int) -> None:
         "-1",
     ],
 )
-def test_124_a_timestamp_is_an_integer(text: str, ask: Ask) -> None:
+def test_124_a_timestamp_is_a_positive_integer(text: str, ask: Ask) -> None:
     """A timestamp that is not a positive int64 is TIMESTAMP_INVALID, even if it is signed (5.3)."""
     signature = by_hand(f"GET{PREFIX}/venues{text}")
     wire = text.encode().decode("latin-1")
@@ -171,7 +173,7 @@ def test_124_a_timestamp_is_an_integer(text: str, ask: Ask) -> None:
         assert reply.refusal == TOO_LATE
 
 
-def test_125_126_wrong_signature_and_unknown_key(ask: Ask) -> None:
+def test_125_126_a_wrong_signature_looks_like_an_unknown_key(ask: Ask) -> None:
     """A wrong signature and an unknown key get identical responses (5.3)."""
     wrong, unknown = ask("/venues", signature="0" * 96), ask("/venues", key="stranger")
     assert wrong.refusal == unknown.refusal == REFUSED
@@ -197,14 +199,14 @@ def test_076_077_078_all_three_headers_are_required(
     )
 
 
-def test_127_a_signature_is_for_one_path(ask: Ask, now: int) -> None:
+def test_127_a_signature_is_valid_for_only_one_path(ask: Ask, now: int) -> None:
     """A signature is valid only for the ID in its path (5.2)."""
     signature = by_hand(f"GET{PREFIX}/venues/kestrel{now}")
     assert ask("/venues/kestrel", signature=signature).status == 200
     assert ask("/venues/meridian", signature=signature).refusal == REFUSED
 
 
-def test_128_errors_are_texts(ask: Ask) -> None:
+def test_128_error_codes_and_messages_are_strings(ask: Ask) -> None:
     """Code and message are strings in every kind of refusal (7)."""
     replies = [ask("/x"), ask("/venues", key="stranger"), ask("/venues", "x=1"), ask("/venues/x")]
     for reply in replies:
@@ -212,7 +214,7 @@ def test_128_errors_are_texts(ask: Ask) -> None:
     assert len(replies) == len({reply.refusal for reply in replies})
 
 
-def test_132_another_version_is_not_served(ask: Ask) -> None:
+def test_132_a_different_version_is_not_served(ask: Ask) -> None:
     """Paths with a different version in their prefix are not served (9)."""
     for prefix in ("/edge/v1", "/edge/v2beta", "/edge/v1beta2", "/EDGE/v1beta"):
         for key in ("all", "stranger"):
@@ -220,14 +222,14 @@ def test_132_another_version_is_not_served(ask: Ask) -> None:
             assert reply.refusal == (404, "RESOURCE_NOT_FOUND")
 
 
-def test_the_body_is_signed_when_there_is_one(ask: Ask, now: int) -> None:
+def test_a_request_body_is_signed(ask: Ask, now: int) -> None:
     """A request body is part of the signed payload, although no operation needs one (5.2, 1)."""
     empty = by_hand(f"GET{PREFIX}/venues{now}")
     assert ask("/venues", body=b"{}").status == 200
     assert ask("/venues", body=b"{}", signature=empty).refusal == REFUSED
 
 
-def test_an_encoded_path_is_signed_as_sent_unless_chosen_otherwise(ask: Ask, now: int) -> None:
+def test_an_encoded_path_is_signed_as_sent_by_default(ask: Ask, now: int) -> None:
     """The path is signed as it is sent, unless a choice accepts the decoded path (5.2)."""
     sent = by_hand(f"GET{PREFIX}/venues/north%20sea%2Fotc%20desk{now}")
     decoded = by_hand(f"GET{PREFIX}/venues/north sea/otc desk{now}")

@@ -11,7 +11,7 @@ from pipelines.sandbox.faults.wire import WIRE_FAULTS
 from pipelines.sandbox.faults.worlds import WORLD_FAULTS
 
 
-def test_every_fault_has_a_name_and_one_line() -> None:
+def test_every_fault_has_a_name_and_a_short_description() -> None:
     """Fault names can be parsed and are unique. Each has a description of one short line."""
     kinds = (ANSWER_FAULTS, BODY_FAULTS, RECORD_FAULTS, WORLD_FAULTS, WIRE_FAULTS)
     assert len(DESCRIPTIONS) == sum(map(len, kinds)) + 6
@@ -21,7 +21,7 @@ def test_every_fault_has_a_name_and_one_line() -> None:
         assert 10 < len(words) < 90
 
 
-def test_scopes_are_read() -> None:
+def test_every_part_of_a_scope_is_parsed() -> None:
     """Every part of a scope is parsed."""
     fault = parse("slow,path=/v*,venue=a b,portfolio=p,count=2,after=1,seconds=0.5,mib=3")
     assert (fault.path, fault.venue, fault.portfolio) == ("/v*", "a b", "p")
@@ -30,14 +30,14 @@ def test_scopes_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["slow,count=two", "slow,nonsense=1", "slow,", "slow,since=x"])
-def test_a_wrong_scope_is_told_with_the_right_ones(text: str) -> None:
+def test_a_wrong_scope_message_lists_the_valid_parts(text: str) -> None:
     """The message about a wrong scope lists all possible parts of a scope."""
     with pytest.raises(ValueError, match="path=, venue=, portfolio=, count=, after=, since="):
         parse(text)
 
 
 @pytest.mark.parametrize(("text", "meant"), [("slwo", "Did you mean 'slow'"), ("nonsense", "")])
-def test_an_unknown_fault_is_told_with_those_like_it(text: str, meant: str) -> None:
+def test_an_unknown_fault_message_suggests_a_similar_name(text: str, meant: str) -> None:
     """The message suggests a similar name, if any, and the option that lists all faults."""
     words = f"no fault named '{text}'\\. ?{meant}.*--fault list"
     with pytest.raises(ValueError, match=words):

@@ -46,7 +46,7 @@ def portfolio(ask: Ask, **choices: Any) -> Any:
     return ask("/portfolios", app=app).json["data"][0]
 
 
-def test_a_world_made_by_hand_is_served_as_it_is(ask: Ask) -> None:
+def test_a_handmade_world_is_served_unchanged(ask: Ask) -> None:
     """By default, a handmade world is served unchanged, and it is the same on every day."""
     assert portfolio(ask) == WORLD.portfolios[0]
     assert WORLD.at(date(1999, 1, 1)) is WORLD
@@ -56,7 +56,7 @@ def test_a_world_made_by_hand_is_served_as_it_is(ask: Ask) -> None:
     ("form", "text"),
     [("as-made", "12.50"), ("padded", "12.500000000000000000"), ("exponent", "1250e-2")],
 )
-def test_amounts_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None:
+def test_amounts_have_the_chosen_format(form: str, text: str, ask: Ask) -> None:
     """Each format is a different string for the same number (2.10)."""
     one = portfolio(ask, amounts=form)["positions"][0]["accounts"][0]["balance"]["margin"]
     assert one == {"locked": text}
@@ -71,13 +71,13 @@ def test_amounts_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None
         ("nanoseconds", "2024-02-29T23:59:59.500000000Z"),
     ],
 )
-def test_instants_come_in_the_chosen_form(form: str, text: str, ask: Ask) -> None:
+def test_instants_have_the_chosen_format(form: str, text: str, ask: Ask) -> None:
     """Each format is a different string for the same instant (2)."""
     assert portfolio(ask, datetimes=form)["createdAt"] == text
     assert datetime.fromisoformat(text) == datetime.fromisoformat(MADE)
 
 
-def test_absent_fields_may_come_as_null(ask: Ask) -> None:
+def test_absent_fields_can_be_served_as_null(ask: Ask) -> None:
     """With the choice `optional_as_null`, absent optional fields are null at every depth."""
     one = portfolio(ask, optional_as_null=True)
     balance = one["positions"][0]["accounts"][0]["balance"]
@@ -90,7 +90,7 @@ def test_absent_fields_may_come_as_null(ask: Ask) -> None:
     }
 
 
-def test_pages_and_meta(ask: Ask) -> None:
+def test_a_truncated_list_has_a_cursor_in_meta(ask: Ask) -> None:
     """A truncated list has a cursor in `meta`, next to the chosen content (2.10, 4.6)."""
     reply = ask("/venues", page_size=5, meta={"took": 3}).json
     assert len(reply["data"]) == 5
@@ -98,7 +98,7 @@ def test_pages_and_meta(ask: Ask) -> None:
     assert ask("/venues", page_size=12).json["meta"] == {}
 
 
-def test_a_gateway_may_stand_before_the_prefix(ask: Ask, signed: Callable[..., str]) -> None:
+def test_a_gateway_can_precede_the_prefix(ask: Ask, signed: Callable[..., str]) -> None:
     """Paths begin with the gateway's prefix, and a choice decides if it is signed (1, 5.2)."""
     path = "/edge/v1beta/venues"
     without = signed("secret-of-all", "GET", path, str(NOW))
@@ -110,7 +110,7 @@ def test_a_gateway_may_stand_before_the_prefix(ask: Ask, signed: Callable[..., s
     assert ask("/venues", gateway="/gate").status == 404
 
 
-def test_rate_limits_and_sunsets(ask: Ask) -> None:
+def test_choices_set_rate_limits_and_sunset_headers(ask: Ask) -> None:
     """Requests above the rate limit are refused, and headers announce the end of service (8, 9)."""
     keys = {"all": Caller("secret-of-all")}
     clock = [NOW]
@@ -123,7 +123,7 @@ def test_rate_limits_and_sunsets(ask: Ask) -> None:
     assert headers["sunset"] == headers["deprecation"] == day
 
 
-def test_headers_hold_the_servers_clock(ask: Ask) -> None:
+def test_the_date_header_shows_the_servers_clock(ask: Ask) -> None:
     """`Date` shows the clock by which timestamps are checked. The content type is a choice."""
     headers = ask("/venues").headers
     assert headers["date"] == "Wed, 18 Nov 2026 11:06:40 GMT"
@@ -132,7 +132,9 @@ def test_headers_hold_the_servers_clock(ask: Ask) -> None:
     assert ask("/x", content_type=other).headers["content-type"] == other
 
 
-def test_signature_digits_have_a_case(ask: Ask, signed: Callable[..., str]) -> None:
+def test_signatures_in_both_cases_are_accepted_by_default(
+    ask: Ask, signed: Callable[..., str]
+) -> None:
     """Signatures in lower and upper case are accepted, unless a choice requires one (5.2, 7)."""
     upper = signed("secret-of-all", "GET", "/edge/v1beta/venues", str(NOW)).upper()
     assert ask("/venues", signature=upper).status == 200
@@ -140,7 +142,7 @@ def test_signature_digits_have_a_case(ask: Ask, signed: Callable[..., str]) -> N
     assert ask("/venues", signature=upper, hex_case="upper").status == 200
 
 
-def test_the_order_of_checks_is_a_choice(ask: Ask) -> None:
+def test_a_choice_sets_the_order_of_checks(ask: Ask) -> None:
     """If both key and timestamp are wrong, the order of the checks decides the error (7)."""
     both = {"key": "stranger", "timestamp": NOW - 60_000}
     assert ask("/venues", **both).refusal == (400, "TIMESTAMP_INVALID")
@@ -150,7 +152,7 @@ def test_the_order_of_checks_is_a_choice(ask: Ask) -> None:
         ask("/venues", checks=("timestamp",))
 
 
-def test_what_a_missing_object_is_called_is_a_choice(ask: Ask) -> None:
+def test_choices_set_the_errors_for_missing_objects(ask: Ask) -> None:
     """Choices set the status and code for unknown IDs and unknown paths (4.6, 7).
 
     They also set the time window and the code for rate limits.
@@ -164,14 +166,14 @@ def test_what_a_missing_object_is_called_is_a_choice(ask: Ask) -> None:
     assert limited.refusal == (429, "ACCESS_DENIED")
 
 
-def test_venues_may_embed_their_instruments_unasked(ask: Ask) -> None:
+def test_venues_can_embed_instruments_without_include(ask: Ask) -> None:
     """A choice decides if venues embed their instruments without `include` (2.6, 2.10)."""
     assert all("instruments" not in one for one in ask("/venues").json["data"])
     unasked = ask("/venues", instruments_without_include=True).json["data"]
     assert all("instruments" in one for one in unasked)
 
 
-def test_choices_are_made_from_texts() -> None:
+def test_choices_are_parsed_from_strings() -> None:
     """Numbers, null, lists, objects and strings are parsed. Other choices keep their defaults."""
     made = parse_choices(
         [
@@ -204,13 +206,13 @@ def test_choices_are_made_from_texts() -> None:
         ("missing_status=soon", "missing_status"),
     ],
 )
-def test_a_wrong_choice_is_told(text: str, words: str) -> None:
+def test_the_message_names_a_wrong_choice(text: str, words: str) -> None:
     """The error message names the wrong choice, or lists all names if the name is unknown."""
     with pytest.raises(ValueError, match=words):
         parse_choices([text])
 
 
-def test_every_choice_is_tried_somewhere() -> None:
+def test_every_choice_is_used_in_a_test() -> None:
     """Every field of `Choices` is used in these test modules."""
     tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     assert [field.name for field in fields(Choices) if field.name not in tests] == []

@@ -31,7 +31,7 @@ def found(reply: Any) -> list[str]:
     return sorted(one["id"] for one in reply.json["data"])
 
 
-def test_001_there_are_five_get_paths_and_no_more(ask: Ask, ids: list[str]) -> None:
+def test_001_exactly_five_get_paths_are_served(ask: Ask, ids: list[str]) -> None:
     """The five paths are served, and similar paths are not found (1, 4)."""
     real = ["/portfolios", f"/portfolios/{ids[0]}", "/venues", "/venues/kestrel"]
     for path in [*real, "/venues/kestrel/instruments"]:
@@ -44,7 +44,7 @@ def test_001_there_are_five_get_paths_and_no_more(ask: Ask, ids: list[str]) -> N
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "get"])
-def test_008_074_no_method_but_get_answers_success(method: str, ask: Ask) -> None:
+def test_008_074_every_method_except_get_is_refused(method: str, ask: Ask) -> None:
     """Every method except GET is refused with an error envelope and an `Allow` header (1, 4)."""
     reply = ask("/portfolios", method=method)
     assert reply.refusal == (405, "METHOD_UNSUPPORTED")
@@ -57,7 +57,7 @@ def test_075_no_body_is_needed(ask: Ask) -> None:
     assert ask("/portfolios", body=b"").status == 200
 
 
-def test_079_080_declared_paths_answer_200_400_or_401(ask: Ask, ids: list[str]) -> None:
+def test_079_080_declared_paths_return_200_400_or_401(ask: Ask, ids: list[str]) -> None:
     """Requests for declared paths get 200, or an error envelope with 400 or 401 (4, 7)."""
     paths = ["/portfolios", f"/portfolios/{ids[0]}", "/venues", "/venues/kestrel"]
     paths += ["/venues/kestrel/instruments", "/portfolios/x", "/venues/x", "/venues/x/instruments"]
@@ -70,14 +70,14 @@ def test_079_080_declared_paths_answer_200_400_or_401(ask: Ask, ids: list[str]) 
                 assert ("errors" in reply.json) == (reply.status != 200)
 
 
-def test_081_090_callers_see_their_own_portfolios(ask: Ask, ids: list[str], some: Any) -> None:
+def test_081_090_callers_see_only_their_portfolios(ask: Ask, ids: list[str], some: Any) -> None:
     """The list contains exactly the portfolios that the caller may access (4.1, 5.3)."""
     assert len(ids) > len(some) > 0
     assert found(ask("/portfolios", key="some")) == sorted(some)
     assert found(ask("/portfolios", key="none")) == []
 
 
-def test_082_083_084_085_the_id_list_filters(ask: Ask, ids: list[str], some: Any) -> None:
+def test_082_083_084_085_an_id_list_filters_portfolios(ask: Ask, ids: list[str], some: Any) -> None:
     """An ID list returns the known portfolios, and a single unknown ID an empty list (4.1)."""
     assert found(ask("/portfolios", f"id={ids[0]}")) == ids[:1]
     assert found(ask("/portfolios", f"id={ids[0]},{ids[1]}")) == ids[:2]
@@ -92,7 +92,7 @@ def test_082_083_084_085_the_id_list_filters(ask: Ask, ids: list[str], some: Any
             assert found(reply) == []
 
 
-def test_an_id_of_a_list_may_be_in_upper_case(ask: Ask, ids: list[str]) -> None:
+def test_an_id_list_accepts_upper_case_uuids(ask: Ask, ids: list[str]) -> None:
     """A UUID in an ID list may be in upper case, as in a path, unless a choice forbids it."""
     upper = f"id={ids[0].upper()}"
     assert found(ask("/portfolios", upper)) == ids[:1]
@@ -101,12 +101,12 @@ def test_an_id_of_a_list_may_be_in_upper_case(ask: Ask, ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize("query", ["id=%zz", "include=%", "%zz=1", "id=a%2"])
-def test_an_escape_that_is_none_is_an_invalid_value(ask: Ask, query: str) -> None:
+def test_an_invalid_percent_escape_is_an_invalid_value(ask: Ask, query: str) -> None:
     """An invalid percent escape in a query is an invalid value, as in a path (7)."""
     assert ask("/portfolios", query).refusal == INVALID
 
 
-def test_the_open_points_of_the_id_list_are_switches(ask: Ask, ids: list[str]) -> None:
+def test_choices_settle_the_open_points_of_id_lists(ask: Ask, ids: list[str]) -> None:
     """Choices decide the responses to mixed, empty, long and repeated ID lists (4.1, 8)."""
     mixed = f"id={ids[0]},{STRANGER}"
     assert found(ask("/portfolios", mixed)) == ids[:1]
@@ -166,7 +166,7 @@ def test_wrong_parameters_are_refused(
     assert ask(path.format(id=ids[0]), query.format(id=ids[0])).refusal == refusal
 
 
-def test_091_092_one_portfolio_by_its_path(ask: Ask, ids: list[str]) -> None:
+def test_091_092_a_path_with_an_id_returns_that_portfolio(ask: Ask, ids: list[str]) -> None:
     """An ID in the path, in lower or upper case, returns that portfolio with integrations (4.2)."""
     for path in (f"/portfolios/{ids[0]}", f"/portfolios/{ids[0].upper()}"):
         data = ask(path, "include=integrations").json["data"]
@@ -176,7 +176,7 @@ def test_091_092_one_portfolio_by_its_path(ask: Ask, ids: list[str]) -> None:
     assert ask(f"/portfolios/{upper}", uuid_any_case=False).refusal == INVALID
 
 
-def test_096_130_access_denied_with_400_and_with_401(ask: Ask, ids: list[str], some: Any) -> None:
+def test_096_130_an_inaccessible_portfolio_is_refused(ask: Ask, ids: list[str], some: Any) -> None:
     """An inaccessible portfolio is refused with 400 or 401, or reported as not found (4.2, 7)."""
     path = "/portfolios/" + next(one for one in ids if one not in some)
     for status in (400, 401):
@@ -187,14 +187,14 @@ def test_096_130_access_denied_with_400_and_with_401(ask: Ask, ids: list[str], s
     assert ask("/venues", key="venues-only").status == 200
 
 
-def test_097_098_the_venue_list_and_its_filter(ask: Ask) -> None:
+def test_097_098_an_id_list_filters_venues(ask: Ask) -> None:
     """The list contains all venues, or only the venues in an ID list (4.3)."""
     assert len(found(ask("/venues"))) == 12
     two = "id=kestrel,north%20sea%2Fotc+desk,stranger"
     assert found(ask("/venues", two)) == ["kestrel", "north sea/otc desk"]
 
 
-def test_099_103_104_venues_expand(ask: Ask) -> None:
+def test_099_103_104_include_embeds_instruments_in_venues(ask: Ask) -> None:
     """A venue embeds its instruments only with `include`, in a list or as a single object (4.4)."""
     listed = ask("/venues", "include=instruments&id=kestrel").json["data"][0]
     alone = ask("/venues/kestrel", "include=instruments").json["data"]
@@ -204,7 +204,7 @@ def test_099_103_104_venues_expand(ask: Ask) -> None:
     assert plain == {k: v for k, v in alone.items() if k != "instruments"} | {"type": plain["type"]}
 
 
-def test_107_108_109_110_instruments_and_their_types(ask: Ask) -> None:
+def test_107_108_109_110_two_typed_lists_form_the_complete_list(ask: Ask) -> None:
     """The spot list and the future list together are the list without a type (4.5).
 
     All three contain complete instruments.
@@ -220,7 +220,7 @@ def test_107_108_109_110_instruments_and_their_types(ask: Ask) -> None:
     assert all("feedId" in one for one in both)
 
 
-def test_129_131_every_code_is_reachable_and_no_other(ask: Ask, ids: list[str]) -> None:
+def test_129_131_exactly_the_known_codes_are_used(ask: Ask, ids: list[str]) -> None:
     """The responses use the eight declared codes, the undeclared one, and no other (7).
 
     Some codes need a choice.
@@ -248,7 +248,7 @@ def test_129_131_every_code_is_reachable_and_no_other(ask: Ask, ids: list[str]) 
     assert codes == sorted(DECLARED_CODES + UNDECLARED_CODES)
 
 
-def test_several_errors_are_told_when_chosen(ask: Ask) -> None:
+def test_a_choice_reports_one_error_per_wrong_parameter(ask: Ask) -> None:
     """With the choice `all_errors`, a response has one error for each wrong parameter (7)."""
     errors = ask("/venues", "x=1&include=2&y=3", all_errors=True).json["errors"]
     assert [one["error"] for one in errors] == [UNSUPPORTED[1], UNSUPPORTED[1], INVALID[1]]

@@ -40,7 +40,7 @@ def headers(signed: Sign, path: str) -> dict[str, str]:
     return {"SVC-API-KEY": DEMO_KEY, "SVC-API-TIMESTAMP": at, "SVC-API-SIGNATURE": signature}
 
 
-def test_a_client_written_elsewhere_is_answered(served: RunningServer, signed: Sign) -> None:
+def test_a_standard_http_client_can_read_venues(served: RunningServer, signed: Sign) -> None:
     """A standard HTTP client can read venues, even if an ID contains a slash and a space."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         path = "/edge/v1beta/venues"
@@ -55,14 +55,14 @@ def test_a_client_written_elsewhere_is_answered(served: RunningServer, signed: S
         assert (refused.status_code, refused.json()["meta"]) == (400, {})
 
 
-def test_a_kept_connection_is_answered_at_once(served: RunningServer) -> None:
+def test_persistent_connections_respond_without_delay(served: RunningServer) -> None:
     """Responses on a persistent connection do not wait 40 ms, as they would without TCP_NODELAY."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         took = [client.get("/openapi.json").elapsed.total_seconds() for _ in range(15)]
     assert min(took[1:]) < 0.03  # the first response on a connection never waits
 
 
-def test_a_header_said_twice_is_refused(served: RunningServer, signed: Sign) -> None:
+def test_a_repeated_key_header_is_refused(served: RunningServer, signed: Sign) -> None:
     """A request with two key headers is refused, even if they are equal (5.1)."""
     path = "/edge/v1beta/venues"
     pairs = [*headers(signed, path).items(), ("SVC-API-KEY", DEMO_KEY)]
@@ -73,7 +73,7 @@ def test_a_header_said_twice_is_refused(served: RunningServer, signed: Sign) -> 
 @pytest.mark.parametrize(
     "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
 )
-def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: RunningServer) -> None:
+def test_bytes_that_are_not_http_get_an_error_envelope(wire: bytes, served: RunningServer) -> None:
     """Bytes that are not a valid request get an error envelope (section 7), not plain text."""
     with socket.create_connection((served.host, served.port), timeout=5) as connection:
         connection.sendall(wire)
@@ -89,7 +89,7 @@ def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: RunningServ
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) -> None:
+def test_a_server_error_has_an_envelope_without_details(status: int, signed: Sign) -> None:
     """An exception gives INTERNAL_SERVER_ERROR with the chosen status, and without details."""
 
     class Broken:
@@ -106,7 +106,7 @@ def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) ->
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.test"])  # noqa: S104 - refused
-def test_only_loopback_is_served(host: str) -> None:
+def test_only_loopback_addresses_are_served(host: str) -> None:
     """An address that other machines could reach is refused."""
     with pytest.raises(ValueError, match="only from this machine"), serve(_nothing, host):
         pass
@@ -141,7 +141,7 @@ def test_a_server_runs_until_it_is_interrupted() -> None:
         assert process.wait(timeout=10) == 0
 
 
-def test_a_server_that_is_closed_is_gone() -> None:
+def test_a_closed_server_frees_its_port() -> None:
     """After the `with` block, the port refuses connections and is free for a new server."""
     app = application(LivingWorld(), DEMO_KEYS, unix_ms)
     with serve(app, "localhost") as first:

@@ -229,12 +229,12 @@ STATEMENTS: Mapping[int, Callable[[Book], bool]] = {
 
 
 @pytest.mark.parametrize("number", STATEMENTS)
-def test_bodies_hold_what_the_document_says(number: int, book: Book) -> None:
+def test_bodies_match_the_statements_of_the_document(number: int, book: Book) -> None:
     """Each statement about fields, values and envelopes is true for the whole book of a day."""
     assert STATEMENTS[number](book)
 
 
-def test_018_include_makes_integrations_present(ask: Callable[..., Any]) -> None:
+def test_018_include_adds_integrations(ask: Callable[..., Any]) -> None:
     """A service that omits integrations by default sends them with `include` (2.1, 2.10)."""
     without = ask("/portfolios", integrations_without_include=False).json["data"]
     with_them = ask("/portfolios", "include=integrations", integrations_without_include=False).json[
@@ -244,7 +244,7 @@ def test_018_include_makes_integrations_present(ask: Callable[..., Any]) -> None
     assert all("integrations" in one for one in with_them)
 
 
-def test_002_everything_is_under_the_prefix(ask: Callable[..., Any]) -> None:
+def test_002_every_path_needs_the_prefix(ask: Callable[..., Any]) -> None:
     """The API's paths are not served without the prefix (1)."""
     assert len(OPERATIONS) == 5
     for path in ("/portfolios", "/venues", "/venues/kestrel", "/venues/kestrel/instruments"):

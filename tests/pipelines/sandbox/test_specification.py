@@ -92,7 +92,7 @@ def right_text(text: Any, schema: dict[str, Any]) -> bool:
     return True
 
 
-def test_it_describes_what_is_declared(document: dict[str, Any]) -> None:
+def test_the_description_contains_every_declaration(document: dict[str, Any]) -> None:
     """The description has all five paths, and all resources, fields and parameters.
 
     All its references resolve.
@@ -110,7 +110,7 @@ def test_it_describes_what_is_declared(document: dict[str, Any]) -> None:
     assert set(references) <= set(document["components"]["schemas"])
 
 
-def test_it_follows_the_choices(ask: Ask) -> None:
+def test_the_description_follows_the_choices(ask: Ask) -> None:
     """The description of a server contains the statuses, gateway and nulls that were chosen."""
     other = app(missing_status=404, gateway="/gate", optional_as_null=True, requests_per_second=9)
     document = ask("", app=other, prefix="/openapi.json").json
@@ -120,7 +120,7 @@ def test_it_follows_the_choices(ask: Ask) -> None:
     assert {"type": "null"} in balance["anyOf"]
 
 
-def test_the_checker_finds_what_is_wrong(document: dict[str, Any]) -> None:
+def test_the_checker_finds_wrong_fields_and_values(document: dict[str, Any]) -> None:
     """The checker finds unknown and missing fields and wrong values, so these tests can fail."""
     schema = {"$ref": "#/components/schemas/Integration"}
     good = {"id": str(UUID(int=1)), "venueId": "v", "integrationStatus": "verified"}
@@ -152,7 +152,7 @@ REQUESTS = st.fixed_dictionaries(
 
 @settings(max_examples=250, deadline=None)
 @given(asked=REQUESTS)
-def test_whatever_is_asked_the_answer_is_as_described(
+def test_every_response_matches_the_description(
     asked: dict[str, Any], ask: Ask, document: dict[str, Any]
 ) -> None:
     """For any ID, parameters, caller and clock, the response has a described status and schema."""

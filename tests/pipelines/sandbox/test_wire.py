@@ -95,7 +95,7 @@ EXPECTED: dict[str, Callable[[bytes], bool]] = {
 
 
 @pytest.mark.parametrize("name", sorted(WIRE_FAULTS))
-def test_the_wire_breaks_as_it_says(name: str, signed: Sign) -> None:
+def test_a_wire_fault_breaks_only_the_first_response(name: str, signed: Sign) -> None:
     """The first request gets the fault, and the second, on a new connection, a good response."""
     seconds = ",seconds=0.001" if name == "drip" else ""
     with broken(f"{name},count=1{seconds}") as served:
@@ -106,7 +106,7 @@ def test_the_wire_breaks_as_it_says(name: str, signed: Sign) -> None:
     assert well.endswith(b"Content-Length: 21\r\n\r\n" + BODY + b"<silence>")
 
 
-def test_connections_live_on_where_no_fault_strikes(signed: Sign) -> None:
+def test_a_connection_stays_open_until_a_fault_matches(signed: Sign) -> None:
     """A connection stays open for several requests until a request matches the fault."""
     with (
         broken("close,path=/venues*") as served,
@@ -119,7 +119,7 @@ def test_connections_live_on_where_no_fault_strikes(signed: Sign) -> None:
         assert receive(connection) == b""
 
 
-def test_faults_of_both_kinds_together(signed: Sign) -> None:
+def test_wire_and_application_faults_can_be_combined(signed: Sign) -> None:
     """A wire fault also applies to a response that an application fault has changed."""
     with broken("html-200", "cut-body") as served:
         came = fetch(served, signed)
@@ -136,7 +136,7 @@ def test_a_refused_port_opens_later(signed: Sign) -> None:
         assert BODY in fetch(served, signed)
 
 
-def test_a_server_with_a_hanging_answer_ends_at_once(signed: Sign) -> None:
+def test_a_server_stops_despite_a_hanging_response(signed: Sign) -> None:
     """Leaving the `with` block does not wait for a response that never arrives."""
     with broken("hang") as served:
         connection = socket.create_connection((served.host, served.port), timeout=5)

@@ -86,7 +86,7 @@ def accounts(world: World) -> int:
 
 @settings(max_examples=8, deadline=None)
 @given(DAYS)
-def test_any_days_world_is_legal(day: date) -> None:
+def test_the_world_of_any_day_is_valid(day: date) -> None:
     """On any day, all records match their declarations, and a venue's instrument IDs are unique."""
     world = LivingWorld().at(day)
     assert [text for one in world.portfolios for text in wrong_record(one, "Portfolio", "p")] == []
@@ -98,7 +98,7 @@ def test_any_days_world_is_legal(day: date) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(DAYS)
-def test_nothing_is_dated_after_the_day_it_is_served(day: date) -> None:
+def test_every_record_is_older_than_the_served_day(day: date) -> None:
     """All records were last updated before the served day, and not before their creation."""
     world = LivingWorld().at(day)
     listed = [one for each in (world.instruments or {}).values() for one in each]
@@ -109,7 +109,7 @@ def test_nothing_is_dated_after_the_day_it_is_served(day: date) -> None:
         assert changed.date() < day
 
 
-def test_a_seed_and_a_date_make_one_world() -> None:
+def test_a_seed_and_a_date_determine_the_world() -> None:
     """A seed and a date always give the same world. Other seeds and dates give other worlds."""
     again = LivingWorld("nightbook", 1)
     LivingWorld.at(again, FIRST + timedelta(days=9))
@@ -122,7 +122,7 @@ def test_a_seed_and_a_date_make_one_world() -> None:
     ), "a changed hash changes every world ever served"
 
 
-def test_the_default_world_is_small_and_a_scale_multiplies_it() -> None:
+def test_a_scale_multiplies_the_small_default_world() -> None:
     """The default world is less than 1 MB of JSON. A scale of 3 gives three times the records."""
     one, three = LivingWorld().at(FIRST), LivingWorld(scale=3).at(FIRST)
     documents = (one.portfolios, one.venues, one.instruments)
@@ -133,7 +133,7 @@ def test_the_default_world_is_small_and_a_scale_multiplies_it() -> None:
     assert len({each["id"] for each in three.portfolios}) == len(three.portfolios)
 
 
-def test_the_world_is_believable_and_awkward() -> None:
+def test_the_world_is_realistic_and_has_unusual_records() -> None:
     """The world is realistic, but also has unusual records.
 
     It has empty and large portfolios, custom assets, positions without accounts, 0 to 18 decimals,
@@ -160,7 +160,7 @@ def test_the_world_is_believable_and_awkward() -> None:
 
 
 @pytest.mark.parametrize("start", range(6))
-def test_any_three_nights_show_life(start: int) -> None:
+def test_everything_changes_within_three_nights(start: int) -> None:
     """In any three nights, everything that can change changes at least once."""
     worlds = [LivingWorld().at(NIGHTS[start + number]) for number in range(3)]
     books = [{one["id"]: one for one in world.portfolios} for world in worlds]
@@ -188,7 +188,7 @@ def test_any_three_nights_show_life(start: int) -> None:
     assert verified
 
 
-def test_money_moves_and_stands_still() -> None:
+def test_some_balances_change_overnight_and_others_do_not() -> None:
     """From one night to the next, the balances of some accounts change, and others do not."""
     texts = []
     for day in NIGHTS[:2]:
@@ -205,7 +205,7 @@ def test_money_moves_and_stands_still() -> None:
     assert len(both) // 5 < changed < len(both) * 4 // 5
 
 
-def test_futures_end_and_others_follow() -> None:
+def test_expired_futures_are_replaced() -> None:
     """Futures are not listed on the day they expire, even on the last Friday of a quarter."""
     for day in (date(2026, 12, 24), date(2026, 12, 25), date(2026, 12, 26)):
         ends = [
@@ -249,7 +249,7 @@ def test_amounts_are_exact(units: int, decimals: int, padded: bool) -> None:  # 
     assert len(fraction) == decimals if padded else not fraction.endswith("0")
 
 
-def test_order_differs_from_request_to_request(ask: Callable[..., Any]) -> None:
+def test_lists_have_a_new_order_in_each_response(ask: Callable[..., Any]) -> None:
     """Each response has all lists in a new order, even nested ones, unless one is chosen (4.6)."""
     replies = [ask("/portfolios").json["data"] for _ in range(4)]
     assert len({str([one["id"] for one in reply]) for reply in replies}) > 1

@@ -51,7 +51,9 @@ def sound(ask: Ask) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_data_faults_change_data(name: str, ask: Ask, sound: dict[str, Any]) -> None:
+def test_each_data_fault_changes_at_least_one_response(
+    name: str, ask: Ask, sound: dict[str, Any]
+) -> None:
     """With each data fault, requests still succeed, but at least one response is different.
 
     Only the instruments of a removed venue may fail.
@@ -65,7 +67,7 @@ def test_data_faults_change_data(name: str, ask: Ask, sound: dict[str, Any]) -> 
     assert any(reply.body != sound[path].body for path, reply in replies.items())
 
 
-def test_faults_never_reach_the_world(ask: Ask, sound: dict[str, Any]) -> None:
+def test_data_faults_do_not_change_the_world(ask: Ask, sound: dict[str, Any]) -> None:
     """Data faults do not change the world, which is still served unchanged without them."""
     for path, query in LISTS.items():
         for names in (WORLD_FAULTS, RECORD_FAULTS):
@@ -74,7 +76,9 @@ def test_faults_never_reach_the_world(ask: Ask, sound: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_answer_faults_change_answers(name: str, ask: Ask, sound: dict[str, Any]) -> None:
+def test_a_response_fault_with_count_1_changes_one_response(
+    name: str, ask: Ask, sound: dict[str, Any]
+) -> None:
     """With `count=1`, each response fault changes only the first response."""
     small = ",mib=1" if "mib" in DESCRIPTIONS[name] else ""
     app = with_faults(f"{name},count=1{small}")
@@ -108,7 +112,7 @@ def amounts(reply: Any) -> list[Any]:
         ("amount-null", None),
     ],
 )
-def test_one_amount_is_changed_and_no_other(
+def test_an_amount_fault_changes_exactly_one_amount(
     name: str, value: Any, ask: Ask, sound: dict[str, Any]
 ) -> None:
     """Each fault replaces exactly one amount, which is in the named portfolio."""
@@ -121,7 +125,7 @@ def test_one_amount_is_changed_and_no_other(
     assert {one["id"] for one in reply.json["data"] if one not in named} == {chosen["id"]}
 
 
-def test_an_unknown_bucket_holds_money(ask: Ask) -> None:
+def test_the_unknown_bucket_fault_adds_a_bucket_with_money(ask: Ask) -> None:
     """The bucket `invented`, with free and locked, is in all balances of the largest portfolio."""
     reply = ask("/portfolios", app=with_faults("unknown-bucket"))
     largest = max(WORLD.portfolios, key=lambda one: len(one["positions"]))
@@ -129,7 +133,7 @@ def test_an_unknown_bucket_holds_money(ask: Ask) -> None:
     assert amounts(reply).count("1000.000000000000000001") == accounts > 40
 
 
-def test_halves_and_fifths_are_what_they_say(ask: Ask, sound: dict[str, Any]) -> None:
+def test_faults_remove_the_stated_share_of_the_data(ask: Ask, sound: dict[str, Any]) -> None:
     """The faults remove half of the accounts, three of five venues, or all trading balances."""
     before = len(sound["/venues"].json["data"])
     assert len(ask("/venues", app=with_faults("venues-dropped")).json["data"]) == before * 2 // 5
@@ -142,7 +146,9 @@ def test_halves_and_fifths_are_what_they_say(ask: Ask, sound: dict[str, Any]) ->
     assert '"trading"' not in ask("/portfolios", app=with_faults("bucket-gone")).body.decode()
 
 
-def test_lost_access_and_lost_portfolios_differ(ask: Ask, sound: dict[str, Any]) -> None:
+def test_lost_access_and_lost_portfolios_have_different_errors(
+    ask: Ask, sound: dict[str, Any]
+) -> None:
     """Lost access and lost portfolios both give an empty list.
 
     They differ in the error for a single portfolio (4.1, 4.2).
@@ -156,7 +162,7 @@ def test_lost_access_and_lost_portfolios_differ(ask: Ask, sound: dict[str, Any])
     assert refusals == {"access-lost": "ACCESS_DENIED", "portfolios-empty": "RESOURCE_NOT_FOUND"}
 
 
-def test_a_vanished_portfolio_has_vanished_everywhere(ask: Ask, sound: dict[str, Any]) -> None:
+def test_a_vanished_portfolio_is_missing_everywhere(ask: Ask, sound: dict[str, Any]) -> None:
     """A vanished portfolio is neither in the list nor under its path."""
     largest = max(sound["/portfolios"].json["data"], key=lambda one: len(one["positions"]))["id"]
     app = with_faults("portfolio-vanished")
@@ -164,7 +170,7 @@ def test_a_vanished_portfolio_has_vanished_everywhere(ask: Ask, sound: dict[str,
     assert ask(f"/portfolios/{largest}", app=app).refusal == (400, "RESOURCE_NOT_FOUND")
 
 
-def test_an_option_is_in_neither_type(ask: Ask) -> None:
+def test_an_option_is_in_no_typed_list(ask: Ask) -> None:
     """An instrument of an undocumented type is in the whole list, but in no typed list (4.5)."""
     app, path = with_faults("instrument-type-unknown"), "/venues/kestrel/instruments"
     lists = [ask(path, query, app=app).json["data"] for query in ("", "type=spot", "type=future")]
@@ -172,7 +178,7 @@ def test_an_option_is_in_neither_type(ask: Ask) -> None:
     assert "option" in {one["type"] for one in lists[0]}
 
 
-def test_hostile_ids_are_served_under_their_paths(ask: Ask) -> None:
+def test_hostile_ids_are_found_under_encoded_paths(ask: Ask) -> None:
     """Each hostile ID is found under a path in which all its bytes are percent-encoded."""
     app = with_faults("hostile-ids")
     for name in HOSTILE_IDS:
@@ -181,7 +187,7 @@ def test_hostile_ids_are_served_under_their_paths(ask: Ask) -> None:
         assert len(ask(f"{path}/instruments", app=app).json["data"]) == 1
 
 
-def test_a_fault_strikes_where_and_when_it_is_asked_to(ask: Ask) -> None:
+def test_a_fault_applies_only_within_its_scope(ask: Ask) -> None:
     """`path`, `venue`, `count`, `after` and `since` limit a fault. Two faults can act together."""
     app = with_faults("503,path=/venues/*,venue=kestrel,after=1,count=1")
     paths = ["/portfolios", "/venues/kestrel", "/venues/meridian", "/venues/kestrel/instruments"]
@@ -194,7 +200,7 @@ def test_a_fault_strikes_where_and_when_it_is_asked_to(ask: Ask) -> None:
     assert (both.json["data"], both.headers["content-type"]) == ([], "text/plain")
 
 
-def test_some_venues_fail_and_others_do_not(ask: Ask, sound: dict[str, Any]) -> None:
+def test_three_venues_fail_and_all_others_work(ask: Ask, sound: dict[str, Any]) -> None:
     """The fault affects three instrument lists, more than a tenth of them, and nothing else."""
     app = with_faults("venues-fail")
     ids = [one["id"] for one in sound["/venues"].json["data"] if "/" not in one["id"]]
@@ -203,7 +209,7 @@ def test_some_venues_fail_and_others_do_not(ask: Ask, sound: dict[str, Any]) -> 
     assert ask("/venues", app=app).status == ask(f"/venues/{ids[0]}", app=app).status == 200
 
 
-def test_a_skewed_clock_is_told_and_refuses(ask: Ask) -> None:
+def test_a_server_with_a_wrong_clock_refuses_the_right_time(ask: Ask) -> None:
     """A server whose clock is 45 s ahead refuses the right time, and `Date` shows its own clock."""
     reply = ask("/venues", app=with_faults("clock-skew"))
     assert reply.refusal == (400, "TIMESTAMP_INVALID")
@@ -214,7 +220,7 @@ def test_a_skewed_clock_is_told_and_refuses(ask: Ask) -> None:
     assert ask("/venues", app=behind, timestamp=NOW - 3_600_000).status == 200
 
 
-def test_the_world_may_move_during_a_night(ask: Ask) -> None:
+def test_the_world_can_change_during_a_night(ask: Ask) -> None:
     """With `next-day` and `after=1`, the second request gets the next day's data."""
     app = with_faults("next-day,after=1", world=LivingWorld())
     bodies = [ask("/portfolios", app=app).body for _ in range(2)]
@@ -222,7 +228,7 @@ def test_the_world_may_move_during_a_night(ask: Ask) -> None:
     assert bodies[0] != bodies[1] == ask("/portfolios", app=tomorrow).body
 
 
-def test_a_slow_answer_is_a_good_one(ask: Ask, sound: dict[str, Any]) -> None:
+def test_a_slow_response_is_complete(ask: Ask, sound: dict[str, Any]) -> None:
     """A slow response is complete, and waits for the given number of seconds or the default."""
     waits: list[float] = []
 
@@ -247,12 +253,12 @@ def test_a_slow_answer_is_a_good_one(ask: Ask, sound: dict[str, Any]) -> None:
         ("503-retry-after,seconds=1", "1"),
     ],
 )
-def test_retry_after_in_both_forms(text: str, header: str, ask: Ask) -> None:
+def test_retry_after_is_a_number_or_a_date(text: str, header: str, ask: Ask) -> None:
     """A throttled response has `Retry-After`, as a number of seconds or as a date."""
     assert ask("/venues", app=with_faults(text)).headers["retry-after"] == header
 
 
-def test_headers_may_be_left_out(ask: Ask) -> None:
+def test_the_date_header_can_be_missing_or_old(ask: Ask) -> None:
     """A refusal of a timestamp can lack `Date`, or have an old `Date` with its `Age`."""
     assert "date" not in ask("/venues", app=with_faults("timestamp-invalid-no-date")).headers
     cached = ask("/venues", app=with_faults("timestamp-invalid-cached")).headers
@@ -263,7 +269,7 @@ def test_headers_may_be_left_out(ask: Ask) -> None:
     "name",
     sorted(BODY_FAULTS.keys() - {"surrogate-pair", "gzip", "large", "integer-huge", "nesting"}),
 )
-def test_broken_bodies_are_broken(name: str, ask: Ask) -> None:
+def test_broken_bodies_are_invalid_json_or_envelopes(name: str, ask: Ask) -> None:
     """A strict JSON parser rejects each broken body, or finds an envelope that differs from 2.9.
 
     Only `gzip-not` and `data-ten` have a valid document.
@@ -296,7 +302,7 @@ def test_broken_bodies_are_broken(name: str, ask: Ask) -> None:
     )
 
 
-def test_every_part_of_a_scope_is_documented_and_the_example_works(
+def test_the_fault_list_documents_every_part_of_a_scope(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`sandbox --fault list` describes each part of a SCOPE, and prints a valid example."""
