@@ -31,7 +31,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "words", [("accept", HELD), ("reject", HELD), ("prune", "--keep", "1", "--no-month-ends")]
 )
 @pytest.mark.parametrize("change", [20, 70, 120])
-def test_what_a_dead_rebuild_left_costs_no_night(
+def test_an_interrupted_rebuild_changes_no_later_result(
     held: Path, tmp_path: Path, words: tuple[str, ...], change: int
 ) -> None:
     """A decision or a pruning has the same result after an interrupted rebuild as without it."""

@@ -84,7 +84,9 @@ def in_lake(layout: Layout) -> Rows:
 
 
 @pytest.mark.torture
-def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], settings]) -> None:
+def test_parquet_and_duckdb_return_exactly_the_written_rows(
+    many: Callable[[int, int], settings],
+) -> None:
     """For any night, both contain exactly the rows that an independent JSON reader returns."""
 
     @many(5, 100)
@@ -104,7 +106,7 @@ def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], s
 
 
 @pytest.mark.torture
-def test_a_rebuild_equals_the_run(many: Callable[[int, int], settings]) -> None:
+def test_a_rebuild_returns_the_same_rows(many: Callable[[int, int], settings]) -> None:
     """A rebuild of two nights, from the lake or from the landing zone, returns the same rows."""
 
     @many(3, 50)

@@ -439,7 +439,7 @@ class Keeping(RuleBasedStateMachine):
 
 
 @pytest.mark.torture
-def test_whatever_happens_to_a_home_people_see_what_was_accepted(
+def test_people_see_exactly_the_accepted_data_after_any_steps(
     record_property: Callable[[str, object], None],
 ) -> None:
     """People see exactly the accepted data after steps in any order.

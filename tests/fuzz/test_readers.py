@@ -32,7 +32,7 @@ def read(seed: int, count: int, *how: str) -> tuple[str, dict[str, int]]:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(1, 1 + SHARDS))
-def test_both_readers_make_the_same_of_any_document(seed: int, record_property: Record) -> None:
+def test_both_readers_agree_on_any_document(seed: int, record_property: Record) -> None:
     """Rows, rejects, inexact values and drift are equal, or the fast reader refuses the batch."""
     wrong, counts = read(seed, COUNT)
     assert wrong == ""
@@ -41,7 +41,7 @@ def test_both_readers_make_the_same_of_any_document(seed: int, record_property: 
     record_property("torture", ["documents for both readers", counts])
 
 
-def test_without_its_guard_the_fast_reader_would_be_caught() -> None:
+def test_an_unguarded_fast_reader_fails_the_comparison() -> None:
     """Without the guard, Arrow reads forbidden records, and the process dies or the rows differ."""
     wrong, _ = read(1, 500, "unguarded")
     assert wrong != ""

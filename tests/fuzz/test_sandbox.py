@@ -159,7 +159,7 @@ class Breaking:
     ids=["type", "enum", "missing field", "unknown field", "500", "status"],
 )
 @pytest.mark.torture
-def test_the_fuzzer_finds_what_is_wrong(
+def test_the_fuzzer_finds_each_planted_violation(
     tmp_path: Path, *, path: bytes, old: bytes, new: bytes, status: int, finding: str
 ) -> None:
     """The fuzzer finds and names each of six violations, so the test above can fail."""

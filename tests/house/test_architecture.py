@@ -143,7 +143,7 @@ def _inner(node: ast.FunctionDef) -> list[ast.FunctionDef]:
     return [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.FunctionDef)]
 
 
-def test_the_house_stands() -> None:
+def test_the_architecture_rules_hold() -> None:
     """Imports follow the arrows, frameworks stay at home, names are exact and functions short."""
     assert complaints(ROOT) == []
 
@@ -166,7 +166,9 @@ def test_the_house_stands() -> None:
         ("assets", "from . import cli", "write the whole name"),
     ],
 )
-def test_a_breach_of_the_house_is_named(tmp_path: Path, room: str, line: str, words: str) -> None:
+def test_each_violation_of_the_architecture_is_reported(
+    tmp_path: Path, room: str, line: str, words: str
+) -> None:
     """Each rule fails on a deliberate violation, and its message names the module and the rule."""
     folder = tmp_path / room
     folder.mkdir(parents=True)
@@ -177,7 +179,7 @@ def test_a_breach_of_the_house_is_named(tmp_path: Path, room: str, line: str, wo
     assert "breach" in found[0]
 
 
-def test_a_vague_name_is_named(tmp_path: Path) -> None:
+def test_a_vague_module_name_is_reported(tmp_path: Path) -> None:
     """A module with a vague name is reported."""
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "utils.py").write_text("", encoding="utf-8")
@@ -192,7 +194,9 @@ def test_a_vague_name_is_named(tmp_path: Path) -> None:
         (["mypy"], '"""M."""\n\n\ndef f(x):  # untyped\n    return x\n'),
     ],
 )
-def test_a_breach_of_form_or_type_fails(tmp_path: Path, tool: list[str], text: str) -> None:
+def test_lint_rejects_bad_imports_format_and_types(
+    tmp_path: Path, tool: list[str], text: str
+) -> None:
     """`make lint` rejects an unused import, a misformatted line and an untyped function."""
     path = tmp_path / "breach.py"
     path.write_text(text, encoding="utf-8")
@@ -205,7 +209,7 @@ def test_a_breach_of_form_or_type_fails(tmp_path: Path, tool: list[str], text: s
     assert "breach.py" in ran.stdout + ran.stderr or tool[1:2] == ["format"]
 
 
-def test_every_test_says_its_promise() -> None:
+def test_every_test_docstring_begins_with_a_sentence() -> None:
     """Each test has a docstring that begins with a sentence."""
     silent = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
@@ -217,7 +221,7 @@ def test_every_test_says_its_promise() -> None:
     assert silent == []
 
 
-def test_nothing_names_a_registry_a_machine_or_a_secret() -> None:
+def test_no_file_names_a_registry_or_the_development_machine() -> None:
     """No tracked file names a package registry's host or a folder of the development machine."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -55,12 +55,12 @@ def unused(fields: list[Field]) -> list[str]:
     ]
 
 
-def test_every_field_of_the_api_reaches_a_column() -> None:
+def test_every_api_field_has_a_column_or_an_excuse() -> None:
     """Each field of the models has a column, or a reason to have no column."""
     assert unused(FIELDS) == []
 
 
-def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
+def test_the_contract_and_the_model_have_the_same_balance_kinds() -> None:
     """The model and the contract have the same kinds of balances, with the same parts."""
     kinds = {
         name: set(kind.shape.fields)
@@ -70,7 +70,7 @@ def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
     assert {bucket: set(states) for bucket, states in KNOWN_BALANCES.items()} == kinds
 
 
-def test_each_documented_state_has_a_column_of_holdings() -> None:
+def test_every_documented_state_has_a_holdings_column() -> None:
     """Each documented amount that is in a total is also in one of its parts."""
     states = {state for states in KNOWN_BALANCES.values() for state in states}
     assert [
@@ -89,7 +89,7 @@ def test_the_firm_and_the_report_have_every_part_of_holdings() -> None:
     assert split_shares({f"{part}_text": "1" for part in parts}) == (1 / len(parts),) * len(parts)
 
 
-def test_a_field_that_reaches_nothing_is_named() -> None:
+def test_a_field_without_a_column_is_reported() -> None:
     """The message about a field without a column names the field and the file to change."""
     new = schema.Field("noSuchField", "Account.noSuchField", schema.JsonType.TEXT, required=True)
     assert len(unused([*FIELDS, new])) == 1
@@ -107,7 +107,7 @@ def test_every_column_has_its_source(table: Table, column: Column) -> None:
 
 
 @pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)
-def test_every_table_says_what_it_is(table: Table) -> None:
+def test_every_table_describes_its_rows_columns_and_nulls(table: Table) -> None:
     """Sentences explain each table's rows, columns and NULLs, and its key consists of columns."""
     assert table.meaning.startswith("One row")
     assert set(table.key) <= set(table.names)
@@ -121,7 +121,7 @@ def test_every_table_says_what_it_is(table: Table) -> None:
 
 
 @pytest.mark.parametrize("table", HOLDINGS, ids=lambda table: table.name)
-def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: Table) -> None:
+def test_a_lake_table_has_the_columns_and_meanings_of_its_view(table: Table) -> None:
     """A lake table that is a view of the database has the same columns, meanings and types."""
     [view] = [view for view in materialized_views() if view.name == table.name]
     assert table.meaning == view.comment
@@ -131,13 +131,13 @@ def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: T
     assert all(f'"{column.name}" {column.kind.value}' in declared for column in table.columns)
 
 
-def test_every_table_of_the_book_is_filled() -> None:
+def test_every_book_table_is_built_from_one_resource() -> None:
     """Each table of the book is made from exactly one of the landed resources."""
     made = [table.name for table in (*PORTFOLIO_TABLES, *VENUE_TABLES)]
     assert sorted(made) == sorted(table.name for table in BOOK)
 
 
-def test_an_excuse_is_needed() -> None:
+def test_only_existing_fields_without_a_column_are_excused() -> None:
     """A field with a column is no longer excused, and each excused field exists."""
     known = {field.source for field in FIELDS}
     used = {column.source for _, column in COLUMNS}
@@ -156,7 +156,9 @@ def test_every_column_of_the_lake_has_an_id() -> None:
     assert without == []
 
 
-def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]) -> None:
+def test_a_field_id_is_never_used_for_a_different_column(
+    golden: Callable[[str, str], None],
+) -> None:
     """A lake column's ID is never used for a different column, even after a golden update."""
     name = "field_ids.txt"
     before = (Path(__file__).parents[1] / "golden" / name).read_text("utf-8").splitlines()
@@ -170,7 +172,7 @@ def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]
 
 
 @pytest.mark.parametrize("table", [*BOOK, *HOLDINGS, *ops.NIGHTLY], ids=lambda table: table.name)
-def test_a_file_of_the_lake_stands_for_itself(table: Table, tmp_path: Path) -> None:
+def test_a_lake_file_contains_its_snapshot_and_column_ids(table: Table, tmp_path: Path) -> None:
     """Each row names its snapshot, each column has its ID, and the statistics name the night."""
     path = Layout(tmp_path).staged_file(table.name, SNAPSHOT)
     own = {"snapshot_id": SNAPSHOT} if "snapshot_id" in table.names else {}

@@ -70,7 +70,7 @@ def test_readme_is_short() -> None:
     assert README.count("\n") <= LONGEST_README
 
 
-def test_every_page_has_a_door() -> None:
+def test_every_page_can_be_reached_from_the_readme() -> None:
     """Each page that people wrote can be reached by links from the README."""
     reached, waiting = set(), [ROOT / "README.md"]
     while waiting:
@@ -83,7 +83,7 @@ def test_every_page_has_a_door() -> None:
     assert set(WRITTEN) - forms <= reached
 
 
-def test_every_row_of_a_page_is_in_a_table() -> None:
+def test_every_table_in_a_page_begins_with_its_titles() -> None:
     """A table begins with its titles and a rule. Rows below an empty line would be mere text."""
     for page in WRITTEN:
         lines = ["", *page.read_text(encoding="utf-8").splitlines(), ""]
@@ -105,7 +105,7 @@ def is_kept(path: Path) -> bool:
     return path.is_file() and "__pycache__" not in path.parts
 
 
-def test_the_layout_names_every_folder() -> None:
+def test_the_readme_tree_names_every_folder() -> None:
     """The README's tree of the rooms has exactly the folders of each room."""
     for room in ("warehouse", "pipelines", "assets"):
         [line] = re.findall(rf"^{room}/ .*\n +(.*)$", README, re.MULTILINE)
@@ -127,13 +127,13 @@ def test_console_commands_work_after_the_demo(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(shown()))
-def test_every_command_of_a_page_is_understood(line: str) -> None:
+def test_the_command_line_accepts_every_command_of_a_page(line: str) -> None:
     """The command line accepts each command of a shell block, with its options."""
     invocation = command_line.main(shlex.split(line, comments=True)[1:], standalone_mode=False)
     assert invocation.command in COMMANDS
 
 
-def test_every_door_and_module_of_a_page_is_there() -> None:
+def test_every_make_target_and_module_of_a_page_exists() -> None:
     """Each `make` or `python -m` of a page names a target, a module and options that exist."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     lines += re.findall(r"`((?:make|python -m) [^`]+)`", EVERY_TEXT)
@@ -156,7 +156,7 @@ def test_every_door_and_module_of_a_page_is_there() -> None:
 
 
 @pytest.mark.torture
-def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
+def test_commands_that_the_demo_prints_can_be_pasted(folder: Path) -> None:
     """The queries and commands that the demo prints work, and the files that it names exist."""
     printed = (folder / "demo.txt").read_text(encoding="utf-8")
     commands = re.findall(r"^  \S*nightbook (.+?)(?: {2,}.*)?$", printed, re.MULTILINE)
@@ -173,7 +173,7 @@ def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
     assert all(Path(file).is_file() for file in files)
 
 
-def test_queries_of_the_pages_answer(folder: Path) -> None:
+def test_every_query_of_a_page_works_on_the_demo(folder: Path) -> None:
     """Every statement of an SQL block, and every typed query, works on the demo's warehouse."""
     database = folder / "data" / "warehouse" / "current" / "nightbook.duckdb"
     assert len(queries()) >= 10
@@ -183,7 +183,7 @@ def test_queries_of_the_pages_answer(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_in_a_page(command: str) -> None:
+def test_every_command_is_in_the_table_of_commands(command: str) -> None:
     """Every command is in the table of commands, so that people can find it."""
     is_there = re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE)
     assert is_there, f"add {command} to the table of commands in assets/OPERATING.md"
@@ -197,7 +197,7 @@ def test_every_option_of_a_page_exists() -> None:
     assert named <= known | {"--home", "--debug"}
 
 
-def test_every_setting_is_in_a_page() -> None:
+def test_every_setting_is_in_the_table_of_settings() -> None:
     """The table of settings has exactly the variables that are read, and .env.example no others."""
     readers = [Path(str(module.__file__)) for module in (settings, access, object_store, iceberg)]
     source = "".join(path.read_text(encoding="utf-8") for path in readers)
@@ -215,13 +215,13 @@ def test_every_layout_setting_is_in_the_page_for_finance() -> None:
     assert set(LAYOUT.split()) <= shown
 
 
-def test_every_default_is_in_a_page() -> None:
+def test_every_default_is_in_the_table_of_settings() -> None:
     """The defaults in the table of settings are the defaults of the code."""
     for name, value in settings.DEFAULTS.items():
         assert re.search(rf"^\| `{name}` \|.*\| `{re.escape(value)}` \|$", EVERY_TEXT, re.MULTILINE)
 
 
-def test_every_door_is_in_a_page() -> None:
+def test_every_make_target_is_in_a_page() -> None:
     """The pages list each target of the Makefile, and no other."""
     doors = set(re.findall(r"^([a-z]+):.*?## ", MAKEFILE, re.MULTILINE)) - {"help", "lock", "clean"}
     assert doors == set(re.findall(r"^\| `make ([a-z]+)`", EVERY_TEXT, re.MULTILINE))

@@ -137,7 +137,7 @@ RULES = (knots, misnomers, namesakes)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_layout_holds(rule: type) -> None:
+def test_the_layout_rules_hold(rule: type) -> None:
     """Siblings import in one direction, and names are plain and mean one thing."""
     assert list(rule(ROOT)) == []
 
@@ -172,7 +172,7 @@ def test_the_layout_holds(rule: type) -> None:
         ),
     ],
 )
-def test_a_breach_of_the_layout_is_named(
+def test_each_violation_of_the_layout_is_reported(
     tmp_path: Path, files: Mapping[str, str], words: str
 ) -> None:
     """Each rule fails on a deliberate violation, and its message says what to do."""

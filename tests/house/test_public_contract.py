@@ -106,7 +106,7 @@ def _options() -> Iterator[str]:
         yield f"{command} {' '.join(sorted(options - {'--help'}))}".rstrip()
 
 
-def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
+def test_workbook_sheets_and_columns_keep_their_names_and_order(
     copied: Keeper, golden: Callable[[str, str], None]
 ) -> None:
     """Last month's lookups work: sheets and columns keep names and order, and new ones are last."""
@@ -127,7 +127,7 @@ def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
     assert [line for line in now if f"| {line.replace(': ', ' | ', 1)} |" not in page] == []
 
 
-def test_what_others_build_on_is_as_it_was(
+def test_the_public_contract_does_not_change(
     copied: Keeper, golden: Callable[[str, str], None]
 ) -> None:
     """Tables, columns, files, keys, settings, commands, options and exit codes do not change."""

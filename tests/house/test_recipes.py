@@ -180,7 +180,7 @@ def _every_query() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("words", QUERIES)
-def test_every_query_that_adds_up_is_exact(database: Path, words: str) -> None:
+def test_every_query_with_a_sum_is_exact(database: Path, words: str) -> None:
     """A query of a page returns the exact sum of each asset, venue, portfolio or night."""
     keys, column, wanted = QUERIES[words]
     [sql] = [sql for name, sql in _every_query().items() if name.startswith(words)]
@@ -200,12 +200,12 @@ def test_every_query_that_adds_up_is_exact(database: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "sql"), [*_every_query().items(), *examples()])
-def test_every_query_answers_on_a_hostile_book(database: Path, name: str, sql: str) -> None:
+def test_every_query_works_on_a_hostile_book(database: Path, name: str, sql: str) -> None:
     """No query of a page fails on amounts that overflow its types."""
     assert run(database, sql).columns, name
 
 
-def test_no_page_adds_up_numbers() -> None:
+def test_page_queries_add_up_the_text_of_amounts() -> None:
     """Queries add up the text of amounts, because `sum(amount)` ignores amounts that are NULL."""
     told = {**_every_query(), **dict(examples())}
     assert not [sql for sql in told.values() if re.search(r"(?<!_)sum\((?!\w*_text)", sql)]
@@ -244,7 +244,7 @@ WRONG = "-160282366920938463463.374"
 
 
 @pytest.mark.torture
-def test_what_is_said_of_other_tools_is_so(folder: Path) -> None:
+def test_claims_about_other_tools_are_true(folder: Path) -> None:
     """Each tool returns a wrong number silently, or raises an error, as the analyst's page says."""
     said = dict(line.split(": ") for line in _ran(folder, CLAIMS).splitlines())
     raising = {"pandas share", "pandas describe", "polars sum", "polars lazy"}
@@ -272,7 +272,7 @@ for schema, name in book.sql(timed).fetchall():
 
 
 @pytest.mark.torture
-def test_python_needs_what_the_page_installs(folder: Path, tmp_path: Path) -> None:
+def test_the_page_installs_every_package_that_python_needs(folder: Path, tmp_path: Path) -> None:
     """With `pytz` and `duckdb`, every table can be fetched. Without `pytz`, only as data frames."""
     assert "pip install duckdb pytz" in EVERY_TEXT
     assert "pytz" in _ran(folder, FETCH)

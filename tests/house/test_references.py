@@ -117,7 +117,7 @@ def test_every_cited_section_has_a_row() -> None:
     assert lost == set()
 
 
-def test_every_rule_has_its_module_and_its_test() -> None:
+def test_every_rule_names_a_module_and_a_test() -> None:
     """Each row names at least one module that implements the rule and one test that checks it."""
     for section, (_, rule, where, test) in rows().items():
         assert rule.strip().endswith("."), section
@@ -126,7 +126,7 @@ def test_every_rule_has_its_module_and_its_test() -> None:
         assert PATH.findall(test), section
 
 
-def test_no_file_refers_to_a_document_that_is_not_here() -> None:
+def test_no_file_refers_to_an_absent_document() -> None:
     """No file refers to a design, a survey or a list that is not in the tree."""
     lost = [
         f"{path.relative_to(ROOT)}: {match[0]}: say the thing itself"
@@ -142,7 +142,7 @@ def test_a_reference_to_an_absent_document_is_recognised(text: str) -> None:
     assert ABSENT.search(text)
 
 
-def test_every_picture_is_shown_and_small() -> None:
+def test_every_picture_is_small_and_on_a_page() -> None:
     """Each picture of the tree is small and on a page, with a text for people who cannot see it."""
     pictures = {path for room in ROOMS for path in (ROOT / room).rglob("*.png")}
     shown = {
@@ -155,7 +155,7 @@ def test_every_picture_is_shown_and_small() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_and_path_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_and_path_of_a_page_is_valid(page: Path) -> None:
     """Every linked file, folder or heading exists, and so does every path in the text."""
     text = page.read_text(encoding="utf-8")
     for target in LINK.findall(text):

@@ -185,7 +185,7 @@ def all_tests() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
 
 
-def test_every_module_has_a_test_of_its_name_or_is_in_the_table() -> None:
+def test_every_module_has_a_test_file_or_a_table_entry() -> None:
     """A module is in the table only if no test has its name. Every file in the table exists."""
     named = {
         module for module in modules() if any(is_test_of(test, module) for test in all_tests())
@@ -196,7 +196,7 @@ def test_every_module_has_a_test_of_its_name_or_is_in_the_table() -> None:
     assert {*TESTED_IN, *OF_SEVERAL} <= {*all_tests()}
 
 
-def test_every_test_of_a_room_belongs_to_a_module() -> None:
+def test_every_test_file_in_a_room_is_named_after_a_module() -> None:
     """Each test file in a room is named after a module, with or without an aspect."""
     in_rooms = [test for test in all_tests() if test.split("/")[1] in ROOMS]
     strangers = [
@@ -214,6 +214,8 @@ def test_every_test_of_a_room_belongs_to_a_module() -> None:
         ("tests/pipelines/pull/test_clock.py", "pipelines/edge/sending/clock", False),
     ],
 )
-def test_a_test_is_found_by_room_and_name(test: str, module: str, *, is_found: bool) -> None:
+def test_a_test_file_matches_a_module_by_room_and_name(
+    test: str, module: str, *, is_found: bool
+) -> None:
     """A test file belongs to a module only if the room and the whole name match."""
     assert is_test_of(test, module) == is_found

@@ -35,7 +35,7 @@ def _go_on(folder: Path, mode: str) -> dict[str, Any]:
     return found
 
 
-def test_every_message_can_be_reworded_without_a_change_of_any_decision(
+def test_rewording_messages_changes_no_decision(
     ends: dict[str, dict[str, Any]],
 ) -> None:
     """Lessons apply, the same nights are held, and breaks keep their IDs, ages and digests."""
@@ -46,7 +46,7 @@ def test_every_message_can_be_reworded_without_a_change_of_any_decision(
     assert all(plain[name] for name in plain if name != "annotations")
 
 
-def test_the_nights_of_the_comparison_are_decided_by_lessons_and_guards(
+def test_the_compared_nights_depend_on_lessons_and_guards(
     ends: dict[str, dict[str, Any]],
 ) -> None:
     """The comparison would prove nothing if no night were held and no lesson were used."""

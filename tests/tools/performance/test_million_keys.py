@@ -24,7 +24,7 @@ MILLION = 1_000_000
 
 @pytest.mark.torture
 @pytest.mark.parametrize("layout", [PLAIN, SCOPE, PIVOT])
-def test_every_planted_difference_is_found_and_nothing_else(
+def test_exactly_the_planted_differences_are_found(
     tmp_path: Path, sized: Sized, layout: str
 ) -> None:
     """In a million keys, exactly the planted differences of 1e-18 and one-sided keys are found.
@@ -57,9 +57,7 @@ def test_every_planted_difference_is_found_and_nothing_else(
 
 @pytest.mark.torture
 @pytest.mark.parametrize("what", ["xlsx", "csv"])
-def test_positions_of_a_large_book_are_written_whole(
-    tmp_path: Path, sized: Sized, what: str
-) -> None:
+def test_a_large_book_is_exported_completely(tmp_path: Path, sized: Sized, what: str) -> None:
     """A hundred thousand accounts are exported completely, in 12 CPU seconds and little memory."""
     count = sized(10_000, 100_000)
     facts("book", str(tmp_path), str(count))
@@ -72,7 +70,7 @@ def test_positions_of_a_large_book_are_written_whole(
 
 
 @pytest.mark.torture
-def test_a_million_positions_are_split_and_complete(tmp_path: Path) -> None:
+def test_a_million_positions_continue_on_further_sheets(tmp_path: Path) -> None:
     """Rows that do not fit on a sheet continue on further sheets, and a notice says so."""
     count = 1_100_000
     facts("book", str(tmp_path), str(count))

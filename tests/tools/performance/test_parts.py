@@ -17,7 +17,7 @@ from tests.tools.performance.parts import placed
 from tests.tools.performance.past import Past, drifted
 
 
-def test_a_part_takes_its_place_and_no_other() -> None:
+def test_a_table_replaces_only_the_text_between_its_marks() -> None:
     """A table is placed between its own marks, any number of times. Missing marks are an error."""
     page = "a\n<!-- bench:x -->\nold\n<!-- /bench:x -->\nb <!-- bench:y --><!-- /bench:y -->\n"
     once = placed(page, "x", "new\n")
@@ -29,7 +29,7 @@ def test_a_part_takes_its_place_and_no_other() -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")), st.integers(0, 99))
-def test_amounts_drift_but_keep_their_size(text: str, seed: int) -> None:
+def test_changed_amounts_keep_their_size(text: str, seed: int) -> None:
     """A changed amount keeps its digits, its first digit and the position of its decimal point."""
     changed = drifted(random.Random(seed), text)
     assert sorted(changed) == sorted(text)
@@ -37,7 +37,7 @@ def test_amounts_drift_but_keep_their_size(text: str, seed: int) -> None:
     assert Decimal(changed) >= 0
 
 
-def test_the_past_is_the_same_for_a_seed() -> None:
+def test_two_books_with_one_seed_are_equal() -> None:
     """Two books with one seed have the same amounts, which change from night to night."""
     one, other = Past(500), Past(500)
     nights = [[past.night(n)["balances"]["amount_text"] for n in range(3)] for past in (one, other)]
@@ -57,7 +57,7 @@ def test_a_process_is_measured_with_its_children() -> None:
         spent([sys.executable, "-c", "import sys; sys.exit('no good')"])
 
 
-def test_requests_are_counted_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_reads_every_list_from_the_slow_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client reads every list from the slow server, and a list of a wrong length fails."""
     for name, value in (("CALLS", 6), ("AT_ONCE", 3), ("LATENCY", 0.01), ("INSTRUMENTS", 5)):
         monkeypatch.setattr(fetching, name, value)
@@ -70,7 +70,7 @@ def test_requests_are_counted_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("zstd")), reason="curl or zstd is not here"
 )
-def test_a_body_lands_as_it_was_sent() -> None:
+def test_a_landed_body_equals_the_sent_body() -> None:
     """A body that lands in frames and is unpacked by zstd has the SHA-256 of the sent bytes."""
     lines = fetching.bodies(1, megabytes=9)
     names = [fetching.CURL, fetching.UNPROVED, fetching.PROVED]
@@ -79,7 +79,7 @@ def test_a_body_lands_as_it_was_sent() -> None:
     )
 
 
-def test_a_large_body_is_one_document(tmp_path: Path) -> None:
+def test_a_large_body_is_a_valid_envelope(tmp_path: Path) -> None:
     """A large body is an envelope of portfolios with unique IDs, and has the requested size."""
     body = tmp_path / "body.json"
     fetching.large_body(body, 6_000_000)

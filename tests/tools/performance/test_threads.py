@@ -34,7 +34,7 @@ def _threads(module: str, **told: str) -> int:
 @pytest.mark.parametrize(
     "module", ["assets.commands.export", "assets.definitions", "pipelines.landing.zone"]
 )
-def test_no_process_of_ours_starts_threads_for_mathematics(module: str) -> None:
+def test_every_entry_point_limits_numpy_to_one_thread(module: str) -> None:
     """Every entry point limits numpy to one thread before it loads, unless a person sets more."""
     assert _threads(module) == _threads(module, OPENBLAS_NUM_THREADS="1")
     more = min(2, os.cpu_count() or 1) - 1

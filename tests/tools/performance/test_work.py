@@ -118,7 +118,7 @@ def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_each")
-def test_twice_the_batches_are_at_most_twice_the_calls(tmp_path: Path) -> None:
+def test_flattening_is_linear_in_the_number_of_batches(tmp_path: Path) -> None:
     """Flattening is linear in the number of batches."""
     found = [_flattening(scale, tmp_path) for scale in (FEW, MORE, MOST)]
     assert is_linear(*(one.calls for one in found))
@@ -145,7 +145,7 @@ def test_a_quadratic_step_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not is_linear(*(one.calls for one in found))
 
 
-def test_more_rows_need_no_more_python(tmp_path: Path) -> None:
+def test_more_rows_need_no_more_python_calls_or_objects(tmp_path: Path) -> None:
     """Sixteen times the accounts in the same batches need no call and no object per row."""
     narrow, wide = (_flattening(scale, tmp_path, objects=True) for scale in (NARROW, WIDE))
     assert is_free(narrow, wide, WIDE.rows - NARROW.rows)
@@ -170,7 +170,7 @@ def test_a_python_object_or_call_per_row_is_caught(
     assert not is_free(narrow, wide, WIDE.rows - NARROW.rows)
 
 
-def test_a_whole_night_is_linear_and_its_statements_are_not_its_rows(
+def test_calls_grow_linearly_and_statements_stay_constant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more rows, the statements stay the same, and calls and bytes read grow linearly."""
@@ -198,7 +198,7 @@ def test_a_body_is_read_a_fixed_number_of_times(tmp_path: Path) -> None:
     assert large.bytes_read - small.bytes_read < 2 * grown
 
 
-def test_row_groups_are_exact_but_for_the_last(
+def test_all_row_groups_except_the_last_are_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any batches become Parquet row groups of DuckDB's size, so DuckDB need not regroup rows."""
@@ -217,7 +217,7 @@ def test_row_groups_are_exact_but_for_the_last(
 
 
 @pytest.mark.parametrize("name", [name for name in OURS | FLOOR if name != whole_command.NAME])
-def test_every_row_of_ours_still_runs(tmp_path: Path, name: str) -> None:
+def test_every_benchmarked_part_still_runs(tmp_path: Path, name: str) -> None:
     """All parts of the program that the benchmark calls exist, so `make bench` runs to its end."""
     body, folder = tmp_path / "body.json", tmp_path / "home"
     folder.mkdir()
