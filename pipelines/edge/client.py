@@ -41,7 +41,7 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
-# While a call waits for its next attempt, another call may start, but at most this many. That is
+# The maximum number of extra calls that may start while other calls wait for a retry. This many are
 # enough to find out whether one venue or the whole service is failing.
 MAX_REPLACEMENTS = BREAKER_THRESHOLD
 _Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
@@ -174,12 +174,13 @@ class EdgeClient:
                 while (started - waiting.replaceable) < self._concurrency and (
                     call := next(remaining, None)
                 ) is not None:
-                    # Count the call before `submit`, so that Ctrl-C still closes the client.
+                    # Count the call before `submit`. If Ctrl-C interrupts `submit`, the count is
+                    # then not 0, so the client is closed below.
                     started += 1
                     pool.submit(run, call)
                 if not started:
                     return
-                # None means that a call is now waiting for a retry.
+                # None means that a call has started to wait for a retry, so another call may start.
                 if (item := finished.get()) is None:
                     continue
                 call, result = item

@@ -93,7 +93,7 @@ class ConnectionFailed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class ApiResponseError(EdgeError):
-    """An error response from the API (§7). Each subclass is one kind of error."""
+    """An error response from the API (§7). Each subclass represents one kind of error."""
 
     advice = "Nothing was read."
     request_line: str
@@ -289,7 +289,7 @@ class InvalidId(EdgeError, ValueError):
 
 @dataclass(eq=False, repr=False)
 class InvalidCredential(EdgeError, ValueError):
-    """The API key or secret cannot be used. The error never contains its value."""
+    """The API key or secret cannot be used. The error never contains the key or the secret."""
 
     name: str
     reason: str

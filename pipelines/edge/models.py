@@ -59,7 +59,7 @@ class Balance(Struct, frozen=True, rename="camel"):
 
 
 class Account(Struct, frozen=True, rename="camel"):
-    """An account at a venue, which holds part of a position (§2.4)."""
+    """An account at a venue, with the part of a position that it holds (§2.4)."""
 
     venue_id: str
     name: str

@@ -79,7 +79,7 @@ def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Build the request `GET /venues/{id}/instruments` (§4.5), optionally of only one `kind`."""
+    """Build the request `GET /venues/{id}/instruments` (§4.5), optionally for only one `kind`."""
     query = () if kind is None else _check_query((("type", kind),))
     path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)

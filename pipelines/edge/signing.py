@@ -1,4 +1,4 @@
-"""The API credentials: they sign requests, and remove the key and secret from strings."""
+"""The API credentials, which sign requests and remove the key and secret from strings."""
 
 import hashlib
 import hmac

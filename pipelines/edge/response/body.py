@@ -19,10 +19,10 @@ from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_tex
 # A body larger than this (in bytes) is stored in a file.
 MAX_IN_MEMORY = 1 << 20
 
-# The maximum output of one decompression step, in bytes. Between two steps, the size is checked, so
-# a zip bomb cannot fill the memory.
+# The maximum output of one decompression step, in bytes. The total size is checked after each step,
+# so a zip bomb cannot fill the memory.
 _MAX_STEP = 1 << 16
-# 15 is the window size in bits, and adding 16 makes zlib expect gzip and check its trailer.
+# 15 selects zlib's largest window. Adding 16 makes zlib expect gzip and check the gzip trailer.
 _GZIP_WINDOW = 31
 
 
@@ -106,8 +106,8 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
                 compressed = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
         defect = f"the gzip stream is damaged ({error})"
-    # zlib verifies the checksum and length at the end of a member. So a body without that end was
-    # truncated, even if the decompressed part happens to be complete JSON.
+    # zlib verifies the checksum and length at the end of a member. If that end is missing, the body
+    # was truncated, even if the decompressed part happens to be complete JSON.
     if not defect and not (is_started and member.eof):
         defect = "the gzip stream was cut short"
     if defect:

@@ -25,7 +25,7 @@ from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
 
 # These limits prevent a hostile body from using up all memory.
-MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
+MAX_MEMBERS = 64  # maximum number of members in an envelope (the API sends two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
 # Maximum size of a record in bytes, because each record is decoded in memory.
 MAX_RECORD_SIZE = 1 << 27
@@ -37,7 +37,7 @@ _MAX_DECODED_MEMBER = 1 << 20
 _CHUNK = 1 << 20
 _MIN_WALKED = 1 << 24  # bodies with more bytes than this are scanned step by step
 _RELEASE_INTERVAL = 1 << 25  # number of bytes to scan before releasing memory pages
-# If records are larger than this on average, slice them instead of scanning them again.
+# If the average record has more bytes than this, slice the records instead of scanning them again.
 _MIN_SLICED = 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -201,7 +201,7 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
 
 
 def _check_encoding(body: bytes | mmap | memoryview) -> int:
-    """Check that a body is UTF-8 and has no megabyte of white space. Return its comma count.
+    """Check that a body is UTF-8 and not padded with white space. Return the number of commas.
 
     This is necessary because msgspec does not check the encoding of strings that it skips. Raises
     `MalformedResponse`.
@@ -210,7 +210,7 @@ def _check_encoding(body: bytes | mmap | memoryview) -> int:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(body), _CHUNK):
-            # Slicing and converting do not copy the body if it is a single chunk.
+            # If the body is `bytes` and fits in one chunk, neither the slice nor `bytes` copies it.
             chunk = bytes(body[start : start + _CHUNK])
             commas += chunk.count(b",")
             # ASCII needs no decoding, unless the previous chunk ended in the middle of a character.

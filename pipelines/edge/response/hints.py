@@ -1,4 +1,4 @@
-"""Rules that judge whether a response is complete by the names and values of its members.
+"""Rules that use the names and values of members to judge whether a response is complete.
 
 The API document describes neither pages (§4.6) nor partial responses, so the names of such members
 are not known in advance. The rules judge a member by the words in its name.

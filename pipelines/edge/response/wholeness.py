@@ -91,7 +91,7 @@ def find_truncation_hints(
     reader = _Reader(envelope, resource)
     found = [*reader.read_body(), *reader.read_headers(headers)]
     # A page position (`page: 1`) does not count if another hint proves that the response is
-    # complete (`hasMore: false`). Evidence that it is incomplete always counts.
+    # complete (`hasMore: false`). Evidence of an incomplete response always counts.
     is_proved = any(item.hint.evidence is Evidence.COMPLETE for item in found)
     counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
     hints = {
@@ -115,7 +115,7 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
 
 
 class _Reader:
-    """A reader that finds the hints in a response. It counts records only if a rule needs it."""
+    """A reader that finds the hints in a response. Counts the records only if necessary."""
 
     def __init__(self, envelope: Envelope, resource: str) -> None:
         self._envelope, self._resource = envelope, resource
@@ -203,7 +203,7 @@ class _Reader:
         return self._record_count
 
     def _judge_content_range(self, text: str) -> Hint | None:
-        """Return the hint in a `Content-Range` header. Only a range of all records is complete."""
+        """Return the hint in a `Content-Range` header. Only a full range proves completeness."""
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT

@@ -62,8 +62,8 @@ class Clock:
         self._lock = threading.Lock()
         self._corrections = 0
         self._signing_offset = 0
-        # The number of milliseconds by which the server's clock is ahead. None until the first
-        # correction.
+        # The server's clock is ahead of this machine's clock by this many milliseconds. None before
+        # the first correction.
         self.offset: int | None = None
 
     def machine_time(self) -> int:
@@ -75,7 +75,7 @@ class Clock:
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
-        """Return the clock correction, and the offset for signing, both in milliseconds."""
+        """Return the clock correction and the offset for signatures, both in milliseconds."""
         with self._lock:
             return self.offset, self._signing_offset
 
@@ -88,7 +88,8 @@ class Clock:
         than 24 hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
-            # Another thread has corrected the clock since this request was signed.
+            # If the offset differs, another thread has corrected the clock since this request was
+            # signed, so the request can be retried.
             if self.offset != signed_with:
                 return Correction(can_retry=True, is_new=False)
             if skew is None or abs(skew.ahead) > MAX_CORRECTION:
@@ -100,7 +101,7 @@ class Clock:
                 return Correction(can_retry=False, is_new=False)
             self._corrections += 1
             self.offset = skew.ahead
-            # Assume the slowest server clock that fits the measurement, minus the safety margin.
+            # Sign with the earliest server time that fits the measurement, minus the safety margin.
             self._signing_offset = skew.ahead - skew.uncertainty - SAFETY_MARGIN
             return Correction(can_retry=True, is_new=True)
 

@@ -122,7 +122,7 @@ class Sender:
     def send(
         self, call: Call, request_line: str, on_accepted: Callable[[], None]
     ) -> HttpResponse | EdgeError:
-        """Sign and send one request (§5.2). Return the response, or an error if there is none.
+        """Sign and send one request (§5.2). Return the response, or an error if the request failed.
 
         `on_accepted` is called once the API has accepted the key, before the body is read. A
         redirect is an error, because following it would send the key to another server.
@@ -151,7 +151,7 @@ class Sender:
         return failure
 
     def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
-        """Check a response. Return its envelope if it succeeded (§2.9), else the error (§7)."""
+        """Check a response. Return the envelope of a success (§2.9), or else the error (§7)."""
         scrub = self.credentials.scrub
         return check_response(call, request_line, response.status, response.body, scrub)
 
@@ -238,7 +238,7 @@ class Sender:
 
 
 def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """Return the undecoded body with its headers, or without headers if it is already decoded."""
+    """Return the body and its headers. If httpx has decoded the body, return no headers."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers

@@ -26,13 +26,13 @@ BREAKER_THRESHOLD = 8
 # The client gives up after this many probes. If it has a deadline, it sends probes until the
 # deadline instead.
 MAX_PROBES = 2
-# Seconds before the first probe. The wait before each further probe is three times as long, up to a
-# minute.
+# Seconds before the first probe. Each further wait is three times as long as the previous wait, up
+# to a minute.
 FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
 
 # The retry budget: 50 retries for the whole client, plus one for every 10 successes. In a test with
 # 500 failing calls, 5 attempts per call sent 2,500 requests. A shared budget of 50 retries reduced
-# this to 550, and a circuit breaker that is checked while holding a slot reduced it to 8.
+# the number to 550. Checking the circuit breaker in each slot reduced the number to 8.
 RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
 
 # When the server throttles us, multiply the rate (requests per second) by this factor.
@@ -45,8 +45,8 @@ SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
 MIN_RATE = 1 / 30
 # At this many requests per second or more, requests are sent without any delay.
 UNLIMITED_RATE = 500.0
-# Seconds to wait if a throttled response does not say how long. The wait doubles each time until a
-# request succeeds.
+# Seconds to wait if the server throttles us without specifying a wait. The wait doubles each time
+# until a request succeeds.
 FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0
 
 
@@ -72,11 +72,12 @@ class Limiter:
     """
 
     # Until the API has accepted the key, only one request is in progress at a time, so that a wrong
-    # key is sent only once. While requests fail in a row, failed requests and requests in progress
-    # together never exceed `BREAKER_THRESHOLD`. So a service that is down receives
-    # `BREAKER_THRESHOLD + MAX_PROBES` requests, and one more per minute if there is a deadline. A
-    # probe requests the list of venues instead of repeating a failed request. So if only one venue
-    # is down, the probe succeeds, and we can still read the other venues.
+    # key is sent only once. After a failure, a request may start only if the failures in a row plus
+    # the requests in progress then do not exceed `BREAKER_THRESHOLD`. So a service that is down
+    # from the start receives `BREAKER_THRESHOLD + MAX_PROBES` requests, and one more per minute if
+    # there is a deadline. A probe requests the list of venues instead of repeating a failed
+    # request. So if only one venue is down, the probe succeeds, and we can still read the other
+    # venues.
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                # Other requests may have been waiting because of this path, so wake them.
+                # Requests for failing paths may have been waiting for this request, so wake them.
                 self._changed.notify_all()
 
     def _slot_limit(self) -> int:
@@ -215,9 +216,9 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a request must wait, because other requests for healthy paths wait too.
+        """Return whether a request must let other requests go first.
 
-        This applies only to paths that have failed. Requests for other paths need not wait.
+        A request for a path that has failed must wait while requests for other paths are waiting.
         """
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
@@ -233,7 +234,7 @@ class Limiter:
         return self._failures >= BREAKER_THRESHOLD
 
     def _next_probe_wait(self) -> float:
-        """Count a new probe and return the seconds to wait before it, or 0 if none is needed."""
+        """Count a new probe. Return the seconds to wait before it, or 0 if no probe is needed."""
         if not self._is_breaker_open():
             return 0.0
         self._probes += 1
@@ -252,7 +253,7 @@ class Limiter:
             self._changed.notify_all()
 
     def record_service_up(self, slot_number: int, path: str) -> None:
-        """Record that the service is up, because it responded, even if it refused the request."""
+        """Record that the service has responded, possibly with an error, so it is up."""
         with self._changed:
             self._latest_good_slot = max(self._latest_good_slot, slot_number)
             # The response to a request sent before the last failure does not show that the service
@@ -371,8 +372,8 @@ class Limiter:
             self._sent_at_slowdown = self._sent
             self._throttles_in_a_row += 1
             if is_rate_limited:
-                # If there is no rate yet, the throttled rate is the number of successes in the last
-                # second.
+                # If there is no rate yet, use the number of successes in the last second as the
+                # throttled rate.
                 last_second = sum(now - time <= 1.0 for time in self._success_times)
                 self._throttled_rate = self._rate or float(last_second)
                 self._rate = max(MIN_RATE, SLOWDOWN * (self._throttled_rate or 1.0))

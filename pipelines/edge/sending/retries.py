@@ -32,8 +32,8 @@ MAX_MALFORMED = 2
 MAX_THROTTLES = 30
 # Without a deadline, a call fails if the server asks to wait for more seconds than this.
 MAX_REQUESTED_WAIT = 60.0
-# The smallest and largest upper bound of a backoff, in seconds. The upper bound doubles with each
-# failure in a row.
+# A backoff is random, up to a bound that doubles with each failure in a row. These are the first
+# bound and the largest bound, in seconds.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
 # If the wait before a probe is longer than this many seconds, report it, because nothing else
 # happens in the meantime.
@@ -44,7 +44,7 @@ MAX_TARGET = 160  # maximum number of characters of a path and query that are sh
 
 
 class RetryMode(enum.Enum):
-    """A mode that limits how often a call is retried. Without a deadline, it is `BRIEF`."""
+    """A limit on how often a call is retried. Without a deadline, `BRIEF` is always used."""
 
     BRIEF = "brief"  # only a few attempts, because a person is waiting
     OPTIONAL = "optional"  # a few attempts while the service is up, but any number while it is down
