@@ -1,4 +1,4 @@
-"""Facts about nights: the guards' figures, doubts about dates, and slices that moved."""
+"""Facts about nights: the guards' figures, doubts about dates, and parts of books that moved."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ class Slice:
 
 
 def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
-    """Compare two balance files. Return the slices that moved, ordered by kind and identity.
+    """Compare two balance files. Return the moved slices (see `Slice`), by kind and identity.
 
     `without` contains the portfolios to leave out.
     """
@@ -218,7 +218,7 @@ def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccou
 class Share:
     """The part of a book that a group of portfolios contributes: exact totals and account counts.
 
-    Both are by asset.
+    `totals` and `accounts` are both by asset.
     """
 
     totals: Mapping[str, str] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios that are in only one of two books, and the slices that moved without them.
+    """The portfolios in only one of two books, and the slices that moved in all other portfolios.
 
     `missing` contains the portfolios that held money in the earlier book and are not in the later
     one. `new` contains the portfolios that are not in the earlier book. `slices` contains the
@@ -284,7 +284,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return a copy from which some portfolios' totals and account counts are subtracted."""
+        """Return a copy without the totals and account counts of some portfolios."""
         totals = {
             asset: subtract(text, share.totals[asset]) if asset in share.totals else text
             for asset, text in self.totals.items()

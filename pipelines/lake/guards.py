@@ -58,7 +58,7 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the books with which a night is compared.
+    """Return the earlier books that a night is compared with.
 
     These are the last book and, if that book is suspect, also the last book that is not suspect.
     """
@@ -69,7 +69,7 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return the share by which each measure changed since an earlier book, as decimal strings."""
+    """Return each measure's change since an earlier book, as a fraction in a decimal string."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
@@ -90,7 +90,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     # The smallest limit is higher while few nights are known, because their largest change may be
     # too small to be typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # If only a few items are counted, each item is a large fraction.
+    if things:  # If there are only a few items, a single item is a large fraction.
         single = Decimal(1) / things
         floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))

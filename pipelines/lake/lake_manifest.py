@@ -1,4 +1,4 @@
-"""Functions that seal a flattened snapshot (write its manifest), and read lake manifests.
+"""Functions that write and read lake manifests. Writing its manifest seals a snapshot.
 
 `lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
 and the counts. It is written last and contains its own digest.
@@ -214,7 +214,7 @@ def _changes(
     held_now = layout.staged_file(PORTFOLIO_HOLDINGS, manifest.snapshot_id)
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        if before is None:  # The book was pruned after this night was first judged.
+        if before is None:  # The earlier book was pruned after this night was judged.
             continue
         moved[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
         missing = sorted(name for name, has in base.money.items() if has and name not in money)

@@ -67,7 +67,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Map each reason key to the largest share that a lesson, if not revoked, accepts."""
+    """Map each reason key to the largest share that a lesson covers. Ignore revoked lessons."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:

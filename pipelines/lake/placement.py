@@ -35,7 +35,7 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """The lake's content to be published: books (date, snapshot ID, files), nightly files and rows.
+    """The lake's content that is published in the warehouse: books, nightly files and rows.
 
     `books` contains the date, snapshot ID and files of each book. `nightly` maps each nightly table
     to the files of all snapshots. `snapshots` contains the rows of `ops.snapshots`, and `decided`

@@ -185,7 +185,7 @@ def _swap(catalog: SqlCatalog, table: Any, location: str) -> Any:
 
 
 def _commit_at_once(catalog: RestCatalog, transactions: Sequence[Any]) -> bool:
-    """Commit all tables in one request to a REST catalog. Return whether it supports that."""
+    """Commit all tables in one REST request. Return False if the catalog cannot do this."""
     changes = []
     for transaction in transactions:
         *namespace, name = transaction._table.name()  # noqa: SLF001 - as above

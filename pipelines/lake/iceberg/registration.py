@@ -27,7 +27,7 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
-# States of nights that are or were a book, because only their files are registered.
+# Only the files of nights in these states are registered. These nights are or were a book.
 BOOKS = (ACCEPTED, SUPERSEDED)
 PROPERTY = "nightbook.snapshot_id"
 TAG = "night_"
@@ -94,7 +94,8 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
 
     A night is new or changed if the gate table has no row for it, or an older generation.
     """
-    # Read only new manifests, because there are thousands of manifests after a few years.
+    # Read only the manifests of changed dates, because there are thousands of manifests after a few
+    # years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
         read_night(store, key)
@@ -140,7 +141,7 @@ def _changes(
 
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
-    """Map each table in which a night has rows to the address of the night's file."""
+    """Map each table that has rows for a night to the address of the night's file."""
     lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
