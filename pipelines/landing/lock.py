@@ -17,7 +17,7 @@ from pathlib import Path
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
 WAIT_STEP = 1.0  # seconds between two attempts to acquire a lock
-# Seconds to wait for the pull lock, which `acquire_if_free` holds for milliseconds.
+# Seconds to wait for the pull lock, because `acquire_if_free` may hold it for a few milliseconds.
 PROBE_TIMEOUT = 1.0
 REPORT_INTERVAL = 60.0  # seconds between two messages about the same holder of a lock
 NOTHING = "This run wrote nothing."

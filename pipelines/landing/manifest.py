@@ -13,8 +13,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.notices import ResponseNotice
 
-# The results of the recheck at the end of a pull, and the API's answers about a portfolio that has
-# disappeared from the list.
+# The results of the recheck at the end of a pull, and the results of requests for portfolios that
+# have disappeared from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 # The purposes of a request.
@@ -125,7 +125,7 @@ def load_manifest(folder: Path) -> Manifest:
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Convert verified JSON to a manifest. Raises `DamagedFile` if fields or folder are wrong."""
+    """Convert verified JSON to a manifest. Raises `DamagedFile` if a field or path is wrong."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)

@@ -52,8 +52,8 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     The ID is the time `started_at` in UTC, or a later time if the date already has newer IDs.
     """
     # The newest accepted snapshot of a date is its book, so a new ID must sort after all other IDs
-    # of the date, even if the clock was set back between two runs. The business date does not
-    # depend on the ID.
+    # of the date, even if the clock was set back between two runs. A later time in the ID does not
+    # change the business date.
     times = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
     time = max([started_at, *(other + timedelta(seconds=1) for other in times if other)])
     # IDs are unique across the home, because they also name files in the lake.

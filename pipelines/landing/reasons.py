@@ -50,7 +50,7 @@ def lesson_id(key: str) -> str:
 
 
 def max_share(share: str) -> Decimal:
-    """Return the largest share that is covered by a lesson that was taught at `share`."""
+    """Return the largest share that a lesson covers if it was taught at `share`."""
     # A lesson taught for 3 of 100 accounts must not accept a night that affects all accounts.
     seen = Decimal(share)
     return min(Decimal(1), max(seen * MARGIN, seen + MORE))

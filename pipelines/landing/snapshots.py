@@ -133,8 +133,8 @@ class Snapshot:
 
     def is_suspect_at(self, moment: datetime) -> bool:
         """Return whether the guards held the night for a reason that no lesson can cover."""
-        # A person may have accepted such a night by mistake. So the guards do not use it to compute
-        # limits, and they also compare later nights with an older night.
+        # A person may have accepted such a night by mistake. So the guards ignore such nights when
+        # they compute limits, and also compare later nights with an older night.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -279,9 +279,9 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
 
 
 def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
-    """Yield each decision's token and time. Adjust times that are not later than the one before."""
-    # In older versions, times could decrease, because they stored the clock time even after the
-    # clock had been set back.
+    """Yield each decision's token and time. Correct the times so that they always increase."""
+    # Older versions stored the clock's time even if the clock had been set back, so the stored
+    # times can decrease.
     moments = (datetime.fromisoformat(decision.at) for decision in decisions)
     ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
     return zip((decision.token for decision in decisions), ordered, strict=True)

@@ -99,7 +99,7 @@ class Pull:
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read the instruments of these venues by type. If any are missing, also read all types."""
+        """Read these venues' instruments by type, then in a single list if any are missing."""
         plan = self._recorder.instruments
         typed = [plan(venue_id, kind) for venue_id in venues for kind in TYPES]
         self._recorder.send(filter(None, typed))
@@ -173,7 +173,7 @@ def _sweep(layout: Layout, now: datetime) -> None:
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
-    """Map the previous book's portfolios to whether each held money. Return {} if it is damaged."""
+    """Map the last book's portfolios to whether each held money. Return {} for a damaged book."""
     with contextlib.suppress(DamagedFile):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}

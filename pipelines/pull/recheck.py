@@ -72,7 +72,7 @@ class Recheck:
         )
 
     def _wait(self) -> float:
-        """Return the wait before the second read in seconds: at most half of the remaining time."""
+        """Return the seconds to wait before the second read, at most half of the remaining time."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
@@ -83,7 +83,7 @@ class Recheck:
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """Compare both reads of each list, and reread changed lists. Return state and changes."""
+        """Compare both reads of each list, reread changed lists. Return the state and changes."""
         if not (self._was_read(second) and self._was_read(venues)):
             return UNKNOWN, ()
         marks = self._recorder.marks
@@ -144,7 +144,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request each portfolio that is no longer listed by its ID. Return the results by ID."""
+        """Request by ID each portfolio that is no longer listed. Return the result for each ID."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

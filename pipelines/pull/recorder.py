@@ -64,7 +64,7 @@ def marks(raws: Iterable[msgspec.Raw]) -> Marks:
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Use `id_of` everywhere, so that a record with two IDs always gets the same one.
+        # Use `id_of` everywhere, so that a record with two IDs is always known by the same ID.
         if (identity := id_of(raw)) is not None:
             found[identity] = (mark.updated_at, mark.trading_status)
     return found
@@ -112,7 +112,7 @@ def final_state(error: EdgeError | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request of a pull, which may not have been sent yet.
+    """A request that a pull has planned, and may already have sent.
 
     Requests are numbered when they are planned, so the numbers do not depend on timing.
     """
@@ -153,7 +153,7 @@ class Recorder:
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        # Numbers of the requests whose timestamps are by this machine's clock, without correction.
+        # The numbers of requests whose timestamps come from this machine's uncorrected clock.
         self._machine_times: set[int] = set()
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
@@ -220,7 +220,7 @@ class Recorder:
             self._requests.add(1)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
-        """Yield the rows for `ops.requests`, with timestamps by the corrected clock.
+        """Yield the rows for `ops.requests`, with all timestamps converted to the corrected clock.
 
         `skew` is how far the corrected clock is ahead of this machine's clock.
         """
@@ -259,7 +259,7 @@ class Recorder:
         )
 
     def _keep(self, request: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
-        """Store a response's body, and record the request as a success."""
+        """Record a request as a success, and store the body unless it was only compared."""
         file = None
         try:
             self._note(request, reply)
