@@ -249,9 +249,9 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Map kept nights with carried-over instruments to the earlier nights that they came from."""
-    # The earlier night must be kept too. If its instruments were also carried over, so must the
-    # night before it.
+    """Map kept nights to the earlier nights from which their instruments were carried over."""
+    # The earlier night must be kept too. If its own instruments were also carried over, their
+    # source must be kept as well.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():

@@ -191,7 +191,7 @@ def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
 
 
 def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the tasks in each batch. Each batch has one column with tasks, then results, as JSON."""
+    """Run the tasks in each batch, and yield the results. Both are in a single column, as JSON."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
         answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]

@@ -37,7 +37,8 @@ RESTORE = (
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 _MOST_NAMED = 5  # maximum number of damaged files that an error message names
-# The label for objects written by a newer version, and the advice for objects on the shelf.
+# The label and the advice for objects on the shelf that a newer version wrote, and the advice for
+# damaged objects.
 NEWER = "written by a newer version of nightbook"
 UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
 REMEDY = "restore this object under the same key, from an older version in the store or a backup"
@@ -127,7 +128,7 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
-    """Check that the landing zone has every night and, with `bodies`, that its files are intact.
+    """Check that no landed night is missing and, with `bodies`, that all landed files are intact.
 
     Raises `BodiesNotLocal`, or `DamagedFile` with all missing nights and damaged files.
     """
@@ -236,7 +237,7 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
 
 
 def _belongs_to(file: Path, snapshot_ids: set[str]) -> bool:
-    """Return whether a file's name or folder contains one of the snapshot IDs."""
+    """Return whether a file, or the folder that contains it, is named after a snapshot ID."""
     return file.stem in snapshot_ids or file.parent.name in snapshot_ids
 
 
@@ -323,7 +324,7 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Yield damage for the latest earlier manifest that is missing or was changed, if any."""
+    """Check a night's earlier manifests, latest first. Yield damage for the first broken one."""
     while night.previous is not None:
         key = manifest_key(night.snapshot_id, night.generation - 1)
         if store.head(key) is None:

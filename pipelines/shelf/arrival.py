@@ -131,7 +131,7 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Compare a night in this home with its newest generation on the shelf. Return a record of it.
+    """Compare a night here with its newest generation on the shelf. Return the night's record.
 
     If some decisions must still be shelved, the record's `stamp` is empty. If the night's lake
     files are missing in this home or differ, they must still be fetched, and the generation is 0.
@@ -254,8 +254,8 @@ class Arrival:
             self._fetch_bodies(self._folder)
         lake = self.layout.manifest(self.night.snapshot_id)
         if not _has_content(lake, self.night.documents[Document.LAKE]):
-            # Delete the manifest before its files change. If the run is interrupted, the night is
-            # then rebuilt. With the old manifest, it would look damaged.
+            # Delete the manifest before the files change. If the run is then interrupted, the next
+            # run rebuilds the night. With the old manifest, the night would look damaged.
             lake.unlink(missing_ok=True)
             self._fetch_lake()
             self._write(Document.LAKE, lake)

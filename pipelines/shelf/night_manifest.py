@@ -176,7 +176,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the text of a decision file. If no decision has changed, neither has the text."""
+    """Return a decision file's new text, or its current text if no decision has changed."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -224,7 +224,7 @@ def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
 
 
 def places(layout: Layout, role: Role, name: str, day: date, snapshot_id: str) -> tuple[Path, ...]:
-    """Return the paths in a home at which a file may be. A fetched file is written to the last."""
+    """Return the possible paths of a file in a home. Fetched files are written to the last path."""
     if role is Role.BODY:
         return (layout.snapshot(day, snapshot_id) / name,)
     if role is Role.PART:

@@ -381,7 +381,7 @@ class UnsafeStoreError(Exception):
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Check that the store refuses to create an existing object, or to replace a changed one.
+    """Check that the store refuses to overwrite an object that another machine has written.
 
     It must refuse to create an object that already exists, and to replace an object whose tag has
     changed. Raises `UnsafeStoreError`.

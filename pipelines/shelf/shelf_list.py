@@ -52,7 +52,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     `StoreFailed` if one of the `known` nights is missing, for example in the empty folder of a disk
     that is not mounted.
     """
-    # Read `LATEST` before the list, so that the list must contain the manifest in `LATEST`.
+    # Read `LATEST` before the list. If the list is complete, it contains the manifest in `LATEST`.
     latest = store.get(LATEST)
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
@@ -162,7 +162,7 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
     """Return whether a night belongs on the shelf.
 
-    It does if it is judged and in the lake, or if a decision was added after it was pruned.
+    A night belongs there if it is judged and in the lake, or has a later decision than its pruning.
     """
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()

@@ -230,9 +230,9 @@ class Shelver:
     def _new_lake(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> str | None:
-        """Return the lake manifest if only this home has rebuilt it since the last agreement."""
-        # If another machine has shelved a rebuilt lake manifest since then, use that manifest. The
-        # next fetch loads it.
+        """Return the lake manifest if this home has rebuilt it, but no other machine has."""
+        # If another machine has shelved a rebuilt lake manifest in the meantime, use that manifest.
+        # The next fetch loads it.
         is_ours = known is None or known.generation == previous.generation
         path = self.layout.manifest(local.snapshot_id)
         if PRUNED in (local.state, previous.state) or not is_ours or not path.is_file():
@@ -248,9 +248,8 @@ class Shelver:
     ) -> NightManifest:
         """Write a manifest to the shelf, unless it is `previous`. Return the newest generation.
 
-        If `night` is `previous`, there is nothing to create. If two writers try to create the same
-        generation, the store accepts only one manifest. The other writer reads that generation and
-        creates the next.
+        If two writers try to create the same generation, the store accepts only one manifest. The
+        other writer reads that generation and creates the next.
         """
         for _ in range(MAX_ATTEMPTS):
             # When the manifest is created, the complete night becomes visible to readers.
