@@ -44,12 +44,12 @@ _OF_PORTFOLIOS = "portfolio_id"
 # book. The same portfolio may belong to different sources in the two books.
 _SUMS = ("holdings_by_asset", "holdings_by_venue")
 _COMPARED = ("changes", "roll_forward", "asset_moves")
-# A view that is not filtered by portfolio, because its rows describe all data of a source and
-# contain no amounts to add up.
+# Do not filter this view by portfolio, because its rows describe all data of a source and contain
+# no amounts to add up.
 _UNFILTERED = "findings"
 _BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
-# Two relations that `asset_moves` reads in addition. They are recomputed, because a source's own
-# control totals include portfolios that count for other sources.
+# `asset_moves` also reads these two relations. Recompute both for each source, because a source's
+# own control totals include portfolios that count for other sources.
 _MOVED = {
     "internal.books": _BOOKS,
     "ops.control_totals": "select snapshot_id, 'sum' as measure, asset_id, is_custom_asset, "
@@ -88,7 +88,7 @@ def structure() -> Iterator[str]:
 
 
 def _optional(table: Table) -> Table:
-    """Return an ops table in which all non-key columns are nullable.
+    """Make all non-key columns of an ops table nullable. Return a table of the book unchanged.
 
     Rows of an unreadable source are copied from an older file, which may lack some columns.
     """
@@ -163,7 +163,7 @@ def surface(
 
 
 def schema_version() -> str:
-    """Return a digest of the database's definitions. If it changes, the database is rebuilt."""
+    """Return a digest of the database's definitions. A changed digest causes a rebuild."""
     shape = "\n".join([ddl.schema_version(), *structure(), *surface(None)])
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
@@ -197,7 +197,11 @@ def _history(shared: Collection[str]) -> Iterator[str]:
 
 
 def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
-    """Map each book table to a query for the rows of `$source` on the dates in the SQL `dates`."""
+    """Map the name of each book table to a query for the rows of `$source` on some dates.
+
+    `dates` is an SQL condition without the date column, for example `= date '2026-11-20'`. `suffix`
+    is appended to the table names.
+    """
     return {
         f"{table.name}{suffix}": "select * exclude (source) from "
         f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
@@ -226,7 +230,7 @@ def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
 
 
 def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return SQL that, appended to a query, adds recomputed rows for the `shared` sources.
+    """Return UNION ALL clauses that add recomputed rows for the `shared` sources to a query.
 
     The stored rows of these sources include portfolios that count for other sources.
     """

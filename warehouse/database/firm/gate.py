@@ -1,4 +1,4 @@
-"""The gate of a firm's book: the sources in each night's book, and why a source is missing."""
+"""The sources in a firm's book on each night, and the reason why a source is missing."""
 
 # ruff: noqa: S608 - names are ours; values are parameters
 
@@ -110,8 +110,8 @@ def record_nights(
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
     before = {(row["source"], row["snapshot_date"]): row for row in _known_nights(connection)}
     dates = {row["snapshot_date"] for row in snapshots} | ({day} if day else set())
-    # Include nights from earlier publishes, even if no source was read and this publish does not
-    # request them.
+    # Include nights that earlier publishes recorded, because a night does not appear in the
+    # snapshots if no source could be read.
     dates |= {night for _, night in before}
     rows = []
     for source in sources:
@@ -136,19 +136,19 @@ def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Store the portfolios that several sources can see, and the source that each counts for."""
+    """Store each portfolio that several sources can see, and the source that it counts for."""
     connection.execute("delete from ops.shared_portfolios")
     connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 
 
 def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources that have a portfolio which counts for another source on any date."""
+    """Return the sources with a portfolio that counts for another source on at least one date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources whose last two books contain a portfolio that counts for another source.
+    """Return sources with a portfolio counted for another source in one of their last two books.
 
     Sources that are not in the newest book are omitted.
     """

@@ -138,7 +138,7 @@ def _attach(
     """Attach a source's published version read-only, for the duration of the block."""
     for attempts_left in reversed(range(_ATTEMPTS)):
         # Resolve the link only once, so that all tables are from the same version. Retry, because a
-        # publish may remove the version before it is attached. After that, it remains readable.
+        # publish may remove the version before it is attached. An attached version stays readable.
         file = layout.database.resolve()
         if not file.exists() and not attempts_left:
             raise SourceUnreadable(
@@ -262,7 +262,7 @@ def _tables_of_source() -> Iterator[str]:
 def _replace_days(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Delete the rows for the `gone` and `new` dates, and insert the source's rows for `new`."""
+    """Delete a source's rows for `gone` and `new` dates, and insert its rows for `new` dates."""
     tables = [(stored_as(of_firm(table)), table.name) for table in BOOK]
     tables += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
     for table, table_of_source in tables:

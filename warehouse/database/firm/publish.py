@@ -32,8 +32,8 @@ from warehouse.query.firm_state import FirmNight, FirmState, known_sources, stat
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-# Names of two databases that are attached: an empty warehouse with the columns of all views, and
-# the last undamaged version of the firm's file.
+# Names for two databases that a build attaches: an empty warehouse that provides the columns of all
+# views, and the last undamaged version of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 
@@ -121,7 +121,7 @@ class _FirmBookBuild:
         return _create_empty(self.layout, file, memory)
 
     def run(self, connection: DuckDBPyConnection) -> FirmBook:
-        """Update an open file with the sources' published nights, and close it."""
+        """Load the sources' published nights into an open database, and close it."""
         layout, build = self.layout, self.build
         with contextlib.closing(connection):
             is_new = not known_sources(connection)
@@ -165,7 +165,7 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     connection = load.connect(layout, file, memory)
     load.run_all(connection, ddl.structure())
     connection.execute("commit")
-    # Create an empty warehouse of one organisation, from which to copy the columns of all views.
+    # Create an empty warehouse for one organisation, and copy the columns of all views from it.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
