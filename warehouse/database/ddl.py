@@ -37,8 +37,8 @@ def structure() -> Iterator[str]:
     """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # Put helpers for macros and views into a separate schema, so that SQL clients do not suggest
-    # them.
+    # Keep the helpers of macros and views in a separate schema, so that SQL clients do not suggest
+    # the helpers to users.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
@@ -65,7 +65,7 @@ def _rows_in_history(name: str, day: date) -> str:
 def newest_book(
     newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
 ) -> Iterator[str]:
-    """Yield the statements that create views of a book and the previous book in schema main.
+    """Yield the statements that make the views in schema main show a book and the previous book.
 
     `rows` maps a table name and a day to a query for that day's rows.
     """
@@ -120,7 +120,7 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """Return a digest of the file's definitions. If the digest changes, the file is rebuilt."""
+    """Return a digest of the database's definitions. A changed digest causes a rebuild."""
     # Include the comments in the digest, because people read them in the database. Comments from a
     # different version would contradict the data dictionary.
     shape = "\n".join(
@@ -132,7 +132,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            # Only some database files contain this view and the unions (see `lake_nights`).
+            # Include definitions that only some database files contain (see `lake_nights`).
             control_totals(),
             union_all(["years"] * 3),
         ]
@@ -142,7 +142,7 @@ def schema_version() -> str:
 
 
 def union_all(queries: Sequence[str]) -> str:
-    """Combine all queries into one, in a form that DuckDB 1.2 and later versions can store.
+    """Combine queries with UNION ALL, in a form that is safe in views for DuckDB 1.2 and later.
 
     DuckDB 2.0 stores a plain union of three or more queries as a union of unions. With more than
     one thread, DuckDB 1.2 to 1.4 silently omit rows from such a view, or never return.

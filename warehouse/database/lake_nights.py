@@ -49,18 +49,18 @@ from warehouse.database.materialized_views import (
 from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.home import misleading_sign
 
-# The number of books that are always stored: the newest book and the previous book, because they
-# are compared every night.
+# Always store at least the newest book and the previous book, because these two are compared every
+# night.
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # the table whose file path shows which lake contains a night
+_FIRST_TABLE = BOOK_FILES[0].name  # the file path of this table shows the lake's folder
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeWindow:
-    """The split of all books: the newest are in the database, the `older` ones only in the lake.
+    """The division of books: the newest are in the database, and `older` books only in the lake.
 
     If `is_set` is false, there is no window and all books are stored.
     """
@@ -70,7 +70,7 @@ class NativeWindow:
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
-        """Return the split that `contents.native_nights` requires."""
+        """Divide the books of a warehouse according to the limit in `contents.native_nights`."""
         if contents.native_nights is None:
             return cls(is_set=False, older={})
         books = sorted(contents.books, key=lambda book: book.snapshot_date)
@@ -93,15 +93,15 @@ def native(table: Table) -> str:
 
 
 def is_windowed(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse stores only the newest nights, and not all of them."""
+    """Return whether an open warehouse stores only new nights, and reads old ones from the lake."""
     query = "select 1 from duckdb_tables() where schema_name = 'internal' and table_name = ?"
     return connection.execute(query, [_NIGHTS]).fetchone() is not None
 
 
 def divide(connection: DuckDBPyConnection) -> None:
-    """Replace an empty warehouse's history tables with tables for the newest nights, and views.
+    """Replace the history tables of an empty warehouse with views.
 
-    The views combine these tables with the older nights in the lake.
+    Each view combines a table for the newest nights with the older nights in the lake.
     """
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
@@ -137,9 +137,8 @@ def move_window(
 ) -> None:
     """Store the newest books in the database, and make its views read older books from the lake.
 
-    `unchanged` contains the dates whose book did not change. The digests of all
-    newly needed files are checked, including files of nights whose rows leave the database. Raises
-    `FileChanged`.
+    `unchanged` contains the dates whose book did not change. The digests of all newly needed files
+    are checked, including the files of nights whose rows leave the database. Raises `FileChanged`.
     """
     rows = connection.execute(
         "select snapshot_date from ops.snapshots where is_book "
@@ -165,7 +164,7 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Update the `history` schema to cover exactly these lake books. Their files must be valid."""
+    """Make the history views read exactly these books from the lake. Their files must be valid."""
     # Rebuild the lists of files only for years with a changed file, so that publishing does not
     # become slower as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""

@@ -30,7 +30,7 @@ from warehouse.storage.parquet import ROW_GROUP, rows_batch
 # DuckDB's memory limits, above which it spills to disk. If a build runs out of memory, it is
 # repeated with the next limit.
 MEMORY = ("512MB", "2GB", "8GB")
-# The number of rows from which a night gets its own row group. Smaller nights share a row group,
+# A night with at least this many rows gets its own row group. Smaller nights share a row group,
 # because each group occupies whole blocks of the file.
 SMALLEST_GROUP = ROW_GROUP // 3
 _VECTOR = 2048  # the number of rows in a row group must be a multiple of this number
@@ -216,7 +216,10 @@ def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date
 def remove_days(
     connection: DuckDBPyConnection, days: Iterable[date], target: Callable[[Table], str] = stored_as
 ) -> None:
-    """Delete these dates from every book table. `target` returns a table's stored name."""
+    """Delete the rows of some dates from every book table.
+
+    `target` returns the name of the table that stores a declared table's rows.
+    """
     for day in days:
         for table in BOOK:
             connection.execute(f"delete from {target(table)} where snapshot_date = ?", [day])
@@ -338,9 +341,9 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     Rows of a loaded snapshot never change.
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night counts as loaded if its requests are loaded. For nights without requests, search the
-    # control totals, which is slow if there are years of them. Do not check ops.snapshots instead,
-    # because it also lists nights that have landed but could not be built yet.
+    # A night counts as loaded if its requests are loaded. Search the control totals only for nights
+    # without requests, because searching years of totals is slow. Do not check ops.snapshots
+    # instead, because it also lists nights that have landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)

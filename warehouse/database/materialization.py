@@ -26,8 +26,8 @@ from warehouse.sql.header import SqlFile
 # A view that compares each book with the previous book. If a night is reloaded, the comparison of
 # the next night changes too.
 COMPARED = "findings"
-# A view that stores the strings of all amounts, because it is small and often read for a whole
-# year. Before DuckDB 2.0, computing the strings takes 180 ms (measured).
+# Store the strings of all amounts in this view, because the view is small and people often read a
+# whole year of it. Before DuckDB 2.0, computing the strings takes 180 ms (measured).
 WITH_TEXTS = "holdings_by_asset"
 
 
@@ -93,10 +93,10 @@ def count_totals(
 ) -> tuple[str, ...]:
     """Compute the database's control totals for the book that the views in schema main show.
 
-    Store them in the column in_warehouse. Return a message for each total that differs from the
-    lake. Differences between the JSON and
-    the lake are not reported here, because the guards check them and a person may have accepted
-    them. If `is_deduplicated`, equal totals are stored once and `ops.control_totals` is a view.
+    Store the totals in the column in_warehouse. Return a message for each total that differs from
+    the lake. Differences between the JSON and the lake are not reported here, because the guards
+    check them and a person may have accepted them. If `is_deduplicated`, equal totals are stored
+    once and `ops.control_totals` is a view.
     """
     # Store the measured totals in a temporary table, so that the comparison and the update use the
     # same figures.

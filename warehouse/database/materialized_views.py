@@ -21,8 +21,8 @@ _COMPRESSIONS = dict.fromkeys(
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# A marker that is stored instead of a total if the total equals the total in the previous column,
-# which saves two thirds of the bytes (measured).
+# Store this marker instead of a total that equals the total in the previous column. The marker
+# saves two thirds of the bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
@@ -69,7 +69,7 @@ def create_rows_of(view: SqlFile) -> str:
 
 
 def history_of(view: SqlFile) -> str:
-    """Return the statement that creates `history.NAME`, which shows a view's rows of all nights."""
+    """Return the statement that creates `history.NAME`, which shows a view for all nights."""
     name = quote_identifier(view.name)
     return f"create or replace view history.{name} as {rows_with_texts(view)}"
 

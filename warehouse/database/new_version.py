@@ -63,8 +63,8 @@ def verify(
     """Verify the control totals of each loaded book, then run all checks on it.
 
     `loaded` is in date order. Return the check results for the newest book, which is checked even
-    if it was not loaded. Raises `NotPublished`
-    if a total differs or a check with severity error fails.
+    if it was not loaded. Raises `NotPublished` if a total differs or a check with severity error
+    fails.
     """
     newest = newest_date(connection)
     problems: list[str] = []
@@ -72,8 +72,8 @@ def verify(
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
-        # While a book is checked, the schema main shows this book, so the same checks and views
-        # work for new nights and for reloaded nights.
+        # Make the views in schema main show the book that is being checked, so that the same checks
+        # and views work for new nights and for reloaded nights.
         if book is not loaded[0]:
             load.save(connection)
         show_book(connection, book.snapshot_date, window)

@@ -104,8 +104,8 @@ class _WarehouseBuild:
         connection = load.open_copy(self.layout, file, memory, schema_version(), rows)
         is_full = self.contents.native_nights is None
         if connection is not None and is_windowed(connection) is is_full:
-            # The limit on stored books was set or removed, so build the file from scratch, which
-            # makes it smaller.
+            # The limit on stored books was set or removed, which requires different history tables.
+            # So build the file from scratch.
             connection.close()
             return None
         return connection

@@ -125,7 +125,7 @@ def _block_digests(layout: Layout) -> tuple[str, ...]:
 
 
 def is_as_published(layout: Layout, file: Path) -> bool:
-    """Return whether every block of the published file, or of its copy, is unchanged."""
+    """Return whether all blocks of a file match the digests of the published version."""
     digests = _block_digests(layout)
     return bool(digests) and block_digests(file) == digests
 
@@ -173,7 +173,7 @@ def opens_in_older_clients(database: Path) -> bool:
 
 
 def swap(layout: Layout, version: str) -> None:
-    """Point `current` at a version, in one rename."""
+    """Make the link `current` point to a version, in one atomic step."""
     # Rename the new link, which replaces the old link in one step, so that a reader opens either
     # the old version or the new version.
     link = layout.warehouse / ".current"
@@ -183,9 +183,9 @@ def swap(layout: Layout, version: str) -> None:
 
 
 def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
-    """Delete old versions until at most `KEPT_VERSIONS` remain and together fit in `budget` bytes.
+    """Delete old versions until at most `KEPT_VERSIONS` versions remain, within `budget` bytes.
 
-    The published version and the version before it are always kept.
+    The published version and the previous version are always kept.
     """
     kept = [path for path in versions.iterdir() if path.name != current]
     kept.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -230,8 +230,8 @@ def size_of(version: Path) -> int:
 def remove(version: Path) -> None:
     """Delete a version. Readers never see a partly deleted version."""
     if version.is_dir():
-        # Rename the folder first. If the deletion is interrupted, `clear` deletes the hidden folder
-        # later, and no folder with the name of a version is without its database.
+        # Rename the folder first, so that every folder with the name of a version still has its
+        # database. If the deletion is interrupted, `clear` deletes the renamed folder later.
         removed = version.with_name(f".tmp-gone-{version.name}")
         version.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
