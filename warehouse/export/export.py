@@ -75,7 +75,7 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:
-    """Return a copy of the book that reports to `say` how many rows were written so far."""
+    """Return a copy of the book that reports the number of rows written so far to `say`."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
@@ -89,7 +89,7 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
-# The file extensions of each export format, each with the function that writes the file.
+# Each export format has file extensions, each with the function that writes the file.
 _WRITERS = {
     "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},

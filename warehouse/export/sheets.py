@@ -69,7 +69,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # maximum column width, wide enough for a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-# Meanings of two columns of the sheet with evidence.
+# The meanings of two columns on the evidence sheet.
 _KIND = (
     "The kind of the row: run (a fact about the night), rows (the row count of a table), total "
     "(the total of an asset) or body (an API response)."
@@ -78,7 +78,7 @@ _VALUE = (
     "The value. For a body: the SHA-256, which changes if the response changes. If guards decided, "
     "nightbook's automatic checks accepted the night, and no person had to."
 )
-_DECIMALS = 11  # the column width that the decimal point and the decimal places need
+_DECIMALS = 11  # column width for the decimal point and the decimal places
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
@@ -102,7 +102,7 @@ class TextTable:
 
 
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
-    """Return a sheet's columns: names, total, counts and the total's parts, then all others.
+    """Return a sheet's columns: names, total, counts, the parts of the total, and all others.
 
     The parts are amounts such as free and locked. If there are many, they are not printed.
     """
@@ -116,8 +116,8 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
         meaning = f"{source}: {meaning_of[source]}".replace("NULL if", "Empty if")
         width = fitting(texts.get(name, len(title(name))))
         if kind is SheetColumnKind.NUMBER:
-            # The width of the digits before the decimal point, the commas between them, and the
-            # decimal places.
+            # Leave room for the digits before the decimal point, their thousands separators, and
+            # the decimal places.
             width = max(12.0, whole[name] + whole[name] // 3 + _DECIMALS + 1.0)
         heading = _TITLES.get(source, title(source))
         return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)
@@ -188,7 +188,7 @@ def yes(flag: object) -> str:
 
 
 def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """Build the sheet with evidence for the figures: versions, control totals and responses."""
+    """Build the evidence sheet: facts about the night, control totals, and API response digests."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
         ("Kind", _KIND),
@@ -278,7 +278,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
 
 
 def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
-    """Build the table with the full texts that do not fit in a cell, split into numbered pieces."""
+    """Build a table of the texts that do not fit in a cell, split into numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(piece_no), "Text": piece}
         for no, text in enumerate(shortened, 1)

@@ -17,8 +17,8 @@ from warehouse.storage.layout import written_aside
 # ruff: noqa: S608 - names are our own and quoted by warehouse.contract.model; values are parameters
 
 
-# Number of rows in a batch, because batches of 4,096 rows need 25 MB more and are not faster
-# (measured).
+# The number of rows in a batch. Larger batches are not faster, and batches of 4,096 rows need 25 MB
+# more memory (measured).
 BATCH = 1024
 
 
@@ -101,7 +101,7 @@ def harmless(text: str) -> str:
 
 
 def _disarm(match: re.Match[str]) -> str:
-    """Put an apostrophe before each matched character that may be the first one in a cell."""
+    """Put an apostrophe before each matched character that could begin a cell."""
     matched = match[0]
     before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
     return "".join(
@@ -118,7 +118,7 @@ def field(text: str) -> str:
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the CSV file that people open in a spreadsheet. Return the number of rows."""
     names = columns_of(source, exhibit)
-    # Write the exact strings of amounts under the titles of the amount columns.
+    # Write only the exact string of each amount, under the title of the amount column.
     titles = {
         name: title(name.removesuffix("_text")) for name in names if f"{name}_text" not in names
     }

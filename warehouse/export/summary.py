@@ -34,11 +34,11 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-# Number of digits of a sum of doubles that do not depend on the order of the additions.
+# A sum of doubles has this many leading digits that do not depend on the order of the additions.
 _SAFE_DIGITS = 13
-LIVE_COMPARISONS = (
-    10_000_000  # maximum number of rows times assets, because a larger file takes too long to open
-)
+# Limit the number of account rows times the number of assets with a live formula, because a larger
+# file takes too long to open.
+LIVE_COMPARISONS = 10_000_000
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 Use the number columns to read, sort and add up amounts. A number cell keeps only 15 digits, so \

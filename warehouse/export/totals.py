@@ -30,7 +30,10 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """One figure as stated in each place, in plain digits, or None if a place does not state it."""
+    """One figure's values in the JSON, the lake, the warehouse and the sheets, in plain digits.
+
+    A value is None if the figure is not stated there.
+    """
 
     kind: str
     of: str
@@ -119,7 +122,7 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
 
 
 def _shared_totals() -> Iterator[str]:
-    """Yield queries whose negative totals cancel the portfolios that count for another source."""
+    """Yield queries for negative totals, to cancel out portfolios that count for another source."""
     for table in BOOK:
         if PORTFOLIO_ID.name in table.names:
             negative = "(-count(*))::varchar"
@@ -136,7 +139,7 @@ def _shared_totals() -> Iterator[str]:
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return an asset's account totals as floats, or None if a number cell cannot store one."""
+    """Return an asset's account totals as floats. Totals too long for a number cell become None."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()

@@ -85,7 +85,7 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 
 EVIDENCE = "Evidence"
-FIRST = 2  # the first long sheet is number 2, because sheet 1 is the summary
+FIRST = 2  # number of the first sheet with a long table (the summary is sheet 1)
 # A sheet with many rows, and the function that returns the rows as XML.
 _Plan = tuple[TableSheet, Callable[[Styles], Iterable[RowsXml]]]
 

@@ -236,11 +236,11 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
     A change of more than 100 % ends in an arrow. Return empty markup if there is no bar to draw.
     """
-    # Skip changes that are zero as a float, such as a tiny change in a huge total.
     assets = [
         Bar(row["asset_id"], row["is_custom_asset"], (float(row["percent"] or 0),), row["share"])
         for row in moved
     ]
+    # A tiny change in a huge total is zero as a float. If all changes are zero, there is no bar.
     if not any(bar.parts[0] for bar in assets):
         return Markup()
     most = min(max(abs(bar.parts[0]) for bar in assets), FULL_CHANGE)

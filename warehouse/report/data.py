@@ -1,4 +1,4 @@
-"""The morning report's data: each query's rows, together with the query.
+"""The morning report's data: the queries, each together with its rows.
 
 The page shows a query next to each figure. This is always the query that was actually run, because
 a `QueryRows` contains both the query and its rows.
@@ -29,8 +29,8 @@ LATE = timedelta(hours=26)
 FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if the rows are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# The queries for all reports, for reports of a home (grouped by the nights they need), and for
-# reports of a firm.
+# The queries for every report, for the report on a home (grouped by the nights that they need), and
+# for the report on a firm.
 _ALWAYS = ("build", "breaks_by_owner", "breaks_over_time", "reconciled")
 _OF_HOME = ("waiting", "drift", "checks")
 _OF_LAST_NIGHT = (
@@ -43,8 +43,8 @@ _OF_CHANGES = (
     *("changed_names", "totals_over_time"),
 )
 _OF_FIRM = ("firm_sources", "firm_holdings", "firm_moves", "firm_findings")
-# The maximum number of rows that a page shows, by query. If a query is not listed, a page needs all
-# its rows.
+# The maximum number of rows that a page shows for each query. Queries that are not listed have no
+# limit.
 _MOST = {
     "waiting": 4,
     "drift": 25,
@@ -76,7 +76,7 @@ class QueryRows:
     count: int
 
     def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
-        """Return a copy with other rows, which were calculated from the rows of this query."""
+        """Return a copy with different rows, which were derived from the rows of this query."""
         derived = tuple(rows)
         return QueryRows(self.sql, derived, len(derived))
 
@@ -108,7 +108,7 @@ class Nights:
 
     @property
     def other_book(self) -> Record | None:
-        """The newest book other than the last snapshot, to compare the last snapshot with."""
+        """The newest book that is not the last snapshot. The report compares the two."""
         return self.before if self.last is not None and self.last["is_book"] else self.book
 
 

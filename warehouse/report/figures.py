@@ -20,7 +20,7 @@ _COUNTED = {
 
 
 def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
-    """Yield a row for each count: the last night's value, an earlier night's, and the change."""
+    """Yield a row for each count, with the last night's value, an earlier value and the change."""
     for column, title in _COUNTED.items():
         now, then = last[column], other[column] if other else None
         more = None if now is None or then is None else now - then
@@ -49,7 +49,7 @@ def moves(changes: Iterable[Record]) -> Iterator[Record]:
 
 
 def _percent(before: str, delta: str) -> Decimal | None:
-    """Return a change in percent of the absolute previous total, or None if that is zero."""
+    """Return a change in percent of the absolute previous total, or None if the total is zero."""
     # Calculate the product exactly, and truncate the quotient, so that -100 % always means that the
     # whole amount has disappeared.
     digits = max(len(before), len(delta)) + 4

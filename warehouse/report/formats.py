@@ -51,7 +51,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(value: object, otherwise: object = None) -> Markup:
-    """Format a value, or `otherwise` if it is None, with isolated text direction (`bdi`)."""
+    """Format a value, or `otherwise` if the value is None. `bdi` isolates its text direction."""
     value = otherwise if value is None else value
     if value is None:
         return MISSING
@@ -164,7 +164,10 @@ def _round(value: Decimal) -> str:
 
 
 def _group(text: str, first: int = 0) -> Markup:
-    """Split digits into groups of three. The first group has `first` digits, or the remainder."""
+    """Split digits into groups of three, beginning with a group of `first` digits.
+
+    If `first` is 0, the first group is shorter if necessary, so that the last group is complete.
+    """
     # Make each group an HTML element with a margin, because a space or comma would be copied
     # together with the number.
     first = first or len(text) % 3 or 3

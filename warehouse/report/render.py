@@ -124,7 +124,7 @@ def _environment() -> Environment:
 
 
 def _cell(row: Record, column: Column) -> Markup:
-    """Format a table cell: call the column's function with the row's values for its keys."""
+    """Format a table cell by calling the column's function with the row's values for its keys."""
     _, show, *keys = column
     return escape(show(*(row[key] for key in keys)))
 
