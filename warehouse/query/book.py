@@ -161,7 +161,7 @@ def _open_book(
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """Count a book's accounts, which determine how much memory it needs."""
+    """Count a book's accounts, which determine how much memory an export needs."""
     return int(
         scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
     )

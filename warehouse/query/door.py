@@ -33,7 +33,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 _ATTEMPTS = 5
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-# Suffixes of macros that return the same columns as the view whose name lacks the suffix.
+# Suffixes of macro names. Without its suffix, the name belongs to a view with the same columns.
 _MACRO = re.compile(r"_(as_of|between)$")
 
 
@@ -278,7 +278,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _has_gaps(self) -> bool:
-        """Whether an amount, a sum, or a difference of sums may not fit in DECIMAL(38,18).
+        """Whether an amount, a sum or a difference of sums might not fit in DECIMAL(38,18).
 
         The limit applies to sums of absolute amounts, and is low enough that the difference of two
         sums also fits.

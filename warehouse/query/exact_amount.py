@@ -16,7 +16,7 @@ import numpy as np
 
 from warehouse.exact import EXACT, plain
 
-# This must be the same pattern as in the macro internal.plain_digits.
+# Keep this pattern identical to the pattern in the macro internal.plain_digits.
 AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?"
 
 
@@ -167,7 +167,7 @@ _AMOUNT = re.compile(AMOUNT_PATTERN)
 
 
 def is_amount(text: str) -> bool:
-    """Return whether a string is an amount in the format of the API or of a sum."""
+    """Return whether a string is an amount, in the format of the API or of a calculated sum."""
     return _AMOUNT.fullmatch(text) is not None
 
 

@@ -109,7 +109,7 @@ class FirmState:
 
     @property
     def unsettled_portfolios(self) -> tuple[SharedPortfolio, ...]:
-        """The shared portfolios for which firm.toml does not name a source that can see them."""
+        """The shared portfolios that firm.toml does not assign to any source that can see them."""
         return tuple(portfolio for portfolio in self.shared if not portfolio.is_settled)
 
     @property
@@ -119,7 +119,7 @@ class FirmState:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the newest night's book contains all sources, and all could be read."""
+        """Whether the newest night's book contains every source, and every source could be read."""
         is_in_book = all(firm_night.is_in_book for firm_night in self.nights)
         return bool(self.nights) and is_in_book and not self.problems
 

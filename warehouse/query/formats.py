@@ -78,7 +78,7 @@ def _format_time(value: datetime) -> str:
 
 
 def _json_value(value: object) -> Any:
-    """Return a value for JSON. Numbers that a reader would parse as floats become strings."""
+    """Convert a value for JSON. Decimals and very large integers become strings to stay exact."""
     if isinstance(value, dict):
         return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -65,7 +65,10 @@ class TypedResult:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series that finds its largest and smallest amounts, because pandas cannot rank objects."""
+    """A series with exact amounts that supports `nlargest` and `nsmallest`.
+
+    pandas does not support these methods for columns of objects.
+    """
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -89,7 +92,7 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
 
 
 class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that ranks amounts correctly, and warns if a spreadsheet would round them."""
+    """A frame that ranks exact amounts, and warns if a spreadsheet would round the amounts."""
 
     @property
     def _constructor(self) -> type["AmountFrame"]:
@@ -137,7 +140,7 @@ class RoundedCellsWarning(UserWarning):
 
 
 def _positions(column: Any) -> Any:
-    """Return a column with its amounts replaced by their ranks, and row numbers as its index."""
+    """Replace a column's amounts with their ranks, and its index with row numbers."""
     if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
         column = amounts(column)
     is_exact = pd.api.types.infer_dtype(column) == "decimal"
@@ -365,7 +368,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, and one for every text in `texts`."""
+    """Return whether a column has only exact amounts, and one in every row that has a text."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(

@@ -1,4 +1,4 @@
-"""The origins of a query's columns, and the lookup keys that lead from a figure to its rows."""
+"""The origins of a query's columns, and the lookup keys that identify rows of published tables."""
 
 import functools
 import hashlib
@@ -55,7 +55,7 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of a query's columns: the kinds of amounts that each is calculated from.
+    """The kinds of amounts that each column of a query is calculated from.
 
     Columns are found by index if possible, otherwise by name. `known` maps the amount columns of
     the book to their origins. If the query uses a name twice, both origins are combined.
@@ -69,7 +69,7 @@ class Origins:
         self._names, self._unnamed = dict(known), Origin.NOTHING
         self._by_index: list[Origin] | None = None
         self._unknown = UNKNOWN
-        if tree["error"]:  # DuckDB cannot convert some statements to a tree, such as PIVOT.
+        if tree["error"]:  # DuckDB cannot convert some statements, such as PIVOT, to a tree.
             self._names, self._unknown = {}, _without_tree(sql.casefold())
             return
         node = tree["statements"][-1]["node"]
@@ -196,7 +196,7 @@ def _union(origins: Iterable[Origin]) -> Origin:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call, from a DuckDB 1 or DuckDB 2 tree."""
+    """Return the arguments of a call in a syntax tree from DuckDB 1 or DuckDB 2."""
     arguments = [argument["expression"] for argument in node.get("arguments") or []]
     default = [node["default_expr"]] if node.get("default_expr") else []
     return [*(arguments or node.get("children") or []), *default]
@@ -252,7 +252,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the expressions behind a node's column aliases, or placeholders if unknown."""
+    """Return the expressions that a node's column aliases name, or placeholders if unknown."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
@@ -280,7 +280,7 @@ def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Calculate the same key as the SQL of `lookup_key`, from each field's name and value."""
+    """Calculate a lookup key from names and values, with the same result as `lookup_key` in SQL."""
     cells = [
         cell
         for field, text in parts

@@ -1,7 +1,8 @@
-"""An import blocker for pandas, because its import takes as long as processing a small night.
+"""A blocker for the import of pandas, which takes as long as processing a small night.
 
 pyarrow imports pandas when it first creates an array from Python values, to recognize pandas
-objects. It tries this only once, and retries only for a data frame if pandas was missing.
+objects. If pandas is missing then, pyarrow does not try the import again until it needs a data
+frame.
 """
 
 import sys
@@ -21,7 +22,7 @@ class _PandasBlocker:
 
 
 def leave_pandas_out() -> None:
-    """Make pyarrow search for pandas now, while it is blocked. `to_pandas` still works afterwards.
+    """Make pyarrow look for pandas while the import is blocked. `to_pandas` still works later.
 
     Call it in processes that do not create data frames. It does nothing if pandas is already
     imported.

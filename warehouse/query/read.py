@@ -15,8 +15,8 @@ from duckdb import DuckDBPyConnection
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import QueryResult
 
-# DuckDB types that are read as text, because Python would change their values. In Python, intervals
-# have no months, times have no nanoseconds, and bytes are printed in a different format.
+# Read values of these DuckDB types as text, because Python would change the values. In Python,
+# intervals have no months, times have no nanoseconds, and bytes are printed in a different format.
 _READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
 

@@ -1,1 +1,1 @@
-"""Facts about figures: their night, and the sums that they are part of."""
+"""Facts about a night and its figures, and the published sums that include a figure."""

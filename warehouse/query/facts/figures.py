@@ -167,7 +167,7 @@ _REJECTS = "select request_no, path, reason, value from ops.rejects where snapsh
 
 
 class NightPruned(LookupError):
-    """The figures for the requested date were pruned. `known` describes facts that still exist."""
+    """The figures for the requested date were pruned. `known` describes the remaining facts."""
 
     exit_code = 1
 
@@ -208,7 +208,7 @@ class PositionAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedFigures:
-    """A position in one book, with its accounts, its sums, and the requests that read it.
+    """A position in one book, with its accounts, its sums, and the API requests that returned it.
 
     `snapshot` is a row of `ops.snapshots`. `requests` and `rejects` are rows of `ops.requests` and
     `ops.rejects`.
