@@ -1,4 +1,4 @@
-"""Rows of delimited text: split at line ends if this is provably correct, else read by `csv`.
+"""Rows of delimited text, split at line ends if that is safe, and otherwise parsed by `csv`.
 
 A million lines as lists of strings take a gigabyte and ten seconds. A single Arrow array takes a
 tenth of both, and makes whole columns available at once.
@@ -20,7 +20,7 @@ LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
 _LARGEST = 2**31 - 2  # maximum number of bytes in an Arrow string array
 _QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
-# A whole cell like ="00123", or the same with CSV quotes: "=""00123""".
+# A pattern for a whole cell like ="00123". With CSV quotes, the same cell is "=""00123""".
 _TEXT_FORMULA = re.compile(
     r'(?<![^\n;\t,|])(?:="([^"\r\n]*)"|"=""([^"\r\n]*)""")(?=[;\t,|\r\n]|\Z)'
 )
@@ -49,7 +49,7 @@ class Cells(Sequence[Row]):
         return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the indexes and columns of rows with `width` cells, beginning at row `start`."""
+        """Return rows with `width` cells, starting at row `start`, as their indexes and columns."""
         rows, columns = self._of_width(width)
         first = pc.sum(pc.less(rows, start)).as_py() or 0
         return rows.slice(first), [column.slice(first) for column in columns]
@@ -112,9 +112,9 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line is longer than the maximum field length, measured in whole blocks.
+    """Return whether a line is longer than the maximum field length, to within a few blocks.
 
-    This is checked before splitting into cells, because a 300 MB line once gave a list of 150
+    Check this before splitting lines into cells, because a 300 MB line once gave a list of 150
     million cells.
     """
     blocks = 0
@@ -128,16 +128,16 @@ def has_long_line(content: bytes) -> bool:
 
 
 def cells_of(text: str, delimiter: str) -> Cells | None:
-    """Split a string into rows, or return None unless each line is provably one row.
+    """Split a string into rows. Return None if a line might not be exactly one row.
 
-    This is proven if all lines end in the same way, and if quotes only enclose whole cells that
-    contain no quote, delimiter or line end. The csv module reads all other texts, which takes ten
-    times as long.
+    Each line is one row if all lines end in the same way, and if quotes only enclose whole cells
+    that contain no quote, delimiter or line end. The csv module reads all other texts, which takes
+    ten times as long.
     """
     size = len(text) if text.isascii() else len(text.encode())
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    # Arrow drops a byte order mark at the start of a block, so read strings with such a mark with
-    # the csv module.
+    # Arrow drops a byte order mark at the start of a block, so let the csv module parse strings
+    # that contain the mark.
     if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
         return None
     if "\r" in text and text.count("\r") != text.count("\r\n"):
@@ -176,7 +176,7 @@ def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
 
 
 def _lines(content: bytes) -> pa.StringArray:
-    """Split a string into lines, keeping the line endings, without copying the string."""
+    """Split bytes into lines that keep their line endings, without copying the bytes."""
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     is_ended = len(ends) > 0 and ends[-1] == len(content)
     bounds = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
@@ -185,7 +185,7 @@ def _lines(content: bytes) -> pa.StringArray:
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
-    """Yield every row as the csv module reads it, with the line number where it starts.
+    """Yield every row as the csv module reads it, with the number of the row's first line.
 
     An unclosed quote would merge all rows below it into one cell. If the text `is_whole` (not just
     the beginning of a file), this raises `ValueError` with the line number.

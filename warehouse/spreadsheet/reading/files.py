@@ -31,7 +31,7 @@ UNREADABLE = (
     ValueError,
 )
 _MOST_BYTES = 2 * 1024**3  # maximum size of an unpacked workbook, in bytes
-# The unpacked size up to which any compression ratio is accepted, in bytes.
+# Files up to this unpacked size (in bytes) may have any compression ratio.
 _SMALL_BYTES = 100 * 1024**2
 _BOMB_RATIO = 250  # the maximum accepted ratio of unpacked to packed bytes
 _MOST_MEMBERS = 1000
@@ -180,7 +180,7 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
 
 
 def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
-    """Return whether an archive's parts are so large when unpacked that no ledger can need them.
+    """Return whether an archive unpacks to more data than a ledger can plausibly contain.
 
     `size` is the packed file's size in bytes. `unpacked` is a number of bytes to add to the sizes
     that the parts declare.

@@ -24,18 +24,18 @@ _TOKEN = re.compile(
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-# maximum number of cells to read in ranges, because a column of running totals reads the same cells
-# many times
+# Limit the number of cells to read in ranges, because a column of running totals reads the same
+# cells many times.
 _MOST_VISITS = 1_000_000
 _DEEPEST = 60  # maximum depth of nested formulas, which refer to other formulas
-# tolerance for a sum, relative to the sum of absolute values, because the order of additions
-# affects the result
+# Allow this difference between two sums, relative to the sum of absolute values, because the order
+# of additions affects the result.
 _ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaCell:
-    """A formula: its text, the cell that the text was written for, and the stored value."""
+    """A formula: its text, the cell that the text originally belongs to, and the stored value."""
 
     text: str
     origin: Location
@@ -82,7 +82,7 @@ class CalculatedSheet:
                 )
 
     def value(self, location: Location) -> tuple[float, float]:
-        """Return a cell's value, and the sum of its terms' absolute values, to judge rounding."""
+        """Return a cell's value and magnitude, which is the sum of its terms' absolute values."""
         if location in self._formulas:
             if location not in self._values:
                 # The result stays None if the formula refers to itself or cannot be calculated.
@@ -137,7 +137,7 @@ class _Expression:
 
     @property
     def is_done(self) -> bool:
-        """Return whether the whole formula was parsed."""
+        """Whether the whole formula was parsed."""
         return self._position == len(self._tokens)
 
     def _next(self, *signs: str) -> str:
@@ -271,7 +271,7 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """A sheet's error cells by row and column index, hidden row count, and hidden columns.
+    """A sheet's error cells (by row and column index), hidden columns, and number of hidden rows.
 
     Formulas without a value count as error cells. `scaled` maps the index of each column that
     shows its numbers in thousands or millions to the number format.

@@ -12,9 +12,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line that consists only of dashes, equals signs, box-drawing characters and crossings. Each
-# pattern for lines must have only one way to match, because an ambiguous pattern took hours on a
-# line of dashes.
+# A pattern for lines of dashes, equals signs, box-drawing characters and crossings. Each pattern
+# for whole lines must have only one way to match, because an ambiguous pattern took hours on a line
+# of dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -95,7 +95,7 @@ def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
 
 
 def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
-    """Yield the possible ways to split a line into titles: first at two spaces, then at one."""
+    """Yield two ways to split a line into titles: at double spaces, and then at single spaces."""
     yield [match.span() for match in _SPACED.finditer(line)]
     titles: list[_Span] = []
     for match in _WORD.finditer(line):

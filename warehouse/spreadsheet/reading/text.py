@@ -60,14 +60,14 @@ _MOST_WORDS = 5000
 _SHOWN = 3
 _CAMEL = re.compile("[a-z][A-Z]")
 _SHORT = 2
-# The largest difference between the shares of rare letters at which two code pages are equally
-# likely.
+# Two code pages are equally likely if their shares of rare letters differ by no more than this
+# number.
 _AS_LIKELY = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """A language and its lower-case letters, without a to z if its script is Latin.
+    """A language and its lower-case letters. For Latin scripts, the letters a to z are omitted.
 
     `pattern` matches all words of the language. `common` contains the most frequent letters, and is
     empty if the script is Latin.
@@ -110,8 +110,8 @@ _BALTIC = (
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several code pages are equally likely, the first of them is used. The code pages at the end of
-# the list are used only by old programs.
+# If several code pages are equally likely, the first one in this list wins. So the code pages that
+# only old programs use are at the end.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -129,7 +129,7 @@ _CODE_PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A file's words as decoded with one code page, their languages, and the unknown words."""
+    """The result of decoding a file's words with one code page: languages and unknown words."""
 
     codec: str
     words: tuple[str, ...]
@@ -139,7 +139,7 @@ class _Reading:
 
     @property
     def cost(self) -> tuple[int, int, float]:
-        """The rank of this reading. A lower rank is more likely."""
+        """A sort key that puts the most likely code page first."""
         return len(self.unknown), len(self.languages), self.rare
 
 
@@ -191,7 +191,7 @@ def _languages(word: str, codec: str) -> list[_Language]:
 
 
 def _reason(best: _Reading, others: list[_Reading]) -> str:
-    """Return the end of the notice about a guessed code page: languages, and any equal guess."""
+    """Return the end of the notice about a code page: languages, and an equally likely page."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
         return f", but no known code page gives readable words for {shown}. Save the file as UTF-8"

@@ -75,8 +75,8 @@ def mend_code_page(content: bytes) -> bytes:
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
 _CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
-# MessagePack cannot store times without a time zone, so each of these types is packed as a string
-# in an extension.
+# Pack dates, times and durations as strings in extensions, because MessagePack supports only times
+# with a time zone.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
     date: (2, date.isoformat),

@@ -126,7 +126,7 @@ class SheetRows:
         self.blank += times
 
     def add(self, cells: Sequence[tuple[object, int]], times: int, *, is_hidden: bool) -> None:
-        """Add `times` copies of a row. Each cell is a value, and how often it is repeated."""
+        """Add `times` copies of a row. Each of the `cells` is a value and a repeat count."""
         filled = len(cells)
         while filled and cells[filled - 1][0] == "":
             filled -= 1
@@ -148,7 +148,7 @@ class SheetRows:
         self.blank = 0
 
     def merge(self, left: int, right: int, below: int) -> None:
-        """Record that cells in the next row, and in `below` rows after it, are merged."""
+        """Record a merged range that begins in the next row and includes `below` further rows."""
         self.merged.append(((self.row, left), (self.row + below, right)))
 
 
@@ -240,8 +240,8 @@ class OpenDocument(Handler):
     def text(self, characters: str) -> None:
         """Handle a piece of text. Only paragraphs in cells are kept."""
         if self._paragraphs and not self._ignored and self._path[-1] in _TEXT_ELEMENTS:
-            # Several whitespace characters in a row count as one space. Additional spaces are
-            # stored as elements.
+            # Several consecutive whitespace characters count as one space, because the file stores
+            # additional spaces as elements.
             if _SPACES.search(characters):
                 characters = _SPACES.sub(" ", characters)
             self._paragraphs[-1] += characters
@@ -301,8 +301,8 @@ def _value(cell: Mapping[str, str], text: str) -> object:
     """Convert a cell to a value according to its type. A cell without a type is read as text."""
     kind = cell.get("value-type", "")
     stored = cell.get("string-value", text) if kind == "string" else text
-    # Some programs store the error of a formula with the type of the formula's result, and with the
-    # value 0 or an empty string.
+    # If a formula fails, some programs still store the type of its usual result, and use 0 or an
+    # empty string as the value. Only the displayed text shows the error.
     is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
     if kind == "error" or is_error:
         return CellError(text or "error")
@@ -317,7 +317,7 @@ def _value(cell: Mapping[str, str], text: str) -> object:
 
 
 def _read_moment(kind: str, cell: Mapping[str, str], text: str) -> object:
-    """Parse an OpenDocument date or time. Return the cell's text if it is invalid."""
+    """Parse an OpenDocument date or time. If the value is invalid, return the cell's text."""
     try:
         if kind == "time":
             return _duration(cell.get("time-value", ""))
@@ -433,7 +433,7 @@ def _number(attributes: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _date_time(text: str) -> object:
-    """Parse a SpreadsheetML date and time. Return the text if it is invalid."""
+    """Parse a SpreadsheetML date and time. Return an invalid text unchanged."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
