@@ -12,8 +12,8 @@ from html import escape
 
 CELL_LIMIT = 32_767  # maximum number of UTF-16 code units in a cell
 PIECE = 32_000
-# maximum number of characters in a number, because a longer number may become infinity or 0 as a
-# double
+# Limit the number of characters in a number, because a longer number may become infinity or 0 as a
+# double.
 LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet program stores and shows
 LONG_TEXTS = "Long texts"
@@ -21,21 +21,20 @@ LONG_TEXTS = "Long texts"
 # A pattern for strings that need no escaping.
 PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"
 _PLAIN = re.compile(PLAIN)
-# Control characters and non-characters are escaped, because XML 1.0 cannot represent them. If part
-# of a string already looks like an escape, spreadsheets would decode it, so its first underscore is
-# escaped too. If a string like `_x0041` is followed by a control character, it is escaped too,
-# because the escape of the control character adds the final underscore.
+# Escape control characters and non-characters, because XML 1.0 cannot represent them. Also escape
+# the first underscore of anything that already looks like an escape, because spreadsheets would
+# decode it. A string like `_x0041` looks like an escape if a control character follows, because the
+# escaped control character begins with the missing underscore.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
 _LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
 _NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
-# A leading = + - @ (including full-width forms), | or %, possibly after spaces and quotes. If a
-# person types such a string, spreadsheet programs interpret it as a formula or as a DDE command.
+# A pattern for strings that begin with = + - @ (including full-width forms), | or %, possibly after
+# spaces and quotes. If a person types such a string, spreadsheet programs interpret the string as a
+# formula or as a DDE command.
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
-_DECIMALS, _WHOLE_DIGITS = (
-    18,
-    15,
-)  # the number of decimal places and of integer digits that the difference formula supports
+# The difference formula supports this many decimal places and integer digits.
+_DECIMALS, _WHOLE_DIGITS = 18, 15
 
 
 class Digits(IntEnum):
@@ -80,14 +79,14 @@ def is_hostile(text: str) -> bool:
 
 
 def string(text: str) -> str:
-    """Return the XML content of a text cell's element."""
+    """Return the XML inside the element of a text cell."""
     if _PLAIN.fullmatch(text):
         return f"<is><t>{text}</t></is>"
     return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'
 
 
 def text_cell(text: str, plain: str, hostile: str) -> str:
-    """Return the part of a text cell's XML that follows the row number.
+    """Return the end of a text cell's XML, beginning after the row number in the cell's name.
 
     The style is `hostile` if the text looks like a formula, otherwise `plain`.
     """
@@ -117,7 +116,7 @@ def pieces(text: str) -> list[str]:
 
 
 def shorten_texts(texts: Iterable[str]) -> Mapping[str, str]:
-    """Map each string too long for a cell to its beginning and a reference to the full text.
+    """Map each string that is too long for a cell to a short form that refers to the full text.
 
     Long texts are sorted and numbered, so equal texts have equal cells on every sheet.
     """

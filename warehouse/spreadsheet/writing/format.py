@@ -118,7 +118,7 @@ class Draft:
         formats: Sequence[Any],
         render: Callable[[Sequence[str]], Iterable[RowsXml]],
     ) -> None:
-        """Add a table's rows to the newest sheet, from row index `first` on.
+        """Add a table's rows to the newest sheet, starting at row index `first`.
 
         `shape` is the number of rows and columns. `render` receives the style numbers of `formats`.
         """
@@ -272,7 +272,7 @@ def _add_rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) 
 
 
 def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
-    """Set up printing on numbered landscape A4 pages, with the sheet scaled to one page width."""
+    """Set up printing: numbered landscape A4 pages, and the sheet scaled to the page width."""
     worksheet.set_paper(A4)
     worksheet.set_landscape()
     worksheet.fit_to_pages(1, 0)
@@ -298,7 +298,7 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """Return the name of a column in formulas. Names of columns with exact texts end in `_text`."""
+    """Return a column's name for use in formulas. For exact text, the name ends in `_text`."""
     # A number and its exact text may have the same source, but each column needs its own name,
     # because Excel reports a file with duplicate names as damaged.
     name = column.source.removesuffix("_text")

@@ -12,7 +12,7 @@ NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
 # The maximum and minimum number of decimal places that a number cell shows. The exact text contains
-# all of them.
+# all decimal places of the amount.
 DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
@@ -60,7 +60,7 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """The tab name, which includes a number from the second part on."""
+        """The tab name. For the second and later parts, the name includes the part number."""
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property

@@ -199,8 +199,8 @@ class _Statement:
 
     def _is_amount(self, column: SheetColumn) -> bool:
         """Return whether `_check_amount` checks every text of a column."""
-        # Texts that `_check_amount` checks need no second check and have only one line. Skipping
-        # the check saves 8 % of the time of an export.
+        # Texts that `_check_amount` accepts need no further check and have only one line. Skipping
+        # the second check saves 8 % of an export's time.
         return column.source in self._amounts()
 
     def _check_amount(self, source: str) -> str:
@@ -212,7 +212,7 @@ class _Statement:
         )
 
     def _text(self, letter: str, column: SheetColumn) -> str:
-        """Return SQL for the part of a text cell that follows the row number."""
+        """Return SQL for the end of a text cell, after the row number in the cell's name."""
         value, plain = _value(column.source), self.styles.plain[letter]
         is_exact = column.kind is SheetColumnKind.EXACT
         is_drawn = column.is_printed and not is_exact
@@ -230,7 +230,7 @@ class _Statement:
         return literal(f'" s="{self.styles.plain[letter]}"/>')
 
     def _cell(self, letter: str, column: SheetColumn) -> str:
-        """Return SQL for a cell, or for its pieces, separated by commas. A missing cell is NULL."""
+        """Return comma-separated SQL expressions for a cell. A missing cell is NULL."""
         # Use `concat` for many pieces, because every `||` copies all earlier pieces.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
@@ -268,7 +268,7 @@ class _Statement:
         )
 
     def _digits(self) -> str:
-        """Return SQL for the label that says how accurate the least exact number in a row is."""
+        """Return SQL for a row's label, which describes the least exact number in the row."""
         amounts = [_amount(name) for name in self._amounts()]
         longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
@@ -287,7 +287,7 @@ def is_rounded(amount: str) -> str:
 
 
 def _inline(style: str, text: str) -> str:
-    """Return SQL for the pieces of a cell whose text needs no escaping."""
+    """Return comma-separated SQL for the end of a text cell whose text needs no escaping."""
     return f"""{literal(f'" s="{style}" t="inlineStr"><is><t>')}, {text}, '</t></is></c>'"""
 
 

@@ -22,7 +22,7 @@ from warehouse.spreadsheet.writing.format import Draft, Filling
 
 try:
     _library: Any = importlib.import_module("isal.isal_zlib")
-except ImportError:  # For some machines, there is no package of ISA-L.
+except ImportError:  # Some machines have no ISA-L package, so use zlib there.
     _library = zlib
 # The compression level. With ISA-L, level 0 produces files that are a quarter larger, and level 3
 # takes three times as long.
@@ -36,7 +36,7 @@ _DIMENSION = re.compile(r'<dimension ref="[A-Z]+[0-9]+(?::[A-Z]+([0-9]+))?"/>')
 # The size of a chunk in bytes. Chunks that fit in the cache of a core save a tenth of the time
 # (measured).
 _CHUNK = 1 << 17
-_ROW_END = b"</row"  # a short pattern, because a longer pattern makes the search a third slower
+_ROW_END = b"</row"  # Keep this short, because a longer pattern makes the search a third slower.
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 
 
@@ -65,14 +65,14 @@ def splice(draft: Draft, target: IO[bytes]) -> None:
 def pack_faster(member: Any) -> None:
     """Make an open ZIP member compress with ISA-L instead of zlib."""
     # `zipfile` has no public way to choose the compressor. With 300,000 accounts (scale M), an
-    # export takes 18 s of CPU, and compressing with zlib takes 2.7 s longer (measured). If Python
-    # renames `_compressor`, a test fails, and zlib compresses the file.
+    # export takes 18 s of CPU time, and compressing with zlib takes 2.7 s longer (measured). If a
+    # new Python version renames `_compressor`, zlib compresses the file and a test fails.
     member._compressor = _library.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
 def unpack_faster(member: Any) -> None:
     """Make an open ZIP member decompress with ISA-L. zlib still checks the content's CRC-32."""
-    # This saves another 0.5 s of the export above.
+    # ISA-L saves another 0.5 s of the export that is described in `pack_faster`.
     member._decompressor = _library.decompressobj(-zlib.MAX_WBITS)  # noqa: SLF001 - see `pack_faster`
 
 
@@ -143,7 +143,7 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
     with (
         zipfile.ZipFile(file) as archive,
         archive.open(member) as sheet,
-        # A thread to unpack the sheet on a second core.
+        # Unpack the sheet in a separate thread, which runs on a second core.
         ThreadPoolExecutor(1, "unpacking") as unpacker,
     ):
         unpack_faster(sheet)
