@@ -24,7 +24,7 @@ from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = 0.5  # the fraction of known names above which a column counts as a column of names
+_MOST = 0.5  # a column contains names if more than this fraction of its values are known names
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
@@ -34,12 +34,12 @@ _PAIRS = {
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
-_DAYS = 1.5  # the mean number of dates per key from which a ledger covers several days
-_MOST_WORDS = 40  # maximum number of words of a column in a setting
-# The minimum length of a unit in capitals, because shorter words may be a person's initials.
+_DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
+_MOST_WORDS = 40  # maximum number of a column's words to list in a setting or a question
+# Words in capitals that are shorter than this may be a person's initials instead of a unit.
 _SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")
-# The number of decimals from which a long amount must be in the asset's smallest unit.
+# If an asset has at least this many decimals, a long amount must be in its smallest unit.
 _MANY_DECIMALS = 12
 # Fields whose names may be part of file names and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
@@ -135,8 +135,8 @@ def question_of_columns(
     dimension = body.known_names.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # Search the titles of all columns, because even the column of an amount or a field may have
-        # a name as its title.
+        # Search the titles of all columns, because a column that is already in use may also have a
+        # name as its title.
         titles = [title for title in head.titles if body.known_names.has(dimension, title)]
         return Ambiguous(
             f"{head.place}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
@@ -367,7 +367,7 @@ _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
 def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
-    """Yield the settings for rows to keep or skip, with the words that recon.toml already lists."""
+    """Yield the settings for rows to keep or skip, including the words already in recon.toml."""
     settled = {"keep_rows": head.shape.keep_rows, "skip_rows": head.shape.skip_rows}
     for number, (name, before) in enumerate(settled.items()):
         words = {title: list(known) for title, known in before.items()}
@@ -405,7 +405,7 @@ def ask_for_words(body: LedgerBody) -> str:
     )
     message = f"{head.place}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
-    if void:  # Ask about the remaining words in a later question.
+    if void:  # Ask about the words that mean void first, and about the other words later.
         raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
     keep, *_ = _row_lines(new, head)
     *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)

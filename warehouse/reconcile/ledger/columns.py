@@ -1,4 +1,4 @@
-"""Functions that find a ledger's unused columns and rows, with the reason or a question to ask.
+"""Functions that find a ledger's unused columns and rows, and the columns to ask about.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
 the amounts. A person must explain such a column in recon.toml.
@@ -31,10 +31,10 @@ NAMED_DIMENSIONS = ("portfolio", "venue", "account")
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-_SHORTEST_WORD = 3  # minimum length of a word to check even if all rows have the same word
+_SHORTEST_WORD = 3  # minimum length of a word that matters even if it is in every row
 _LONGEST_TITLE = 60  # maximum number of characters of a title line in a message
-_NUMBERED = 5  # minimum number of rows in which to recognize a column of row numbers
-# Larger than the number of decimal places of any asset and the exponent of any unit.
+_NUMBERED = 5  # minimum number of consecutive numbers to recognize as row numbers
+# No asset has more decimal places than this, and no unit has a larger exponent.
 _LARGEST_DIGIT = Decimal(36)
 _YEARS = range(1900, 2101)
 
@@ -44,10 +44,10 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-# The number of distinct first strings above which total lines are not searched for.
+# If the rows begin with more distinct strings than this, do not search for total lines.
 _MOST_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
-_FEW = 0.1  # the fraction of keys without a row for the book's day above which a question is raised
+_FEW = 0.1  # ask a person if more than this fraction of the keys has no row for the ledger's day
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -95,7 +95,7 @@ class LedgerBody:
         return self.head.context.known
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Count each common value's rows, the distinct values, and all rows with an amount."""
+        """Count the rows of each common value, the distinct values, and all rows with an amount."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -340,7 +340,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
 
 
 def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header) -> bool:
-    """Return whether any value changes the meaning of amounts, even if every row has it."""
+    """Return whether any value changes the meaning of amounts, even if it is in every row."""
     words = head.words
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
         # If all rows have the same unit, the column matters, even if the word for the unit is
@@ -352,7 +352,7 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
 
 
 def _is_strong(value: str, words: Words) -> bool:
-    """Return whether a word changes the meaning of an amount, even if every row has it."""
+    """Return whether a word changes the meaning of amounts, even if it is in every row."""
     is_short = len(value) < _SHORTEST_WORD and value.isascii()
     if is_short or not any(map(str.isalpha, value)):
         return False
@@ -366,7 +366,7 @@ def _are_few(different: int, rows: int) -> bool:
 
 
 def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
-    """Return whether a column only renames values, so that it adds nothing to a column in use."""
+    """Return whether a column only repeats a field's names, or other names for the same IDs."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
         return all(
@@ -419,7 +419,7 @@ def _dates_matter(column: UnknownColumn) -> bool:
 
 
 def _numbers_matter(column: UnknownColumn, body: LedgerBody) -> bool:
-    """Return whether a column's figures may be factors, flags, years or counts."""
+    """Return whether a column's figures may change the meaning of the amounts."""
     values = [value for value in column.counts if value not in ("", "-", "--")]
     title = body.head.titles[column.index]
     is_named = any(body.head.words.is_title(title, kind) for kind in ("figure", "number"))
@@ -504,7 +504,7 @@ def _kind(cell: object) -> str:
 def rows_of_other_dates(
     head: Header, days: Sequence[date | None], day: date | None
 ) -> Iterator[Unused]:
-    """Yield an entry for the rows that have a date other than `day`.
+    """Yield an unused part for all rows that have a date other than `day`.
 
     Raises `Ambiguous` if the column may not be the balance date.
     """

@@ -59,7 +59,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
 
 
 def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
-    """Return the columns with this title from the settings, or raise `NotReconciled`."""
+    """Return the columns with this title. Raise `NotReconciled` if no column has the title."""
     if indexes := find_columns(title, candidate.titles):
         return indexes
     raise _missing_column(candidate, repr(title), use)
@@ -99,7 +99,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The columns of one amount in each row, and the names and the day in their titles."""
+    """The columns that make up one amount of a row, and the names and the day in their titles."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Layer:
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
-    """Return an amount's columns as recon.toml lists them, or None if one is missing."""
+    """Find the amount columns that recon.toml lists. Return None if any column is missing."""
     texts = list(wanted)
     if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
@@ -250,7 +250,10 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the amount for the last day up to the book's day, or else for the latest day."""
+    """Return the amount column for the last day that is not after the book's day.
+
+    If all days are after the book's day, return the column for the latest day.
+    """
     # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.context.day] or days)
     if len(days[day]) > 1:
@@ -399,7 +402,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     stated = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # Count a column from the settings only if its title is in this row.
+    # A column from the settings counts only if its title is in this row.
     stated |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

@@ -74,7 +74,7 @@ class Profile:
     content: ExportKind
 
     def below(self, shape: Shape) -> Shape:
-        """Return a person's settings, with gaps filled from the export's settings."""
+        """Return a person's settings, completed with the export's settings."""
         of_export = self.shape
         if shape.amounts or shape.columns_are or "amount" in shape.columns:
             columns = {name: at for name, at in of_export.columns.items() if name != "amount"}
@@ -101,7 +101,7 @@ def profile_of(titles: Sequence[str]) -> Profile | None:
 
 @cache
 def known_profiles() -> tuple[Profile, ...]:
-    """Return all profiles, sorted by name. Raise `ValueError` if one of our files is invalid."""
+    """Return the known exports, sorted by name. Raise `ValueError` if our files are invalid."""
     tables: dict[str, dict[str, Any]] = {}
     for path in sorted(_FOLDER.glob("*.toml")):
         tables |= tomllib.loads(path.read_text(encoding="utf-8"))
@@ -156,7 +156,7 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field named by a column's full title, or else by its title in the last row."""
+        """Return the field for a column's full title, or for its title in the last header row."""
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:

@@ -57,9 +57,9 @@ def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
 
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
-    """Return how many rows a header may have that begins in this row.
+    """Return the possible numbers of header rows, if the header begins in this row.
 
-    `settled` is the number from the settings, or 0.
+    `settled` is the number of header rows in the settings, or 0.
     """
     # A second header row has at least one title below a blank cell or a date, and at least one
     # blank cell below a title. A row that contains a number is a ledger row.

@@ -37,7 +37,7 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 _CHECK_MARKS = ("\u2713", "\u2714")
 _PART = re.compile(r"[^\W_]+")
-# Minimum length of a word to search for, because names may contain shorter words by chance.
+# Do not search for shorter words, because names may contain them by chance.
 _LONG_PART = 4
 _FEW_PARTS = 4
 
@@ -99,7 +99,7 @@ class Words:
         return ""
 
     def is_cell(self, cell: str, kind: str) -> bool:
-        """Return whether a cell has this kind (debit, credit, currency, mark or unmarked)."""
+        """Return whether a cell is of this kind (debit, credit, currency, mark or unmarked)."""
         if fold(cell) in _CHECK_MARKS:
             return kind == "mark"
         return self._kind("cell", cell) == kind
@@ -136,9 +136,9 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the only one of `kinds` among a cell's longer words, or "" if it is not unique."""
+        """Return the kind of a cell's longer words if only one of `kinds` occurs, or else ""."""
         parts = _PART.findall(_bare(cell))
-        # Ignore words like `short-term`, which does not mean `short`.
+        # Ignore cells like `short-term`, because they do not mean `short`.
         if len(parts) > _FEW_PARTS or "term" in parts:
             return ""
         found = {self.tables["cell"].get(part) for part in parts if len(part) >= _LONG_PART}
@@ -160,7 +160,7 @@ class Words:
         return named or self._is_column(title, kind)
 
     def _is_column(self, title: str, kind: str) -> bool:
-        """Return whether a title as a whole is of this kind, not only a word in the title."""
+        """Return whether a whole title is of this kind, and not only one of its words."""
         return any(self._kind("column", written) == kind for written in _spellings(title))
 
     def is_remark(self, title: str) -> bool:
@@ -172,7 +172,7 @@ class Words:
         )
 
     def is_description(self, title: str) -> bool:
-        """Return whether a column with this title may name the assets in words."""
+        """Return whether a column with this title may contain asset names or descriptions."""
         return (
             "asset" in (self.field_of(title), self.second_field_of(title))
             or self.is_asset_name(title)
@@ -198,7 +198,7 @@ class Words:
 
 
 def title_words(title: str) -> Iterator[str]:
-    """Yield a title as words, with and without the part in brackets at its end.
+    """Yield a title as separate words, with and without the part in brackets at its end.
 
     `portfolioName` and `portfolio_name` are two words each.
     """
