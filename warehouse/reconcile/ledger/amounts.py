@@ -179,10 +179,10 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return the unsigned number and its count of decimal places, for each matching convention."""
-    # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5` can
-    # be read in only one way. A grouping character must be at every third digit or, as in India, at
-    # every second digit before the last three. So `1,23` is not a grouped number.
+    """Map each matching convention to the unsigned number and its number of decimal places."""
+    # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
+    # have only one possible meaning. A grouping character must be at every third digit or, as in
+    # India, at every second digit before the last three. So `1,23` is not a grouped number.
     scientific = _SCIENTIFIC.fullmatch(digits)
     if scientific:
         return _scientific(scientific)
@@ -208,7 +208,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return a cell that proves each decimal convention, and an ambiguous cell (if any)."""
+    """Map each convention to a cell that proves it, and also return an ambiguous cell, if any."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -232,7 +232,7 @@ def negate(amount: Amount) -> Amount:
 
 
 def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
-    """Add up an amount's parts exactly, and multiply the sum by the unit's factor."""
+    """Add up amounts exactly, and multiply the sum by the unit's factor."""
     value = EXACT.multiply(exact_sum(exact(amount.text) for amount in amounts), unit)
     units = {amount.unit for amount in amounts if amount.unit}
     return Amount(
@@ -284,7 +284,7 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
 
 
 def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return a mask of the strings that are plain amounts with this decimal mark."""
+    """Return a mask of the strings that are plain amounts in this decimal convention."""
     pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
     is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
     return pc.and_(pc.match_substring_regex(cells, pattern), is_short)

@@ -50,7 +50,8 @@ Texts = npt.NDArray[np.object_]  # an array of strings, one for each row
 # takes as long as reading a small ledger.
 Table = dict[str, Texts]
 _SEVERAL = 2
-# maximum number of rows to search for a layout, because a million rows take a second (measured)
+# Search only the first rows for a layout, because searching a million rows takes a second
+# (measured).
 _LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
 
@@ -80,10 +81,10 @@ def merged_blocks(head: Header, column: int) -> Iterator[tuple[slice, str]]:
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The label rows, and the names that other rows inherit from the rows above, by field.
+    """The names that rows inherit from the rows above, by field, and a mask of the label rows.
 
-    The arrays have one item for each row below the header. A row that does not inherit a name has
-    an empty string.
+    The arrays have one item for each row below the header. If a row does not inherit a name, the
+    item is an empty string.
     """
 
     names: Mapping[str, Texts] = dataclasses.field(default_factory=dict)
@@ -283,14 +284,13 @@ def _is_left_out(head: Header, column: int) -> bool:
 
 
 _NEAR = Decimal("1e-13")  # relative error of a total in a number cell, which keeps only 15 digits
-# Maximum number of rows to check totals for, because checking more takes longer than reading the
-# file.
+# If there are more rows, do not check the totals, because that takes longer than reading the file.
 _MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A total line: its amount, and its group's folded name (empty if it does not name a group)."""
+    """A total line: its amount, and its group's name in lower case, or an empty string."""
 
     line: int
     text: str
@@ -321,7 +321,7 @@ class _GroupSum:
 
 
 def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> Iterator[Notice]:
-    """Yield a notice for each wrong total, and the number of totals that agree or are unchecked.
+    """Yield a notice for each wrong total, and notices that count the correct and unchecked totals.
 
     A total may be the sum of the rows since the previous total, of all rows in the group that it
     names, or of all rows above it. A sum over different assets is not reported as wrong, because it
@@ -356,7 +356,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
-    """Yield each total with the sums that it could be, most likely first."""
+    """Yield each total with the sums that it may represent, most likely first."""
     # Calculate all sums in a single pass: over all rows, over the rows since the last total, and
     # over the rows with each name.
     above, since = _GroupSum(), _GroupSum()
@@ -381,12 +381,12 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # the fraction of the unknown names above which a shared spelling is accepted
+_MOST = 0.5  # a spelling must match more than this fraction of the unknown names
 _MOST_PARTS = 8  # maximum number of words in a string to search for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Words that change the meaning of a name next to them, for example to a future or a loan.
+# Words that give the name next to them a different meaning, such as a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -397,7 +397,7 @@ Rename = Callable[[str], str]
 
 
 def renames_of(head: Header) -> dict[str, Rename]:
-    """Return a function for each field that removes the text around the field's names."""
+    """Map each field to a function that removes the text around the field's names."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
     known, marks = head.context.known, head.shape.footnotes
 
@@ -477,7 +477,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield two spellings for each name in a string: exact, and with any text around the name."""
+    """Yield two patterns for each name in a string: exact, and with wildcards around the name."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -675,7 +675,7 @@ def _keep(rows: Table, is_kept: npt.NDArray[np.bool_]) -> Table:
 def _names_of(
     reading: SheetReading, layer: Layer, numbers: Sequence[int], cells: Sequence[Row], field: str
 ) -> Texts:
-    """Return the name in a field of each row, without any other text in the cell."""
+    """Return each row's name in a field, without any other text in the cell."""
     head = reading.head
     column = head.columns.get(field)
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
@@ -738,7 +738,7 @@ def _first_reasons(rows: Table, reasons: Iterable[Texts]) -> Texts:
 
 
 def _if(conditions: Iterable[bool], reason: str) -> Texts:
-    """Return an array with the reason for each row that meets its condition, or else ""."""
+    """Return an array with `reason` for each true condition, and "" for each false condition."""
     return np.where(np.fromiter(conditions, bool), reason, "")
 
 
@@ -809,7 +809,7 @@ def _is_page_heading(
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield reasons not to use rows because recon.toml lists (or does not list) their words."""
+    """Yield reasons to skip the rows with listed words, or to reject the rows with other words."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}
@@ -874,7 +874,7 @@ def _raw(reading: SheetReading, layer: Layer, rows: Table, index: int) -> str:
 
 
 def _use_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows) -> None:
-    """Add used rows to the result. Convert amounts in other units, and add a notice about these."""
+    """Add used rows to the result. Convert amounts in other units, and add a notice for each."""
     amounts: list[Amount] = rows["amount"].tolist()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
         if not amount.unit or fold(amount.unit) == fold(asset):

@@ -40,7 +40,7 @@ _TIME = re.compile(
     r"[T ][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 
-# Words between a title and its date, like `Balance as of 20 Nov 2026`.
+# Words between a title and its date, like `as of` in `Balance as of 20 Nov 2026`.
 _BEFORE_DATE = re.compile(
     r"[\W_]*(?:(?<![^\W_])(?:as[ -](?:of|at)|per|at|on|stand|zum|am|au|al|a|del|op)[\W_]*)?$",
     re.IGNORECASE,
@@ -50,7 +50,7 @@ _BEFORE_DATE = re.compile(
 def order_of(cells: Iterable[object]) -> str:
     """Return `day first`, `month first`, `?` if unclear, or "" if the order does not matter."""
     # A number above 12 must be the day. If dots separate the numbers, the day is first. A date like
-    # 02/02/2026 is the same in both orders. All other dates do not reveal the order.
+    # 02/02/2026 is the same in both orders. Other dates do not reveal the order.
     unsure = ""
     for cell in cells:
         match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
@@ -67,9 +67,9 @@ def order_of(cells: Iterable[object]) -> str:
 
 
 def order_with(cells: Iterable[object], day: date) -> str:
-    """Return the order (`day first` or `month first`) that reads one of these dates as `day`.
+    """Return the order (`day first` or `month first`) that turns one of these dates into `day`.
 
-    Return "" if both orders or neither of them do.
+    Return "" if both orders do, or neither does.
     """
     dates = list(cells)
     orders = [order for order in ORDERS if day in {date_of(cell, order) for cell in dates}]
@@ -77,7 +77,7 @@ def order_with(cells: Iterable[object], day: date) -> str:
 
 
 def dated_title(cell: object) -> tuple[str, object]:
-    """Split a title into its text and its date as written (None without a date)."""
+    """Split a title into its text and its date. The date is unparsed, or None if it is missing."""
     if isinstance(cell, date):
         return "", cell
     text = _TIME.sub("", as_text(cell).strip())
@@ -94,7 +94,7 @@ def _without(text: str, written: re.Match[str]) -> str:
 
 
 def month_title(cell: object) -> tuple[str, date | None]:
-    """Split a title into its text and the last day of its month (None without a month)."""
+    """Split a title into its text and the last day of its month, or None if no month is named."""
     text = as_text(cell).strip()
     match = _MONTH.search(text)
     if match is None or not isinstance(cell, str):
@@ -108,7 +108,7 @@ def month_title(cell: object) -> tuple[str, date | None]:
 
 
 def _month_number(name: str) -> int:
-    """Return the number of the only month whose English name begins like this, or 0."""
+    """Return the number of the month with this English name or abbreviation, or 0 if unclear."""
     numbers = [number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())]
     return numbers[0] if len(numbers) == 1 else 0
 

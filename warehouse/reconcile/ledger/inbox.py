@@ -94,7 +94,8 @@ def find_ledgers(
 
 
 def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
-    # A workbook cannot contain a name that is not valid UTF-8. Show the byte 0xff as `\udcff`.
+    # A workbook cannot contain a file name that is not valid UTF-8, so show an invalid byte like
+    # 0xff as `\udcff`.
     name = path.name.encode("utf-8", "backslashreplace").decode()
     return Unused(name, FilePart.FILE, name, reason, severity)
 
@@ -196,7 +197,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield a single item for all older files, because there are more of them every night."""
+    """Yield one unused part for all older files, because their number grows every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")

@@ -26,7 +26,7 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # The fraction of matching cells above which a field is proposed for a column.
+_MOST = 0.5  # propose a field for a column if more than this fraction of the cells match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +233,10 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
 
 
 def _tabs_of_day(tabs: list[Header], day: date) -> list[Header]:
-    """If all tab names contain dates, return the tab for the last day up to the book's day.
+    """Return the tab for the last day up to the book's day, if all tab names contain dates.
 
-    `read_ledgers` decides later whether a ledger for another day may be used.
+    If a tab name has no date, return all tabs. `read_ledgers` decides later whether a ledger for
+    another day may be used.
     """
     days = {named: head for head in tabs if (named := day_in(head.grid.sheet)) is not None}
     if len(days) < len(tabs):
