@@ -141,9 +141,8 @@ def previous_ids(
     same = {id_: id_ for id_ in keys if id_ in before}
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
-    # To compare keys at two levels, use the fields that both levels share. Two breaks are the same
-    # if they match in these fields and no other break on either side, or at a different level,
-    # matches them.
+    # Keys at two levels are compared by the fields that both levels share. Two breaks are the same
+    # if they match in these fields, and neither of them also matches a third break at any level.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -299,7 +298,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
 
 
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys of those breaks in the previous run that can exist at this level."""
+    """Return the keys of the previous run's breaks whose fields all exist at this level."""
     before = pending_breaks(history.prior).values()
     return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 

@@ -30,7 +30,8 @@ _ROUNDING = Context(prec=EXACT.prec)
 # A file is reported as a day behind only if at least this many differing positions have the amount
 # of the previous book. Fewer amounts may match by chance or be booked late.
 _FEWEST_BEHIND = 3
-# The minimum number of significant digits in an amount, because short numbers may match by chance.
+# Do not suggest a factor of 100 for amounts with fewer significant digits, because the factor may
+# be chance.
 _FEWEST_DIGITS = 3
 # The powers of ten that are factors between common units.
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
@@ -67,17 +68,17 @@ class Case:
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger's amount equals the previous book's, but not the current book's."""
+        """Whether the ledger has the amount from the previous book, and not from this book."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """An amount with two names: one name is only in the ledger, and the other is only in the book.
+    """An amount that the ledger and the book contain under different names.
 
-    An alias can map one name to the other, unless the book also contains the ledger's name
-    (`has_name`).
+    An alias can map the ledger's name to the book's name, unless the book also contains the
+    ledger's name (`has_name`).
     """
 
     field: str
@@ -87,16 +88,16 @@ class NamePair:
 
     @property
     def ledger_name(self) -> str:
-        """The name that only the ledger contains."""
+        """The name under which the ledger contains the amount."""
         return self.ledger.names[self.field]
 
     @property
     def book_name(self) -> str:
-        """The name that the book contains."""
+        """The name under which the book contains the amount."""
         return self.book.names[self.field]
 
     def cause(self, other: Case) -> str:
-        """Return the cause for one of the two breaks. `other` is the other break."""
+        """Return the cause to show for one break of the pair. `other` is the other break."""
         if self.has_name:
             names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
             return f"Booked under a different {self.field}? {names} ({other.id})"
@@ -156,7 +157,7 @@ def pair_names(
 def _accounts_in_book(
     connection: DuckDBPyConnection, pairs: Sequence[Mismatch], fields: Key
 ) -> set[str]:
-    """Return those accounts of these ledger rows that the book also contains."""
+    """Return the accounts of unmatched ledger rows that also occur in the book."""
     place = fields.index("account")
     names = [pair.key[place] for pair in pairs if pair.snapshot is None]
     query = "select distinct account from compared semi join (select unnest(?) as account) "
@@ -179,7 +180,7 @@ def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
 def _opposites(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[tuple[str, str]]:
-    """Yield IDs and causes of pairs of breaks in a portfolio and asset that add up to zero."""
+    """Yield IDs and causes for pairs of breaks that net to zero within a portfolio and asset."""
     shared = columns(name for name in fields if name in ("portfolio", "asset"))
     # If three breaks have the same size, nobody can tell which two of them belong together.
     rows = connection.execute(

@@ -103,11 +103,11 @@ from ruled
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A break: its amounts, its result, the rule that applied, and its placement.
+    """A break: its key, its amounts, its result, and the rule that applied.
 
     `difference` is the ledger's amount minus the snapshot's, and a missing amount counts as zero.
-    `lines` are the row numbers in the ledger. `placement` is the field within which the break and
-    others add up to zero.
+    `lines` are the row numbers in the ledger. If the break and other breaks add up to zero within a
+    field, for example within a portfolio, `placement` is that field.
     """
 
     key: Key
@@ -149,8 +149,8 @@ class Forgiven:
     """The sum of an asset's ignored differences, counted as positive amounts.
 
     `total` is the book's total for the asset, and `largest` is the largest difference that one key
-    may have. The differences of `tolerated` of the `keys` are within tolerance. The rest are within
-    the ledger's precision.
+    may have. `tolerated` of the `keys` are within tolerance, and the other keys are within the
+    ledger's precision.
     """
 
     total: Decimal
@@ -256,8 +256,8 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # Check amounts that are rounded to decimal places in SQL, because a file may contain a
-        # million of them.
+        # Use SQL to check amounts that are rounded to decimal places, because a file may contain a
+        # million such amounts.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))
@@ -272,7 +272,7 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
     """Register two SQL functions for arithmetic that DECIMAL(38,18) cannot do exactly."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
-        """Return the difference that a rule allows, or an empty string if it allows none."""
+        """Return the difference that a rule allows, or "" if the rule does not apply."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
             return "0" if is_cell_of(ledger[0], book) else ""
@@ -317,7 +317,7 @@ def _sum_forgiven(
 
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
-    """Return the assets with too many ignored differences, each alone or all assets together."""
+    """Return the assets over their limit, or all assets if the mean share is over its limit."""
     # A tolerance is meant for random differences, whose sum is small. If every key is short by a
     # thousandth, the whole book is short by a thousandth, although each key is within its
     # tolerance. So there are two limits: one for the sum of each asset, and one for the mean share
@@ -362,7 +362,7 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
-    """Yield a notice if the sum of the differences that settings ignore is over a limit."""
+    """Yield a notice if the sum of ignored differences is over a limit."""
     number, is_kept, assets = connection.execute(
         "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
     ).fetchall()[0]
@@ -383,7 +383,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
 def settlements(
     connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
 ) -> dict[Key, str]:
-    """Map the keys of earlier breaks that a setting now ignores to the reason."""
+    """Return the reasons why settings now ignore earlier breaks, by key."""
     compare.store_keys(connection, "keys_before", fields, keys)
     rows = connection.execute(
         f"select {columns(fields)}, result, rule from compared semi join keys_before "
@@ -409,7 +409,7 @@ def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) ->
 
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
-    """Map pair numbers to the field within which their breaks add up to zero."""
+    """Find breaks that add up to zero within a field. Return the field by pair number."""
     # Try narrow groups first. If breaks add up to zero within an account, they are explained, so
     # wider groups must not include them.
     placements: dict[int, str] = {}

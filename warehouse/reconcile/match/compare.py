@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
-_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # must be the same pattern as in exact_sum.sql
+_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # must match the pattern in exact_sum.sql
 _SIDES = ("ledger", "snapshot")
 
 
@@ -97,7 +97,7 @@ def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
 
 
 def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> str:
-    """Return the SHA-256 of all keys, in order, with amounts and results, and of `also`."""
+    """Return the SHA-256 of `also` and of all keys, in order, with their amounts and results."""
     # Signatures depend on this digest. Each part of a key is preceded by its length. So two
     # different tables never produce the same bytes, no matter which characters their names contain.
     sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())

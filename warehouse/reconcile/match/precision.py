@@ -1,4 +1,4 @@
-"""Precision rules, which decide whether a ledger's amount is the book's with fewer digits."""
+"""Rules that decide whether a ledger's amount is the book's amount with fewer digits."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-_DOUBLE_DIGITS = 17  # number of digits with which any double can be written and read back unchanged
-_LARGEST_EXPONENT = 300  # the largest power of ten up to which doubles have full precision
+_DOUBLE_DIGITS = 17  # enough digits to write any double and read it back unchanged
+_LARGEST_EXPONENT = 300  # doubles have full precision up to this power of ten
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
@@ -46,7 +46,7 @@ def rounding_loss(
 
 
 def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
-    """Return the largest difference between an amount and its original at this precision."""
+    """Return the largest possible difference between an amount and its original with all digits."""
     if precision.kept is Kept.DOUBLES:
         unit = math.ulp(_double(amount))
         return exact(format(unit / 2, ".17g")) if math.isfinite(unit) else Decimal(0)
@@ -68,7 +68,7 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
-    """Return whether a number cell that contains the snapshot's amount shows the ledger's."""
+    """Return whether a number cell with the snapshot's amount may show the ledger's amount."""
     # A cell contains the nearest double, which some programs store with only 16 digits. If an
     # amount is halfway between two displayed numbers, the stored digits decide which one is shown.
     shown = [_CELL.plus(snapshot)]
@@ -90,7 +90,7 @@ def decimals(amount: Decimal) -> int:
 
 
 def _unit(precision: Precision, amount: Decimal) -> Decimal:
-    """Return the value of a unit in the last digit of an amount with this precision."""
+    """Return the value of one unit in the last digit of an amount with this precision."""
     if precision.kept is Kept.DECIMALS:
         return Decimal(1).scaleb(-precision.number, EXACT)
     return Decimal(1).scaleb(amount.adjusted() - precision.number + 1, EXACT)

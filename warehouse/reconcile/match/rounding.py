@@ -37,15 +37,14 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-# The minimum number of differences that a precision must explain, because fewer differences may fit
-# by chance.
+# If a precision explains fewer differences than this, they may fit by chance.
 _FEWEST = 3
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The rounding in all files: causes of breaks, proposals to users, and proposed settings."""
+    """The rounding found in the files: causes of breaks, notices, and settings to propose."""
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()

@@ -174,7 +174,7 @@ def make_covered_rows(
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return an SQL condition for rows of `ledger_named` that their own file does not cover.
+    """Return an SQL condition for ledger rows outside the part of the book that their file covers.
 
     Also return a notice for each file with the number of such rows.
     """
@@ -206,7 +206,7 @@ def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope)
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
-    """Return an SQL query that sums up book rows at the level of the file with their key.
+    """Return an SQL query that sums up book rows, each at the level of the file with its key.
 
     A row whose key is not in any file stays at the finest level.
     """
@@ -271,7 +271,7 @@ def make_ledger_side(
     config: Config,
     scope: Scope,
 ) -> KeyResolution:
-    """Create `ledger_side`: each key's amount in the ledgers, within their scope."""
+    """Create `ledger_side`: the ledgers' amounts by key, except rows outside their file's scope."""
     # Leave the ledger rows in an Arrow table, which DuckDB can read, because a copy of a million
     # rows would need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
