@@ -88,7 +88,8 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
     decisions: dict[str, StatusDecision] = {}
-    # If `without` is None, the parameter is an empty string, which matches no `engine_day`.
+    # An empty string does not match any `engine_day`, so if `without` is None, no entry is left
+    # out.
     for row in record.select(_STATE, last, without.isoformat() if without else ""):
         id_, field, value = (row.pop(name) for name in ("break_id", "field", "value"))
         breaks.setdefault(id_, {})[field] = value
@@ -303,7 +304,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries for a run's day, in place of its earlier entries for that day."""
+    """Replace the engine's earlier entries for a run's day with its new entries."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [
@@ -332,7 +333,7 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
 
 
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Copy entries from a break's earlier ID to its new ID, for fields that have no entry there.
+    """Copy a break's entries to its new ID, except for fields that already have an entry.
 
     If `ids` is not None, copy entries only to these new IDs.
     """
@@ -371,7 +372,7 @@ def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
 def _restorations(
     old: Sequence[Entry], new: Sequence[Entry], in_force: State, now: State
 ) -> Iterator[Entry]:
-    """Yield an entry for each value that is in effect once an engine entry is withdrawn."""
+    """Yield an entry with the current value for each field whose engine entry was withdrawn."""
     repeated = {(entry.break_id, entry.field) for entry in new}
     for entry in old:
         id_, field = entry.break_id, entry.field

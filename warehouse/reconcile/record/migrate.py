@@ -95,7 +95,10 @@ def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
 
 
 class _Occurrences(msgspec.Struct):
-    """The occurrences of all breaks in an old result, which cannot always be derived."""
+    """The occurrences of all breaks, as listed in an old result.
+
+    Some of them cannot be derived from the breaks in earlier results.
+    """
 
     episodes: dict[str, tuple[int, str]] = {}
 

@@ -293,7 +293,7 @@ class Record:
         ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Map break IDs to the last occurrence before a day, and to the day first seen."""
+        """Map break IDs to their last occurrence before a day, and the day they were first seen."""
         with self.open_for_queries() as connection:
             prior = _prior_run(connection, before)
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
@@ -339,7 +339,7 @@ class Record:
         return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Store the first day that used each ledger, unless an earlier day is stored."""
+        """Store the first day on which each ledger was used, unless an earlier day is stored."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
@@ -366,7 +366,7 @@ class Record:
         return row[0] if row else None
 
     def add_imprint(self, identity: str, content: bytes) -> None:
-        """Store a workbook's imprint: its compressed cells, which copies are compared with."""
+        """Store a workbook's imprint (its compressed cells), which can be compared with copies."""
         with self.transaction() as connection:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 
@@ -444,7 +444,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.execute("pragma foreign_keys = on")
-    # With `extra`, a commit survives a power cut, because SQLite also synchronizes the folder.
+    # With `extra`, SQLite also synchronizes the folder, so that a commit survives a power cut.
     connection.execute("pragma synchronous = extra")
     return connection
 
@@ -458,7 +458,7 @@ def _empty() -> sqlite3.Connection:
 
 @cache
 def _columns() -> dict[tuple[str, str], str]:
-    """Map the table and the name of each column to its declaration in `schema.sql`."""
+    """Return each column's declaration in `schema.sql`, by table and column name."""
     with closing(_empty()) as connection:
         return {
             (table, name): f"{name} {kind}{' not null' * required} default {default or 'null'}"

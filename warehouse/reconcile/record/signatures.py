@@ -105,7 +105,7 @@ def _refusals(
 
 
 def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[str]:
-    """Yield the reasons why a person may not enter a signature if recon.toml has roles."""
+    """Yield the reasons why roles in recon.toml do not allow a person to enter a signature."""
     who, entered_by = signature.who, signature.entered_by or signature.who
     if signature.source and entered_by == signature.source:
         yield (

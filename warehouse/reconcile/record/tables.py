@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
-# Numbered records are added, but existing ones are never changed.
+# Numbered records are never changed after they are stored.
 NumberedRecord = Annotation | Signature | Restatement | Closing
 Numbered = TypeVar("Numbered", bound=NumberedRecord)
 NUMBERED_TABLES: dict[type, str] = {
@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# Fields and their column names, if a table's column is named differently than the field.
+# Column names by field name, for fields whose column has a different name.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -115,7 +115,7 @@ def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
 
 
 def _fields(row: Row, table: str) -> Row:
-    """Convert a row to a record's fields. It may contain columns that are not fields."""
+    """Convert a row to a record's fields. The result may contain columns that are not fields."""
     fields = row.copy()
     for name, column in _RENAMED.get(table, {}).items():
         fields[name] = fields.pop(column)
@@ -127,7 +127,7 @@ def _fields(row: Row, table: str) -> Row:
 def insert_run(
     connection: sqlite3.Connection, run: Run, *, no: int | None, prior: int | None
 ) -> int:
-    """Store a run and return its key. If `no` is the key of a run, replace this run."""
+    """Store a run and return its key. If `no` is given, replace the run with this key."""
     left_out = ("no", *_SHOWN, *_BREAKS_BY_STATE.values(), *_PARTS_OF_RUN.values())
     row = _row(run, "runs", left_out) | {"no": no, "day_no": run.no, "prior": prior}
     row["settings_sha256"] = run.settings_digest
@@ -186,7 +186,7 @@ def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
 def latest_occurrences(
     connection: sqlite3.Connection, run_no: int, ids: Collection[str]
 ) -> dict[str, tuple[int, str]]:
-    """Map break IDs to the last occurrence up to a run, and to the day of the first occurrence.
+    """Map break IDs to their last occurrence up to a run, and the day they were first seen.
 
     Breaks that never occurred are left out.
     """

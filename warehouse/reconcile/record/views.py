@@ -80,7 +80,7 @@ def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
 
 
 def ledgers_by_day(record: Record) -> dict[str, date]:
-    """Map every ledger's digest to the last day that used the ledger."""
+    """Map every ledger's digest to the last day on which the ledger was used."""
     rows = record.select(
         "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
     )

@@ -153,7 +153,7 @@ _DEFAULT = Config()
 
 
 def read_config(path: Path) -> Config:
-    """Read the configuration, or the template if there is no file.
+    """Read recon.toml, or use the template if the file does not exist.
 
     Raises `NotReconciled` with all errors in one message.
     """
@@ -162,7 +162,7 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(content: bytes, path: Path) -> Config:
-    """Parse the content of recon.toml at `path`, which may not be written yet.
+    """Parse the content of recon.toml. The file at `path` does not need to exist yet.
 
     Raises `NotReconciled` with all errors in one message.
     """

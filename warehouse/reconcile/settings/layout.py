@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The way in which amounts lose digits: rounded, cut off, or rounded by a calculation."""
+    """The reason why amounts lack digits: rounding, cutting off, or rounding in a calculation."""
 
     NEAREST = ""
     CUT_OFF = "cut off"
@@ -63,7 +63,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The precision of a ledger's amounts: the digits they have, and how they lost the rest."""
+    """The precision of a ledger's amounts: how many digits they have, and how others were lost."""
 
     kept: Kept
     number: int = 0
@@ -122,7 +122,7 @@ SPELLED = ("portfolio", "asset", "venue", "account")
 # Placeholders in a spelling: one for the name, and one for any characters around it.
 NAME, ANY = "{}", "*"
 _MARKS = ("CR", "DR")
-# If an answer to a question sets one of these settings, it extends the earlier setting.
+# Settings whose values are added to earlier values instead of replacing them.
 _JOINED = ("unused", "positive_words")
 
 
@@ -189,7 +189,7 @@ class Shape:
         return tuple({**self.keep_rows, **self.skip_rows})
 
     def over(self, other: "Shape") -> "Shape":
-        """Merge two shapes. Settings in this shape take precedence over settings in `other`."""
+        """Merge two sets of layout settings. These settings take precedence over `other`."""
         answers = {
             setting.name: value
             for setting in fields(self)
@@ -228,7 +228,7 @@ _SILENT = Shape()
 
 
 def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Parse a table's shape. The table may assign columns to the fields in `dimensions`."""
+    """Parse a table of layout settings. It may name a column for each field in `dimensions`."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
     amounts = table.texts("amount") or ()
     columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}

@@ -112,7 +112,7 @@ class TomlTable:
         return self.values.get(name, default)
 
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
-        """Return a string setting. If `allowed` is given, the string must be one of these."""
+        """Return a string setting, which must be one of `allowed` unless `allowed` is empty."""
 
         def is_valid(value: object) -> bool:
             return isinstance(value, str) and (not allowed or value in allowed)
