@@ -87,7 +87,7 @@ class WorkbookContent:
 
     @property
     def last(self) -> int:
-        """The last row of the sheet Breaks, counted from 1."""
+        """The number of the last row on the sheet Breaks, counted from 1."""
         return FIRST + max(len(self.run.breaks), 1) - 1
 
     def cells(self, letter: str) -> str:

@@ -89,8 +89,8 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     except UNREADABLE:
         who = stated = None
     name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
-    # The file may contain no timestamp, or still the one that we wrote. So use the modification
-    # time on disk if it is later.
+    # The timestamp in the file may be missing, or may still be ours. So if the modification time on
+    # disk is later, use the modification time.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     with suppress(ValueError):
         time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")

@@ -36,7 +36,7 @@ POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
 _MOST_BYTES = 1 << 30  # maximum size of an unpacked imprint, in bytes
 # Compression level 3 is five times as fast as level 9, with output that is only 10 % larger.
 _LEVEL = 3
-_HEADER_ROWS = 60  # number of rows to search for a header, more than people ever add above it
+_HEADER_ROWS = 60  # search this many rows for a header, because people may insert rows above it
 _BATCH = 16_384
 
 _FORMULA = re.compile(
@@ -160,7 +160,7 @@ def read(content: bytes) -> dict[str, SheetImprint]:
 
 
 def pack(content: bytes) -> bytes:
-    """Return a workbook's compressed imprint."""
+    """Return a workbook's imprint, which contains its cells in compressed form."""
     return gzip.compress(msgspec.json.encode(_stored_sheets(content)), _LEVEL, mtime=0)
 
 

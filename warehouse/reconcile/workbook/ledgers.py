@@ -63,7 +63,7 @@ def _save(file_draft: Draft, path: Path) -> None:
 
 
 def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
-    """Yield the keys with display names, or with IDs if a name would not resolve to the same ID."""
+    """Yield the keys with display names, or with IDs for names that would resolve differently."""
     texts: list[dict[str, str]] = []
     for column, field in enumerate(LEDGER_FIELDS):
         names = Names(field, reference.names.get(field, {}), {})
@@ -94,7 +94,7 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-# Minimum number of digits for a planted error, because people overlook errors in shorter amounts.
+# Plant errors only in longer amounts, because people overlook errors in short amounts.
 _LEAST_DIGITS = 6
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
@@ -173,7 +173,7 @@ def _rows(source: OpenBook) -> dict[Key, str]:
 
 
 def _if_large(change: Callable[[Key, str], list[Line]]) -> _Change:
-    """Plant an error only in an amount that is large enough for people to notice the error."""
+    """Return a change that applies only to large amounts, so that people notice the error."""
 
     def error(key: Key, text: str, _then: str) -> list[Line] | None:
         is_large = len(text) > _LEAST_DIGITS and text[0] not in "-0"

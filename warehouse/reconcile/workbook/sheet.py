@@ -46,17 +46,16 @@ from warehouse.spreadsheet.writing.layout import (
 
 _MOST_WHOLE = 15  # maximum number of digits that fit in a column before the decimal point
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # the height of a line and the margin of a row, in points
-# maximum number of characters in a wrapped string, because longer strings do not fit in the tallest
-# row
+# Wrap only this many characters of a string, because more characters do not fit in the tallest row.
 _MOST_CHARACTERS = 2000
 _MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
-# Maximum number of digits to show, because longer numbers would make a column too wide.
+# Show at most this many digits, because longer numbers would make a column too wide.
 MOST_SHOWN = 20
 
 # Widths of a digit, a separator and both margins in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
-LETTERS = 1.15  # number of characters of text that fit in a unit of column width
+LETTERS = 1.15  # number of text characters per unit of column width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 _BATCH = 500  # number of rows to write at once
 _DAY_ZERO = date(1899, 12, 30)  # a date in a cell is the number of days since this day
@@ -94,7 +93,7 @@ class Heading:
 
 
 def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tuple[Heading, ...]:
-    """Return headings for columns that only programs and lookups need, so they are not printed."""
+    """Return headings for unprinted columns, which only programs and lookups need."""
     return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
 
 
@@ -298,7 +297,7 @@ class SheetWriter:
         styles: Sequence[_Style],
         numbers: Sequence[str],
     ) -> Iterator[bytes]:
-        """Yield the rows as XML. The first one has row number `first`, counted from 1."""
+        """Yield the rows as XML. The first row has the number `first`, counted from 1."""
         style_numbers = dict(zip(styles, numbers, strict=True))
         numbered = enumerate(generate(), first)
         while batch := list(itertools.islice(numbered, _BATCH)):

@@ -43,7 +43,7 @@ LISTS = "Lists"
 LONGEST_COMMENT = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
 MOST_LIVE = (
-    5000  # maximum number of breaks with formulas, because a workbook with more opens too slowly
+    5000  # Write more breaks than this without formulas, so that the workbook opens fast enough.
 )
 
 ROOT_CAUSES = (
@@ -123,7 +123,7 @@ _ROLLED = (
     *machine_headings(*(f"{title}, exact" for title in STEPPED)),
 )
 
-_PAPER_ROWS = 40  # number of rows on about one printed page
+_PAPER_ROWS = 40  # approximate number of rows on a printed page
 
 _NOTICES = (
     Heading("Severity", 10),

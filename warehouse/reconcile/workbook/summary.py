@@ -173,7 +173,7 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
-    # The lines below list all unused files, so do not list files of medium severity here too.
+    # The lines below list the unused parts, so do not repeat notices of medium severity about them.
     below = {item.notice for item in content.run.unused_parts if item.severity == "medium"}
     urgent = [
         notice
@@ -224,7 +224,7 @@ def _add_wide(sheet: SheetWriter, name: str, middle: str, last: str) -> None:
 
 
 def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
-    """Write a row of strings, each spanning the columns from its first to its last."""
+    """Write a row of strings, given as tuples of first column, last column and text."""
     lines = 1
     for first, last, text in texts:
         width = sum(column.width for column in _COLUMNS[first : last + 1])

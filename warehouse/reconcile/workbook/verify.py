@@ -102,7 +102,7 @@ _OLDER = (
     "save them, run `nightbook reconcile run`"
 )
 
-# The first wording version in which an amount that was not read is blank, not zero.
+# From this `WORDING` version on, an amount that was not read is blank instead of zero.
 _SINCE_BLANKS = 3
 Row = tuple[str, ...]
 # The number of times that a row was written, and the number of times that it was found.
@@ -116,7 +116,7 @@ class StoredRuns(Protocol):
         """Return the result of a run."""
 
     def imprint(self, identity: str) -> bytes | None:
-        """Return the compressed imprint of a workbook."""
+        """Return a workbook's stored imprint, which contains its cells in compressed form."""
 
     def day_files(self, day: date) -> tuple[Path, Path, Path]:
         """Return the paths of the workbook, the file of all positions and the file of breaks."""
@@ -251,7 +251,8 @@ def _compare_workbook(
         if rows is None:
             uncompared.append(f"{table.sheet} was not compared: {_OLDER}")
             continue
-        # The copy is compared with the imprint, so also check that the imprint matches the result.
+        # The copy is compared with the cells that were stored with the run, so also check that
+        # these cells match the result.
         sheets = [written[table.sheet]] if written else []
         sheets += [copy[name] for name in sorted(added, key=lambda name: name != table.sheet)]
         differences += _compare_with_result(_in_wording(table, edits.wording), rows, sheets)
@@ -289,8 +290,8 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Spreadsheet programs recalculate a break's difference, so fewer of its digits are the same
-        # in all programs.
+        # Spreadsheet programs recalculate a break's difference, and their results agree in fewer
+        # digits.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -507,7 +508,7 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 def _align(
     name: str, sheet: SheetImprint, other: SheetImprint
 ) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
-    """Return a sheet's rows and its copy's rows with matching columns, and any column problems."""
+    """Return the rows of a sheet and of its copy with matching columns, and any column problems."""
     width = max(map(len, sheet.rows), default=0)
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
@@ -525,7 +526,7 @@ def _align(
 
 
 def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
-    """Return copies of the rows with only these columns, and mark rows above the header."""
+    """Reduce rows to these columns, and mark rows above the header."""
     # The rows may be in any order, but no row of the table may be above the header.
     selected = (
         tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
@@ -539,12 +540,12 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return a copy's rows. Formulas that the run did not write appear as text, not as results."""
     # People sort rows, so accept a formula in any cell, and ignore its cell references. Use the
-    # result that was stored by the program that saved the copy. If there is none, use our own
-    # result, but only if the formula is still in the same cell.
+    # result that was stored by the program that saved the copy. If that result is missing, use our
+    # own result, but only if the formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
-        # The formula is blank if the cell shares its formula with other cells.
+        # If several cells share a formula, most of them contain a blank formula.
         is_there = line < len(rows) and column < len(rows[line])
         if not (formula and is_there):
             continue
@@ -614,7 +615,7 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
 
 
 def _result_text(code: str, wording: int) -> str:
-    """Return a result's text in a workbook: its label, or its code in the first wording version."""
+    """Return a result's text in a workbook: its label, or its code in the oldest workbooks."""
     return Result(code).label if wording > 1 else code
 
 
@@ -806,7 +807,10 @@ def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
 def _stray_near_positions(
     runs: StoredRuns, content: bytes, edits: WorkbookEdits
 ) -> Iterator[tuple[str, str]]:
-    """Yield text that a person added to the position sheets, which have no imprint."""
+    """Yield text that a person added to the sheets with all positions.
+
+    The cells of these sheets are not stored, so compare the text with the stored positions.
+    """
     result = runs.result_of(edits.run_id)
     if result is None or result.workbook is None:
         return

@@ -90,7 +90,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
 
 
 def write_positions(content: WorkbookContent, path: Path) -> None:
-    """Write all positions in order to one Parquet file. The same run writes the same bytes."""
+    """Write all positions, in key order, to a Parquet file. The same run writes the same bytes."""
     connection, ids = content.source.connection, content.break_ids
     breaks = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(breaks))
@@ -251,7 +251,7 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
 
 
 def _break_rows(content: WorkbookContent) -> Iterator[list[str]]:
-    """Yield the header and the rows of the breaks file, which has untruncated strings."""
+    """Yield the header and the rows of the breaks file. Its strings are not truncated."""
     fields = content.run.fields
     ids = [name for name in WITH_IDS if name in fields]
     titles = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
