@@ -193,7 +193,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
-    """Yield a message for each signature that the workbook for its day cannot show."""
+    """Yield a message for each signature that cannot be written into its day's workbook."""
     for day in month.days:
         workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
@@ -261,7 +261,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the month's unfinished and missing items, in the same words as in the pack."""
+    """Yield the month's unfinished and missing items, worded as in the pack."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",

@@ -98,7 +98,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month's days (all so far, if it is not over), and its latest closing, if there is one."""
+    """A month's days and its latest closing. A month that is not over has only the days so far."""
 
     name: str
     days: tuple[MonthDay, ...]
@@ -129,7 +129,7 @@ class Month:
 
     @property
     def closed_days(self) -> tuple[ClosedDay, ...]:
-        """The days with results, in the form that a closing stores."""
+        """The days with results, as stored in a closing."""
         return tuple(
             ClosedDay(
                 day=run.day, run_id=run.run_id, digest=run.digest, settings=run.settings_digest
@@ -200,7 +200,7 @@ def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
 
 
 def closing_basis(record: Record, month: Month, *, with_entries: bool = True) -> str:
-    """Return a digest of a pack's content, so that the same content is not closed twice.
+    """Return a digest of a pack's content, so that an unchanged month is not closed twice.
 
     Version 0.1.0 did not include the entries that people made in workbooks.
     """
@@ -245,7 +245,7 @@ def month_changes(record: Record, month: Month) -> Iterator[str]:
 
 
 def _is_of(annotation: Annotation, month: Month) -> bool:
-    """Return whether a person made entries in a workbook of one of the month's days."""
+    """Return whether an annotation contains a person's entries for a day of the month."""
     # A run ID begins with the day of the book.
     is_of_month = annotation.run_id.startswith(month.name.replace("-", ""))
     return is_of_month and bool(annotation.entries) and annotation.engine_day is None

@@ -45,7 +45,7 @@ from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
 # Format 1 named each ledger only by its SHA-256. Formats 1 and 2 stored the state as JSON files,
-# under the file names that homes used then.
+# with the same file names as in a home at that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
@@ -137,7 +137,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the stored rows and workbook imprints of a month, and all comments and signatures."""
+    """Yield a month's stored rows and workbook cells, and all comments and signatures."""
     with record.open_for_queries() as connection:
         for table, rows in tables.export(connection, month.first, month.through):
             lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
@@ -172,7 +172,7 @@ def ledger_names(record: Record, month: Month) -> dict[str, str]:
 
 
 def _portable(name: str) -> str:
-    """Make a ledger's name valid on every system."""
+    """Convert a ledger's name to a file name that is valid on every system."""
     # The archive stores the unpacked bytes, so the name must not end with `.gz`.
     name = name[: -len(GZIP)] if name.lower().endswith(GZIP) else name
     parts = (_UNPORTABLE.sub("_", part) for part in name.split("/"))
@@ -188,7 +188,10 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Add a number to a name if `taken` contains it (ignoring case). Add the result to `taken`."""
+    """Return a name that is not in `taken`, with a number if necessary, and add it to `taken`.
+
+    Upper and lower case count as the same.
+    """
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -208,7 +211,7 @@ def trail_table(record: Record, month: Month) -> bytes:
 
 
 def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> tuple[str, int]:
-    """Write a pack, completely or not at all. Return its SHA-256 and size."""
+    """Write a pack atomically. Return its SHA-256 and size."""
     digests: dict[str, MemberDigest] = {}
     with written_aside(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as names:
@@ -254,7 +257,7 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
 
 @dataclass(slots=True)
 class PackCheck:
-    """The result of checking a pack: differences, and which parts were and were not compared."""
+    """The result of checking a pack: differences, compared parts, and parts not compared."""
 
     file: Path
     sha256: str = ""
@@ -272,7 +275,7 @@ class PackCheck:
 def unpack(
     names: zipfile.ZipFile, manifest: PackManifest, record: Record, check: PackCheck
 ) -> bool:
-    """Unpack the files in the manifest and check their digests. Return whether all are intact."""
+    """Unpack the files in the manifest and check digests. Return whether the pack is intact."""
     check.name = f"{manifest.month}, version {manifest.version}"
     found = Counter(entry.filename for entry in names.infolist() if entry.filename != MANIFEST)
     unknown = sorted(found.keys() - manifest.members.keys())
@@ -335,7 +338,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break accepted during the month: its state on the last of `days`, and the decision."""
+    """A break accepted during the month, as of the last of `days`, with the status decision."""
 
     break_: Break
     decision: StatusDecision
@@ -421,7 +424,7 @@ def _ledger_lines(
 
 
 def _settings(month: Month) -> Mapping[str, str]:
-    """Map the digest of each recon.toml to a description of the days on which it was used."""
+    """Describe the days on which each recon.toml was used, by digest."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)

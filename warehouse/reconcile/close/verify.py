@@ -27,7 +27,8 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # the first wording version in which a pack's workbooks show all signatures
+# In packs with a lower `WORDING` version, workbooks may not show all signatures.
+_SHOWS_SIGNATURES = 4
 # `zipfile` raises RuntimeError if a file has a password.
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
@@ -82,8 +83,8 @@ def _compare(
     _compare_workbooks(record, month, facts, check)
     _compare_signatures(record, month, check)
     _compare_inputs(record, month, manifest, check)
-    # Rerender a page only if its wording version is the current one. For the first page, the
-    # program version must be the same too.
+    # Rerender the pages only if their wording has not changed since the pack was written. Rerender
+    # the first page only if the same program version wrote the pack.
     pages = {}
     if facts.wording == WORDING:
         pages[pack.TRAIL] = pack.trail_table(record, month)
@@ -99,7 +100,7 @@ def _compare(
 def _compare_pages(
     record: Record, pages: dict[str, bytes], facts: PackFacts, check: PackCheck
 ) -> None:
-    """Render the human-readable pages from the pack's other files, and compare them."""
+    """Compare the human-readable pages in the pack with the rerendered `pages`."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
             f"{' and '.join(left)}: written by an older version of nightbook ({facts.program}), so "
@@ -113,13 +114,13 @@ def _compare_pages(
 
 
 def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
-    """Recompute each result's digest from its day's positions, and compare the two digests."""
+    """Recompute each result's digest from the positions, and compare it with the stored digest."""
     compared = keys = 0
     for result in month.results:
         path = record.day_files(result.day).positions
         if (
             not path.is_file()
-        ):  # The pack lists the file under `missing` if it was missing from the start.
+        ):  # This is not a difference, because the pack may have been written without the file.
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
@@ -200,7 +201,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check by digest that the pack contains the ledgers and recon.toml files that were read."""
+    """Check by digest that the pack's ledgers and recon.toml files are the files that were read."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
