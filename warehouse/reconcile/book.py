@@ -55,7 +55,7 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Map each field of a key to the display name of its ID. Unknown names stay in lower case."""
+    """Return a key's display names by field. Names that are not in the book are in lower case."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -90,9 +90,10 @@ _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """A book's IDs, display names and aliases by dimension, all in lower case.
+    """The names in a book by dimension: IDs, display names and aliases.
 
-    The mapping is empty if there is no book.
+    Each name is in lower case, and maps to a readable name of the same item. The mapping is empty
+    if there is no book.
     """
 
     folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -138,7 +139,7 @@ class KnownNames:
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Find a dimension's name in a string. Return "" unless the string contains exactly one."""
+        """Return the only name in this dimension that a string contains, or an empty string."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
@@ -163,16 +164,17 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 _LEAST_SIMILARITY = 0.8
-# Maximum number of name comparisons in a run, because suggestions are only hints.
+# Maximum number of name comparisons in a run. More would not be worth the time, because suggestions
+# are only hints.
 _MOST_COMPARED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The result of looking up a name from a ledger: its ID, or None and possibly a suggestion.
+    """The result of looking up a name from a ledger: the ID, or a suggestion if no ID was found.
 
     `how` is `as written`, `folded`, `alias`, `unknown`, `ambiguous` or `wrong alias`. If the name
-    is ambiguous, `suggestion` lists the names that it may mean. For a wrong alias, it is the name
+    is ambiguous, `suggestion` lists the possible names. For a wrong alias, `suggestion` is the name
     in recon.toml, which is not in the book. `name` is the ID's display name.
     """
 
@@ -183,7 +185,7 @@ class Resolution:
 
     @property
     def hint(self) -> str:
-        """A clause that helps to correct a name that is not in the book, or an empty string."""
+        """A hint to append to a message about an unknown name, or an empty string."""
         name = display_asset(self.suggestion)
         if self.how == "wrong alias":
             return f'; recon.toml has an alias for it, but "{name}" is not a name in the book'
@@ -191,7 +193,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as a cell shows it. If it is too long, truncate it and append its digest."""
+    """Return a name as shown in a cell. Truncate a long name, and append its digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -199,7 +201,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name. If a cell cannot store it unchanged, also yield the text in such a cell."""
+    """Yield a name and, if a cell cannot store it unchanged, its spellings in a cell."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -222,7 +224,7 @@ def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
 
 
 class Names:
-    """All names in one field: its IDs, their other names, and the aliases from recon.toml."""
+    """All names in one field: the IDs, their other names, and the aliases from recon.toml."""
 
     def __init__(
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
@@ -241,7 +243,7 @@ class Names:
                 _add(self._folded, fold(name), entry)
 
     def resolve(self, written: str) -> Resolution:
-        """Look up the ID for a name from a ledger. A name that two IDs share counts as unknown."""
+        """Look up the ID for a name from a ledger. A name that several IDs share is ambiguous."""
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
@@ -295,7 +297,7 @@ class Names:
         return self.display_name(min(self._folded[folded]))
 
     def display_name(self, id_: str) -> str:
-        """Return an ID's display name if no other ID has it, or else the ID."""
+        """Return an ID's display name, or the ID itself if its display names are not unique."""
         names = (name for name in self._known.get(id_, ()) if name.strip())
         return next((name for name in names if self._exact.get(name) == (id_,)), id_)
 
@@ -330,8 +332,8 @@ def book_query(day: date, fields: Key) -> str:
     The query has no row for a balance that the API does not report, because a missing balance is
     not zero.
     """
-    # Read the tables instead of the view, because the view calculates more columns, which doubles
-    # the time (measured).
+    # Read the tables instead of the view, because the view also calculates other columns, which
+    # doubles the time (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
@@ -412,7 +414,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Map each asset's key to its other names, such as a custom asset's ID without the mark."""
+    """Map each asset key to its other names. Only custom assets have any, like `BTC (custom)`."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
@@ -424,7 +426,7 @@ def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> Iterator[Notice]:
-    """Yield a notice for each portfolio that was last updated too long before the book was read."""
+    """Yield a notice for each portfolio not updated in the `hours` before the book was read."""
     for portfolio, name, _, updated in portfolios:
         if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
             yield Notice(
@@ -454,7 +456,7 @@ def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
 
 
 def _make_book_of_firm(connection: DuckDBPyConnection) -> None:
-    """Create views in memory that show a firm's tables as the tables of one organisation's book."""
+    """Create in-memory views that make a firm's book look like one organisation's book."""
     connection.execute("use memory")
     connection.execute("set TimeZone = 'UTC'")
     for schema in ("history", "ops", "internal"):

@@ -63,7 +63,7 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of both sides for one asset, or for one asset at a venue or in a portfolio.
 
     Amounts are exact strings. `broken` is the part of the difference that comes from breaks, and
-    `near` the part that comes from keys within tolerance.
+    `near` is the part that comes from keys within tolerance or within the ledger's precision.
     """
 
     level: str
@@ -143,11 +143,11 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A name in a ledger that differs from the name in the book, and the ID that was found for it.
+    """A name that differs between the ledger and the book, and the ID that was found (if any).
 
     `name` is the ID's display name, and `rows` is the number of ledger rows with the name. `how` is
-    the way in which the ID was found: `folded`, `alias`, or `suggested` if only the amounts suggest
-    it. If no ID was found, it is `unknown`, `ambiguous` or `wrong alias` (see `Resolution`).
+    `folded` or `alias` if the ID was found, or `suggested` if only the amounts suggest the name. If
+    no ID was found, `how` is `unknown`, `ambiguous` or `wrong alias` (see `Resolution`).
     """
 
     field: str
@@ -237,7 +237,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields for which the break's ledger has values.
+        """The fields that have values in the break's ledger.
 
         Less detailed ledgers have fewer fields.
         """
@@ -271,7 +271,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The names in the break's key, in field order, which JSON does not preserve."""
+        """The names in the break's key, sorted by field, because JSON does not keep their order."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
@@ -323,7 +323,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """A break's status: who set it and when, and the episode and difference to which it applies."""
+    """A break's status, who set it and when, and the episode and difference that it applies to."""
 
     status: str = OPEN
     episode: int = 1
@@ -436,7 +436,7 @@ class ResolvedBreak(Break, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields by which ledger and book were compared, and the unused parts of the inbox."""
+    """The extent of a comparison: its level, the files, and the unused parts of the inbox."""
 
     level: str
     files: tuple[tuple[str, str, str], ...]
@@ -451,7 +451,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Workbook content that is stored with a run: names, roll-forward and omitted results.
+    """Workbook content that is stored with a run: names, roll-forward and unlisted results.
 
     `left_out` are the results whose positions the workbook does not list. Older runs lack this
     field.
@@ -463,7 +463,7 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings for a day.
+    """The settings that apply to a day.
 
     `words` maps their paths in recon.toml to values, or is None for older runs.
     """
@@ -554,7 +554,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether any ledger data was not compared."""
+        """Whether any ledger data or any earlier open break was not compared."""
         undelivered = self.counts[Result.NOT_DELIVERED.value]
         lost = self.rejected or undelivered or self.unread or self.pending
         return bool(lost or not self.position_count)
@@ -586,7 +586,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The state before a run: the previous result, the comments, and queries about earlier breaks.
+    """The state before a run: the previous result, the comments, and access to earlier breaks.
 
     `may_open` returns whether a run for this day may reopen a break. A run for the latest day may
     reopen any break. For breaks that occurred before this day, `latest_occurrences` returns the
@@ -609,7 +609,7 @@ def in_cell(text: str) -> str:
 
 _CUT = 30_000
 ENGINE = "nightbook"
-REASONS = ("root_cause", "comment")  # the fields in which people explain why they accept a break
+REASONS = ("root_cause", "comment")  # the fields that explain why a break was accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -713,7 +713,7 @@ class Amount:
 
 
 Remembered = dict[str, dict[str, str]]
-WHOLE = "(all)"  # the value of a field that other files have, but not the row's own file
+WHOLE = "(all)"  # the value of a field that the row's own file lacks, but another file has
 
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]
@@ -931,7 +931,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Entries that were added together, from a workbook or by the engine.
+    """Entries that were stored in one step, from a workbook or by the engine.
 
     `read_for` is the day of the run that read the workbook. The engine's entries apply to
     `engine_day`, and withdraw the annotations that they replace.
@@ -1028,7 +1028,7 @@ class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a month's pack. `through` is the last closed day.
 
-    `basis` is a digest of the content, so that the same content is not closed twice. `pack`,
+    `basis` is a digest of the content, so that an unchanged month is not closed twice. `pack`,
     `sha256` and `size` are the file's name, digest and size in bytes.
     """
 

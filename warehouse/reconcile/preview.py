@@ -67,7 +67,7 @@ class TabPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Everything a run would read in a file.
+    """Everything that a run would read from a file.
 
     `answer` has the recon.toml lines that answer `question`.
     """

@@ -147,14 +147,14 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
-    # `scope_of` raises an error for an unknown name before anything is stored.
+    # Call `scope_of` only to raise an error for an unknown name before anything is stored.
     scope_of(source, ledger, reference, config)
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # Free the memory of a large ledger's cells, because they are no longer needed.
     with record.transaction():
         if inputs.restatement:
             record.restatements.add(inputs.restatement)
-        # Read comments before building the breaks, so that this workbook shows them.
+        # Read comments before building the breaks, so that the new workbook shows the comments.
         annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
         run = record.add_result(content.run)
@@ -188,7 +188,7 @@ def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunF
 
 
 def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
-    """Write the workbook, the breaks and all positions, and store the workbook's imprint."""
+    """Write the workbook, the breaks and all positions, and store the workbook's cells."""
     files = record.day_files(content.run.day)
     written = write_day(content, files)
     with record.transaction():
@@ -252,7 +252,7 @@ def _compare_ledger(
 
 
 def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return a copy whose run also contains strings from the workbook and a digest of its cells."""
+    """Return a copy whose run has the workbook's strings and a digest of the workbook's content."""
     shown = ShownTexts(
         names=_shown_names(content),
         left_out=tuple(result.value for result in content.left_out),
@@ -263,7 +263,7 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Add the fields of the previous run to the ledger, because a file may be missing this time."""
+    """Add the previous run's fields to the ledger, in case a file is missing this time."""
     # A break's ID depends on the level. If the only file with accounts is missing one night, a less
     # detailed level would change the IDs of all breaks in the other files.
     if prior is None or config.level is not None or not config.files:
@@ -390,7 +390,7 @@ def _notices(
     outcome: Outcome,
     ledger: Ledger,
 ) -> Iterator[Notice]:
-    """Yield a run's notices, except notices about unused parts that cannot change the result."""
+    """Yield a run's notices, except low-severity notices about unused parts."""
     yield from outcome.proposals
     yield from (item.notice for item in run.unused_parts if item.severity != "low")
     yield from _unlisted_notices(run, config, record.day_files(run.day).positions)

@@ -77,7 +77,7 @@ CHOICE = "# "  # the prefix of each line that is one of several options
 
 
 class Ambiguous(Exception):
-    """A ledger can be read in two ways. A person must decide by adding `line` to recon.toml.
+    """A ledger can be read in several ways, so a person must add `line` to recon.toml.
 
     If there are several possible lines, each of them begins with `#`. The person must remove the
     `#` from the right line.
@@ -99,7 +99,7 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return the lines of a question from which a person must choose."""
+    """Return the lines of a question that a person must choose from."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 
@@ -118,7 +118,7 @@ def how_to_answer(lines: str) -> str:
 
 
 def take_choice(text: str, number: int) -> str:
-    """Return the lines of a question with only one choice. `number` counts choices from 1."""
+    """Return a question's lines with only the chosen option. `number` counts options from 1."""
     choice = choices_of(text)[number - 1]
     lines = [line for line in text.split("\n") if not line.startswith(CHOICE) or line == choice]
     return "\n".join(line.removeprefix(CHOICE) for line in lines)
