@@ -239,8 +239,8 @@ NIGHTLY_RUN = _section(
         option(
             "--date",
             "day",
-            help="Rebuild this past night from its stored responses, without calling the API  "
-            "[default: tonight]",
+            help="Rebuild the night of this date from its stored responses, without calling the "
+            "API  [default: tonight]",
             **DAY,
         ),
         flag(

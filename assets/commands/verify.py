@@ -71,7 +71,7 @@ def _unreadable(layout: Layout) -> Iterator[Damage]:
     if layout.database.exists() and not opens_in_older_clients(layout.database):
         remedy = (
             "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "
-            f"it. Newer versions can, and no data is lost. {WAREHOUSE}"
+            f"it. Later versions of DuckDB can read it, and no data is lost. {WAREHOUSE}"
         )
         yield Damage(layout.database, UNREADABLE, None, remedy)
 

@@ -69,7 +69,7 @@ _MESSAGES = {
     SEVERAL.code: "shows that there are several pages",
     OTHER_COUNT.code: "does not match the number of records in the response",
     LEFT_OUT.code: "indicates that something is missing",
-    IN_PAGE.code: "names a page, and nothing shows that it is the only page",
+    IN_PAGE.code: "contains a page number, and nothing shows that this is the only page",
     MORE_RECORDS.code: "contains records outside of `data`",
     TOO_DEEP.code: "is nested too deeply to be checked",
 }

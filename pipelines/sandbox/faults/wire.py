@@ -178,7 +178,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
     ),
     "hang": ("there is no response, either forever or for `seconds`", _hang),
     "hang-mid-body": ("half the body arrives, and then nothing", _hang),
-    "drip": ("the body arrives byte by byte, every 0.05 s (or `seconds`)", _drip),
+    "drip": ("the body arrives one byte at a time, every 0.05 s (or every `seconds`)", _drip),
     "endless": ("the body never ends", _endless),
     "close-after": (
         "a good response, then the connection closes unannounced",
