@@ -412,7 +412,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield alerts about lists with a round number of records, because pages may be missing."""
+    """Yield alerts about lists with a round number of records, which may lack pages."""
     for venue, records, lists in _rows(layout, _ROUND_COUNTS):
         yield Alert(
             cause=f"round:{venue or ''}:{records}",

@@ -51,7 +51,7 @@ def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
         errors.append(f"NIGHTBOOK_API_URL {problem}")
     if not key:
         errors.append(
-            "NIGHTBOOK_API_KEY is not set. Generate an API key for your organization on the "
+            "NIGHTBOOK_API_KEY is not set. Generate an API key for your organisation on the "
             "service's web platform."
         )
     elif not is_visible_ascii(key):

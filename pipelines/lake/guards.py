@@ -36,8 +36,8 @@ MOST = Decimal("0.75")  # a night that lost a larger fraction is always held
 YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night if half of its book is missing
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen if its total dropped by more than this fraction. It has risen if its old total
-# is smaller than the new total by more than this fraction of the new total.
+# An asset has fallen if its total dropped by more than this fraction of the old total. It has risen
+# if its total grew by more than this fraction of the new total.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change in only one asset is not a reason to hold a night
 FEWEST_GONE, FEWEST_NEW = 2, 5  # smaller changes in a count are ignored

@@ -272,7 +272,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Remove a record's undocumented fields, except in balances, where they may be amounts."""
+    """Remove a record's undocumented fields, but keep fields in balances, which may be amounts."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":

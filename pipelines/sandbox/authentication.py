@@ -49,7 +49,7 @@ def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute the HMAC-SHA-384 of a text with a secret, as 96 lower-case hex digits (§5.2)."""
+    """Return the HMAC-SHA-384 of bytes, keyed with a secret, as 96 lower-case hex digits (§5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """Choices where the API specification is ambiguous or silent, grouped by section.
 
-Each field's default is this server's normal behavior. Other values simulate other services that the
-document also allows. Rules that the document defines are not choices, except for the length of the
-time window, because tests shorten it.
+Each field's default is this server's normal behaviour. Other values simulate other services that
+the document also allows. Rules that the document defines are not choices, except for the length
+of the time window, because tests shorten it.
 """
 
 import json

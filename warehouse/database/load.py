@@ -34,8 +34,8 @@ MEMORY = ("512MB", "2GB", "8GB")
 # because each group occupies whole blocks of the file.
 SMALLEST_GROUP = ROW_GROUP // 3
 _VECTOR = 2048  # the number of rows in a row group must be a multiple of this number
-# The number of nights to insert together, so that they share row groups. If each night were
-# inserted on its own, each insert would compress the earlier nights once more.
+# The number of nights to insert together, so that they share row groups. Inserting single nights
+# would recompress the earlier nights with each insert.
 TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 

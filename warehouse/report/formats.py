@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
 MISSING = Markup('<span class="none">&ndash;</span>')
-# The colour and shape for each status. People can recognize the shape without seeing the colour.
+# The colour and shape for each status. The shapes differ, too, for people who do not see colours.
 _GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
 _LIGHTS = {
     "read": _GOOD,

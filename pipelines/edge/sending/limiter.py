@@ -105,8 +105,9 @@ class Limiter:
         # Time (UTC) of the first failure since the last success.
         self._failing_since: datetime | None = None
         self._slots_at_failure = self._latest_good_slot = 0
-        # Fields for the pace. Requests are numbered as they are sent, so that we can ignore
-        # responses to requests sent before the last slowdown, which say nothing about the new pace.
+        # The state of the request rate. Requests are numbered in the order in which they are sent.
+        # Responses to requests sent before the last slowdown say nothing about the new rate, so we
+        # ignore them.
         self._rate: float | None = None
         self._throttled_rate = 0.0
         self._paused_until = self._next_send_time = float("-inf")
@@ -216,7 +217,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a request must let other requests go first.
+        """Return whether a request must wait for requests with other paths.
 
         A request for a path that has failed must wait while requests for other paths are waiting.
         """

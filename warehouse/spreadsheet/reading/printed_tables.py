@@ -12,9 +12,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A pattern for lines of dashes, equals signs, box-drawing characters and crossings. Each pattern
-# for whole lines must have only one way to match, because an ambiguous pattern took hours on a line
-# of dashes.
+# A pattern for lines that consist of dashes, equals signs or box-drawing characters. Patterns for
+# whole lines must not be ambiguous, because an ambiguous pattern took hours to match a line of
+# dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
