@@ -53,7 +53,7 @@ ASSET_ID = text("asset_id", "Position.assetId", "Asset of the position.")
 IS_CUSTOM = flag(
     "is_custom_asset",
     "Position.isCustomAsset",
-    "Whether the organization defined the asset itself.",
+    "Whether the organisation defined the asset itself.",
 )
 VENUE_ID = text("venue_id", "Venue.id", "ID of the venue in the API.")
 

@@ -16,7 +16,7 @@ _EXACT = (
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
     text("asset_id", "Asset ID. Amounts of different assets are never added together."),
-    flag("is_custom_asset", "Whether the organization defined the asset itself."),
+    flag("is_custom_asset", "Whether the organisation defined the asset itself."),
 )
 SUMS = {
     "free": (

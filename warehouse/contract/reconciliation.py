@@ -71,7 +71,7 @@ BREAKS = ops_table(
             "differs.",
         ),
         *_NAMES,
-        flag("is_custom_asset", "Whether the organization defined the asset itself."),
+        flag("is_custom_asset", "Whether the organisation defined the asset itself."),
         text(
             "ledger_text",
             "Exact amount in the ledger. NULL if the position is not in the ledger.",

@@ -193,7 +193,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     headers = (
         ("Kind", _KIND),
         ("Of", "The item, table, asset or request that the row is about."),
-        ("Custom", "For a total: yes if the organization defined the asset itself."),
+        ("Custom", "For a total: yes if the organisation defined the asset itself."),
         ("Value", _VALUE),
         (_PLACES[0], "The exact row count or total in the API's responses (JSON)."),
         ("Ties", "yes if all places that show the figure agree to the last digit."),

@@ -1,6 +1,6 @@
 """A blocker for the import of pandas, which takes as long as processing a small night.
 
-pyarrow imports pandas when it first creates an array from Python values, to recognize pandas
+pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
 objects. If pandas is missing then, pyarrow does not try the import again until it needs a data
 frame.
 """

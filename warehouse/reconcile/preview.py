@@ -180,7 +180,7 @@ def _reason(header: Header, use: str, title: str) -> str:
         return f"known from {header.profile.name}" if header.profile else "specified in recon.toml"
     if header.words.field_of(title) == use:
         return f"its title is a known word for {use}"
-    return "recognized by its title"
+    return "recognised by its title"
 
 
 def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:

@@ -219,7 +219,7 @@ def test_case_26_hostile_names_are_read_as_names(desk: Desk) -> None:
 
 
 def test_case_27_a_custom_asset_is_not_the_listed_asset(desk: Desk) -> None:
-    """BTC is the listed asset, and the organization's custom asset is written BTC (custom)."""
+    """BTC is the listed asset, and the organisation's custom asset is written BTC (custom)."""
     desk.publish([Amount("1"), Amount("2", custom=True)])
     desk.put(HEAD + line("1") + line("2", asset="BTC (custom)"))
     assert results(desk) == {"Matched": 2}

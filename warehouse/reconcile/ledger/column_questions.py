@@ -39,7 +39,8 @@ _MOST_WORDS = 40  # maximum number of a column's words to list in a setting or a
 # Words in capitals that are shorter than this may be a person's initials instead of a unit.
 _SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")
-# If an asset has at least this many decimals, a long amount must be in its smallest unit.
+# If an asset has at least this many decimals, an integer with many digits is assumed to be in the
+# asset's smallest unit.
 _MANY_DECIMALS = 12
 # Fields whose names may be part of file names and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")

@@ -33,7 +33,7 @@ _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum length of a word that matters even if it is in every row
 _LONGEST_TITLE = 60  # maximum number of characters of a title line in a message
-_NUMBERED = 5  # minimum number of consecutive numbers to recognize as row numbers
+_NUMBERED = 5  # minimum number of consecutive numbers to recognise as row numbers
 # No asset has more decimal places than this, and no unit has a larger exponent.
 _LARGEST_DIGIT = Decimal(36)
 _YEARS = range(1900, 2101)

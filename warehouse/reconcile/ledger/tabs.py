@@ -143,7 +143,7 @@ def _answer_of_pivot(
 
 
 def _answer(columns: Sequence[_TitledColumn], table: str, file: str) -> str:
-    """Return recon.toml lines for the asset, the amount, and columns recognized by their cells."""
+    """Return recon.toml lines for the asset, the amount, and columns recognised by their cells."""
     assets = (
         [item for item in columns if item.field == "asset"]
         or [item for item in columns if item.names == "asset"]
@@ -245,7 +245,7 @@ def _tabs_of_day(tabs: list[Header], day: date) -> list[Header]:
 
 
 def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
-    """Return whether recon.toml says under [inbox] that a tab like `book.xlsx!Old` is unused."""
+    """Return whether [inbox] in recon.toml marks a tab (for example `book.xlsx!Old`) as unused."""
     return bool(grid.sheet) and context.config.inbox_setting(f"{file}!{grid.sheet}") == UNUSED
 
 

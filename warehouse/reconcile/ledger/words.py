@@ -115,7 +115,7 @@ class Words:
         return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
 
     def native_factor(self, title: str) -> str:
-        """Return the factor of the small unit (like wei) in an amount title, or an empty string."""
+        """Return the factor of the small unit that an amount's title names (like wei), or ""."""
         words = re.findall(r"[^\W_]+", _HUMP.sub(" ", title))
         units = [word for word in words if self.factors.get(_key(word), "1").startswith("0.")]
         rest = " ".join(word for word in words if word not in units and fold(word) != "in")

@@ -332,7 +332,7 @@ def _follow(
     notices = []
     if prior is not None and prior.fields != fields:
         message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}, so "
-        message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognized "
+        message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognised "
         message += "and keep their history"
         notices.append(Notice("medium", message))
     earlier = {new: before[old] for new, old in same.items()}

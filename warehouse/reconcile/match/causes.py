@@ -28,7 +28,7 @@ from warehouse.reconcile.model import (
 
 _ROUNDING = Context(prec=EXACT.prec)
 # A file is reported as a day behind only if at least this many differing positions have the amount
-# of the previous book. Fewer amounts may match by chance or be booked late.
+# of the previous book. A smaller number may be chance, or amounts that were booked late.
 _FEWEST_BEHIND = 3
 # Do not suggest a factor of 100 for amounts with fewer significant digits, because the factor may
 # be chance.

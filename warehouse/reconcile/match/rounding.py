@@ -175,7 +175,7 @@ def _over_limit(
 
 
 def _pattern(ledger: Ledger, file: int) -> str:
-    """Return a pattern for a file's name on any day. Include the tab if the file has several."""
+    """Return a pattern for the name of a file (and tab, if it has several) on any date."""
     source = ledger.sources[file]
     names = [source.name for source in ledger.sources]
     is_alone = names.count(source.name) == 1

@@ -186,7 +186,7 @@ def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
 def latest_occurrences(
     connection: sqlite3.Connection, run_no: int, ids: Collection[str]
 ) -> dict[str, tuple[int, str]]:
-    """Map break IDs to their last occurrence up to a run, and the day they were first seen.
+    """Map break IDs to their latest occurrence as of a run, and the day when they were first seen.
 
     Breaks that never occurred are left out.
     """

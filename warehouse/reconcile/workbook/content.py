@@ -22,7 +22,7 @@ TRAIL = "Audit trail"
 
 # Increase this number if a title or text in workbooks or packs changes. An older workbook is
 # compared with the titles of its own version, and the pages of older packs are not compared.
-WORDING = 8
+WORDING = 9
 # Numbers of the header row and the first row on the sheet Breaks, counted from 1.
 HEADER, FIRST = 2, 3
 

@@ -164,7 +164,7 @@ Breaks are the positions that a person must explain, because their result is Rej
 Not in ledger, Not in book or Amount differs.
 Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
 It is blank unless your ledger has a column for it. The mark (custom) after an asset means that \
-your organization defined the asset.
+your organisation defined the asset.
 The exact amounts are stored as text, because a number cell keeps only 15 digits. nightbook \
 decides each result from the exact amounts. The formulas in this workbook do not change a result.
 A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
@@ -186,7 +186,7 @@ seen" is the first day on which the break appeared. On the sheet Resolved, Statu
 status of the break, and Closed on is the day on which it was resolved.
 The last columns contain IDs and the column "Key", a text for lookups, which is the same for a \
 position in every reconciliation and export.
-Mapping lists the names in the ledger that the book writes differently. If nightbook recognizes \
+Mapping lists the names in the ledger that the book writes differently. If nightbook recognises \
 the program that exported a ledger, Mapping also lists the file and the program.
 In the Audit trail, Subject is the day or the break that the action is about.
 Statuses: Open, In progress, Waiting, Explained - accepted. A break counts as open until its \
@@ -419,7 +419,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         name = alias.name or display_asset(alias.id)
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
-    title = "Names that differ between the ledger and the book, and recognized ledger files"
+    title = "Names that differ between the ledger and the book, and recognised ledger files"
     SheetWriter(draft, MAPPING, _MAPPING).titled_table(
         title if rows else f"{title}: none", rows, content.footer
     )

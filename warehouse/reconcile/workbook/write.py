@@ -54,7 +54,7 @@ _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 _MEANINGS = {
     "portfolio_id": "Portfolio of the position. An unknown name is lower-case and begins with ?.",
     "asset_id": "Asset of the position.",
-    "is_custom_asset": "Whether the organization defined the asset itself.",
+    "is_custom_asset": "Whether the organisation defined the asset itself.",
     "venue_id": "Venue of the position.",
     "account_name": "Account of the position.",
     "bucket": "The position's balance kind and state.",

@@ -105,7 +105,7 @@ class UnreadableSpreadsheet(ValueError):
 
 
 class NotASpreadsheet(UnreadableSpreadsheet):
-    """The file is not recognized as a spreadsheet."""
+    """The file is not recognised as a spreadsheet."""
 
 
 def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:

@@ -193,9 +193,9 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Return a text file's delimiter, and whether a ledger header was recognized with it."""
+    """Return a text file's delimiter, and whether a ledger header was recognised with it."""
     # Try each delimiter on the first rows. Choose the delimiter with the highest score for
-    # recognized fields. If several have the same score, choose the delimiter with the widest row.
+    # recognised fields. If several have the same score, choose the delimiter with the widest row.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:

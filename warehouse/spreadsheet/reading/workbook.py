@@ -130,7 +130,7 @@ class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """A workbook's worksheets, the name and kind of each other tab, and notices for the reader.
 
     If the file could not be read, `refused` is the reason. `is_damaged` is true if the file is not
-    recognized as a spreadsheet.
+    recognised as a spreadsheet.
     """
 
     grids: tuple[Grid, ...] = ()

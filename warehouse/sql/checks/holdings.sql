@@ -3,7 +3,7 @@
 --
 -- severity: error
 -- asset_id: The asset whose sums differ.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- stated: Sum of the control totals of the asset. NULL if the asset has no control totals.
 -- holdings: The sum over all portfolios.
 -- by_venue: The sum over all venues.

@@ -7,7 +7,7 @@
 -- snapshot_date: Business date of the book.
 -- portfolio_id: ID of the portfolio that the account belongs to.
 -- asset_id: ID of the account's asset.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- venue_id: ID of the venue that holds the account.
 -- account_name: Name of the account at the venue.
 -- duplicate_no: Usually 0. If the API lists an account more than once, the repetitions have the

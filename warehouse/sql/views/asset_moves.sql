@@ -7,7 +7,7 @@
 --
 -- snapshot_date: Business date of the book.
 -- asset_id: The asset whose total moved.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- move: new, gone, turned (the sign changed), fell or rose.
 -- severity: high if the sign changed, or if the total is more than eight times or less than an
 --     eighth of the previous total. medium if the asset is gone, or if the total is more than twice

@@ -5,7 +5,7 @@
 --
 -- portfolio_id: ID of the portfolio that the account belongs to.
 -- asset_id: ID of the account's asset.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- venue_id: ID of the venue that holds the account.
 -- account_name: Name of the account at the venue.
 -- duplicate_no: Number of the repetition, as in `accounts`.

@@ -3,7 +3,7 @@
 -- snapshot_date: Business date of the book.
 -- portfolio_id: ID of the portfolio that holds the asset.
 -- asset_id: Asset ID. Amounts of different assets are never added together.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset
 -- accounts: Number of accounts for the asset, including empty accounts.
 -- venues: Number of venues with at least one account of the asset.

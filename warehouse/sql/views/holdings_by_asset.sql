@@ -2,7 +2,7 @@
 --
 -- snapshot_date: Business date of the book.
 -- asset_id: Asset ID. Amounts of different assets are never added together.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
 -- accounts: Number of accounts for the asset, including empty accounts.

@@ -7,7 +7,7 @@
 -- portfolio_id: ID of the portfolio that holds the asset.
 -- venue_id: The venue where the asset is kept.
 -- asset_id: The locked asset.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- bucket: The kind of balance, as in `balances`.
 -- locked: Sum of the locked amounts of all accounts. NULL if DECIMAL(38,18) cannot hold the sum
 --     exactly.

@@ -7,7 +7,7 @@
 -- all amounts belong to new accounts.
 --
 -- asset_id: Asset ID. Amounts of different assets are never added together.
--- is_custom_asset: Whether the organization defined the asset itself.
+-- is_custom_asset: Whether the organisation defined the asset itself.
 -- opening_date: Business date of the opening book. NULL if there is no opening book or if it is
 --     empty.
 -- closing_date: Business date of the closing book. NULL if this book is empty.
