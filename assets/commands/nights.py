@@ -157,8 +157,8 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     layout = nightbook.layout
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
-        # Read the decisions on the shelf first, because a different machine may already have
-        # decided on this night.
+        # Read the decisions on the shelf first, because a person may already have decided about
+        # this night on a different machine.
         with writing(nightbook, f"reading decisions about {snapshot_id} from the shelf"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)

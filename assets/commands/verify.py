@@ -158,8 +158,8 @@ def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
             rows += f" of {proof.stated_rows:,}"
         sums = f"{proof.assets - len(proof.differences):,} of {count_of(proof.assets, 'sum')} equal"
         texts = (
-            f"; {count_of(proof.texts, 'amount')} too large for a number, so the text was added up"
-            * bool(proof.texts)
+            f"; {count_of(proof.texts, 'amount')} too large for DECIMAL(38,18), so the exact texts "
+            "were added up" * bool(proof.texts)
         )
         head = f"{proof.snapshot.snapshot_date}  {proof.snapshot.snapshot_id}  {engine}"
         print(f"{mark(is_well=proof.is_equal)} {head}: {rows}, {sums}{texts}")

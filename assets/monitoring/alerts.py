@@ -61,8 +61,7 @@ class Alert:
     """
     kind: str = WARNING
     waits: bool = False
-    """True if the alert waits for a person. Daily reminders repeat it until the cause is resolved.
-    """
+    """True if a person must act. The alert is repeated daily until its cause is resolved."""
 
     @property
     def body(self) -> str:

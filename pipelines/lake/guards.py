@@ -400,8 +400,8 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Maps the part of a path that names a list to the table with the list's records. Innermost lists
-# come first.
+# Maps the name of a list, as in the paths of rejects, to the table that contains the list's
+# records. Innermost lists come first.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 

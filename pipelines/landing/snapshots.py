@@ -124,7 +124,7 @@ class Snapshot:
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
-        """Return all decisions by the guards, and the decisions by people up to `moment`."""
+        """Return all decisions by the guards, and people's decisions up to `moment`."""
         return [
             decision
             for decision in self.decisions

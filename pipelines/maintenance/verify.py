@@ -265,7 +265,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
 def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Yield damage for nights and decisions that are in the warehouse, but not landed."""
+    """Yield each night or decision that is in the warehouse but was never landed."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:

@@ -125,7 +125,7 @@ def test_the_output_shows_both_sums_and_the_next_command(
     assert main(["--home", str(home), "prove", "--engine", "pyarrow"]) == 1
     said = capsys.readouterr()
     assert f"BTC: pyarrow has {WRAPPED}56, but the control total is {TRUE}" in said.out
-    assert "2 amounts too large for a number, so the text was added up" in said.out
+    assert "2 amounts too large for DECIMAL(38,18), so the exact texts were added up" in said.out
     assert " prove --engine pyarrow --exact" in said.err
     assert main(["--home", str(home), "prove", "--as-of", DAY_BEFORE]) == 0
     assert main(["--home", str(home), "prove", "--as-of", "2026-01-01"]) == 2
