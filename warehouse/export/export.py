@@ -89,7 +89,7 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
-# Each export format has file extensions, each with the function that writes the file.
+# Maps each export format to file extensions, and each extension to the function that writes it.
 _WRITERS = {
     "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},

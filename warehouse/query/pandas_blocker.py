@@ -1,4 +1,4 @@
-"""A blocker for the import of pandas, which takes as long as processing a small night.
+"""An import hook that blocks pandas, because importing pandas takes as long as a small night.
 
 pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
 objects. If pandas is missing then, pyarrow does not try the import again until it needs a data

@@ -436,7 +436,7 @@ class ResolvedBreak(Break, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The extent of a comparison: its level, the files, and the unused parts of the inbox."""
+    """The scope of a comparison: its level, its files, and the unused parts of the inbox."""
 
     level: str
     files: tuple[tuple[str, str, str], ...]

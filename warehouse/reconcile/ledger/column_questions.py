@@ -35,7 +35,7 @@ _PAIRS = {
 }
 
 _DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
-_MOST_WORDS = 40  # maximum number of a column's words to list in a setting or a question
+_MOST_WORDS = 40  # maximum number of words from a column to list in a setting or question
 # Words in capitals that are shorter than this may be a person's initials instead of a unit.
 _SHORTEST_UNIT = 3
 _INTEGER = re.compile("-?[0-9]{1,80}")

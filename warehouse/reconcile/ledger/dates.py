@@ -114,7 +114,7 @@ def _month_number(name: str) -> int:
 
 
 def is_date(cell: object) -> bool:
-    """Return whether a cell is a date in one of the known notations."""
+    """Return whether a cell contains a date in one of the known formats."""
     return any(date_of(cell, order) is not None for order in ORDERS)
 
 

@@ -33,7 +33,7 @@ _FEWEST_BEHIND = 3
 # Do not suggest a factor of 100 for amounts with fewer significant digits, because the factor may
 # be chance.
 _FEWEST_DIGITS = 3
-# The powers of ten that are factors between common units.
+# The powers of ten that convert between common units.
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
 _TWO = 2
 

@@ -134,7 +134,7 @@ def _break(row: Row) -> Row:
 
 
 def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailLine]:
-    """Return the audit trail: actions since the day `first`, and runs from `first` to `last`.
+    """Return the audit trail: actions since `first`, and runs from `first` to `last`.
 
     `now` is the ID of the current run. It is left out, because its line would change on each run.
     """

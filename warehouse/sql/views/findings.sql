@@ -1,11 +1,12 @@
 -- Findings in the book. A finding is a fact that a person should check.
 --
 -- One row for each finding. In the kind names, money means an amount that is not zero. The finding
--- instruments_differ means that the API's endpoints disagree about instruments, which are listed in
--- ops.listings. The finding round_count means that a list has exactly 100, 200, 250, 500 or 1000
--- records (or a similar round number), so the API may have truncated the list. The finding
--- account_repeated means that a position lists the same account more than once. If the amounts of
--- these accounts are equal, the severity is high, because the same money may be counted twice.
+-- instruments_differ means that the API's endpoints disagree about some instruments. ops.listings
+-- has one row for each of these instruments. The finding round_count means that a list has exactly
+-- 100, 200, 250, 500 or 1000 records (or a similar round number), so the API may have truncated the
+-- list. The finding account_repeated means that a position lists the same account more than once. If
+-- the amounts of these accounts are equal, the severity is high, because the same money may be
+-- counted twice.
 --
 -- snapshot_date: Business date of the book.
 -- severity: high, medium or low. Sort by severity_rank, because this column is text.
