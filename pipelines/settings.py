@@ -221,7 +221,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
     if sign := misleading_sign(home_path(home)):
         complaints.append(
             f"{name} cannot be used if NIGHTBOOK_HOME contains {sign}, which has a special meaning "
-            "for DuckDB in the paths of older nights. Choose a simpler path, or set it to all."
+            f"for DuckDB in the paths of older nights. Choose a simpler path, or set {name} to all."
         )
     return int(_number(variables, complaints, name, 100_000))
 

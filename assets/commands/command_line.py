@@ -240,7 +240,7 @@ NIGHTLY_RUN = _section(
             "--date",
             "day",
             help="Rebuild the night of this date from its stored responses, without calling the "
-            "API  [default: tonight]",
+            "API  [default: pull tonight's book]",
             **DAY,
         ),
         flag(

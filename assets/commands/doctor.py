@@ -286,7 +286,8 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     nights = count_of(len(books), "night")
     # The number of hours is negative if the demo simulates future nights, or if this machine's
     # clock is slow.
-    taken = f"pulled {hours:.0f} hours ago" if hours >= 0 else "later than this machine's clock"
+    future = "pulled in the future by this machine's clock"
+    taken = f"pulled {hours:.0f} hours ago" if hours >= 0 else future
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
         return _well("warehouse", f"{message}, all simulated (this is the demo)")

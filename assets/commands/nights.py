@@ -226,7 +226,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
         shelf.shelve_after_deciding(nightbook, shelf_error)
         shelf.register_after_deciding(nightbook)
     print(
-        f"{name} was revoked. Nights are held for this reason again: "
+        f"{name} was revoked. From now on, nights are held for this reason: "
         f"{printable(revoked[-1].reason.words)}"
     )
     return 0

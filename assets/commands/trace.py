@@ -226,8 +226,8 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
         notices.append(
-            f"The landed bytes do not contain {count_of(len(lost), 'account')} of the book with "
-            "the published amounts. Check every file against its SHA-256: nightbook verify"
+            f"The landed bytes lack {count_of(len(lost), 'account')} of the book, or contain "
+            "different amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [
         f"{sum_.view} {describe_key(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "

@@ -296,7 +296,7 @@ def require_file(source: Path) -> None:
     problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
         f"{source} {problem}, but a backup is one file, written by `nightbook backup FILE`. "
-        "Nothing was restored or created. Name that file: "
+        "Nothing was restored or created. Give the path of that file: "
         f"{program()} --home NEW restore FILE"
     )
 

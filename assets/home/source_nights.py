@@ -92,7 +92,7 @@ def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -
     if known is None:
         return "the firm's book, which would show its earlier nights, cannot be read"
     if left := known.left_since(source.name, names):
-        return f"{FIRM} no longer lists {and_more(left, MAX_NAMED)}, possibly its earlier name"
+        return f"{FIRM} no longer lists {and_more(left, MAX_NAMED)}, possibly an earlier name of it"
     return ""
 
 

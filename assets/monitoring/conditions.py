@@ -185,7 +185,7 @@ def _rejected_book_alerts(
         yield Alert(
             cause=f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
             title=f"the book of {snapshot.snapshot_date} was rejected",
-            words=f"Snapshot {snapshot.snapshot_id} was accepted and then rejected by "
+            words=f"Snapshot {snapshot.snapshot_id} was accepted, but was later rejected by "
             f"{snapshot.decision.by}: {'; '.join(snapshot.decision.reasons)}. "
             f"For that date, {state}. Files made from it:\n{files or 'none'}",
             see=str(snapshot.folder),
@@ -403,8 +403,8 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"check:{name}:{day}",
             title=f"check {name} failed",
-            words=f"{meaning} On {day}, this was violated by {count_of(wrong, 'row')}, for example "
-            f"{example}",
+            words=f"{meaning} On {day}, this rule was violated by {count_of(wrong, 'row')}, for "
+            f"example {example}",
             see=str(layout.database),
             command=_query(layout, "select * from ops.checks where not passed"),
             kind=FAILURE,

@@ -101,7 +101,8 @@ def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
             for item in state.unsettled_portfolios
         ]
         parts.append(
-            "Shared portfolios count once, and firm.toml does not assign these to an organisation: "
+            "A shared portfolio counts for only one organisation, and firm.toml does not name an "
+            "organisation for these: "
             f"{and_more(shared, MAX_SHOWN)}."
         )
     if left := [name for name, since in state.removed.items() if now - since < REMOVAL_NOTE_PERIOD]:

@@ -88,7 +88,7 @@ def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateD
                 "clock moved back",
                 f"the date is uncertain: this night began at {manifest.started_at}, but the "
                 f"previous night, {earlier.snapshot_id}, began at {before.isoformat()}. The clock "
-                "was moved back since then, or it was ahead on the previous night",
+                "has been moved back since then, or it was ahead on the previous night",
             )
 
 

@@ -167,7 +167,7 @@ IN_BOTH = "in the portfolios of both books"
 FATES = {
     REFUSED: "with access removed",
     DELETED: "deleted",
-    THERE: "still there, but not in the list",
+    THERE: "still available by ID, but not in the list",
     UNTOLD: "not answered",
 }
 

@@ -84,6 +84,6 @@ def _sentence(count: int, sign: str) -> str:
     """Describe a sign of incomplete responses, and the number of responses that show it."""
     look = "a response looks" if count == 1 else f"{count} responses look"
     return (
-        f"{look} like one page of several, or incomplete, although the API document describes "
-        f"neither (4.6): {sign}"
+        f"{look} like one page of several, or incomplete, although the API document does not "
+        f"mention pages or incomplete responses (4.6): {sign}"
     )

@@ -106,10 +106,13 @@ def _address_problems(url: str) -> Iterator[str]:
     if parts.scheme not in SCHEMES:
         yield (
             "is not the address of an object store. Use s3://bucket/book, az://container/book, "
-            "gs://bucket/book or file:///folder. If it is not set, nights stay on this machine."
+            "gs://bucket/book or file:///folder. To keep nights only on this machine, remove it."
         )
     elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
-        yield "contains more than a location. Set keys in the store's environment variables."
+        yield (
+            "contains a user name, password, query or fragment. Use only a location, and set keys "
+            "in the store's environment variables."
+        )
     elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
         yield "does not name a location. Use a bucket or container and a folder (s3://bucket/book)."
     elif parts.scheme == "file" and len(parts.path) <= 1:

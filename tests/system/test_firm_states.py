@@ -305,7 +305,7 @@ def require_words(firm: Firm, missing: Iterable[str]) -> None:
     names = {*missing, *firm.removed}
     for text, expected in ((status, names | undecided), (page, names | undecided), (note, names)):
         assert not [name for name in expected if name not in text], text
-    assert ("Shared portfolios count once" in note) == bool(undecided)
+    assert ("A shared portfolio counts for only one organisation" in note) == bool(undecided)
     is_held = any(one.state == "held" for name in firm.listed for one in firm.of(name).nights)
     if undecided or is_held:
         assert code == 3, status

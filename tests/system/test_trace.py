@@ -353,10 +353,7 @@ def test_trace_fails_if_the_book_differs_from_the_bytes(small: Keeper) -> None:
         connection.execute("update history.balances set amount_text = '10.51'")
     said = small("trace", *ASKED)
     assert said.code == 1
-    assert (
-        "The landed bytes do not contain 1 account of the book with the published amounts"
-        in said.out
-    )
+    assert "The landed bytes lack 1 account of the book, or contain different amounts" in said.out
     assert "is not the sum of its parts, 10.51" in said.out
 
 

@@ -88,8 +88,9 @@ REASONS = ops_table(
 
 LESSONS = ops_table(
     "lessons",
-    "One row for each lesson. If a person accepts a night and says that the reason for holding it "
-    "is harmless, that reason becomes a lesson. Later nights are not held for this reason.",
+    "One row for each lesson. If a person accepts a held night, the reasons for holding it become "
+    "lessons (if `is_teachable` in ops.reasons is true). Later nights are not held for these "
+    "reasons.",
     key=("snapshot_id", "reason_key"),
     is_small=True,
     columns=(
@@ -459,8 +460,8 @@ BUILD = ops_table(
         ),
         text(
             "upgraded_from",
-            "Contract of the lake before a newer version of nightbook rebuilt it, and the version "
-            "that pulled the last rebuilt night. NULL if the lake was never rebuilt.",
+            "Contract version of the lake before a newer nightbook rebuilt it, and the nightbook "
+            "version that pulled the last rebuilt night. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
         text("duckdb_version", "Version of DuckDB that wrote the database file."),

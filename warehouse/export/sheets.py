@@ -75,8 +75,8 @@ _KIND = (
     "(the total of an asset) or body (an API response)."
 )
 _VALUE = (
-    "The value. For a body: the SHA-256, which changes if the response changes. If guards decided, "
-    "nightbook's automatic checks accepted the night, and no person had to."
+    "The value. For a body: the SHA-256, which changes if the response changes. If the value is "
+    "guards, nightbook's automatic checks accepted the night, not a person."
 )
 _DECIMALS = 11  # column width for the decimal point and the decimal places
 _DIGITS = SheetColumn(

@@ -18,7 +18,7 @@ from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
 # Two organisations may use the same ID for different custom assets, so the sum over all
 # organisations is only a check, not a holding.
-OF_ALL = " (of all sources that define one: a check, not a holding)"
+OF_ALL = " (sum over all sources that define this ID: a check, not a holding)"
 Asset = tuple[str, bool]
 _SOURCES = ("in_json", "in_lake", "in_warehouse")
 _SHEETS = {"accounts": ACCOUNTS, "positions": HOLDINGS}

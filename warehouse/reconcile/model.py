@@ -604,7 +604,7 @@ def in_cell(text: str) -> str:
     """Return a string as a workbook cell shows it, truncated if it is too long for a cell."""
     if units(text) <= CELL_LIMIT:
         return text
-    return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
+    return f"{text[: _CUT // 2]} ... (truncated: the full text is in ops.annotations)"
 
 
 _CUT = 30_000
@@ -857,7 +857,7 @@ def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
     if uncovered:
         words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
     if pending:
-        words += f", {count_of(pending, 'open break')} from an earlier night not compared"
+        words += f", {count_of(pending, 'open break')} from earlier nights could not be compared"
     return words
 
 

@@ -402,7 +402,7 @@ def _notices(
     for item in record.restatements:
         if item.day == source.day:
             before = (
-                f"the run before was {item.run_before}"
+                f"the previous run was {item.run_before}"
                 if item.run_before
                 else "it had no result before"
             )

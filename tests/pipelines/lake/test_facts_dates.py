@@ -72,7 +72,9 @@ def test_a_night_after_a_clock_was_moved_back_is_held(
     book = nights.take(layout, nights.small(), START + 3 * DAY)
     first = land(layout, monkeypatch, START, follows=book.snapshot_id)
     assert judged(layout, first).state == HELD
-    assert "The clock was moved back since then, or it was ahead" in reasons(judged(layout, first))
+    assert "The clock has been moved back since then, or it was ahead" in reasons(
+        judged(layout, first)
+    )
     snapshots.decide_by_hand(
         layout, book.snapshot_id, REJECTED, by="ann", at=START, why="the clock was ahead"
     )

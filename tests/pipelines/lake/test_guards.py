@@ -192,7 +192,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         {"notices": ("/portfolios: cursor",)},
         (
             "a response looks like one page of several, or incomplete, although the API document "
-            "describes neither (4.6): /portfolios: cursor"
+            "does not mention pages or incomplete responses (4.6): /portfolios: cursor"
         ),
     ),
 }
@@ -471,7 +471,7 @@ def test_a_reason_includes_the_result_of_the_second_read() -> None:
     [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
     assert empty.endswith(
         "(4.1); a second read 10 s later returned 1; requested by ID, 3 of 3: 1 deleted (p2), "
-        "1 still there, but not in the list (p3), 1 with access removed (p1)"
+        "1 still available by ID, but not in the list (p3), 1 with access removed (p1)"
     )
     [missing] = judged(replace(GOOD, money={"p3": False}), [GOOD], window=window)
     assert missing == (

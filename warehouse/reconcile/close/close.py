@@ -183,7 +183,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
     for result in month.results:
         for path in record.day_files(result.day):
             if not path.is_file():
-                yield f"{path.name} is not in out/{result.day}"
+                yield f"{path.name}, which is missing from out/{result.day}"
         for source in result.sources:
             if not archived_path(record, source.sha256).is_file():
                 yield f"the ledger {source.name} for {result.day}, SHA-256 {source.sha256}"

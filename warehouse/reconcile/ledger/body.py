@@ -446,8 +446,8 @@ def ask_for_spellings(body: LedgerBody) -> None:
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
                 f"{head.place}: strings like {examples} are names of the book's {field}s with "
-                f"other text before or after them. In this setting, {NAME} is the name, and the "
-                "other text is ignored.",
+                f"other text before or after them. In this setting, {NAME} represents the name, "
+                "and the other text is ignored.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 

@@ -458,7 +458,7 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
     return Late(
         f"The book is as of {day}, but {sentences}. A ledger for another day is not used, because "
         "the comparison would show breaks that are already settled. Put the ledger for the book's "
-        "day into the inbox, or remove the other ledger. To use the other ledger anyway, add the "
-        "line for it.",
+        "day into the inbox, or remove the other ledger. To use the other ledger anyway, add its "
+        "line to recon.toml.",
         choices(f"[late.{day}]", *lines),
     )

@@ -296,8 +296,8 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
 def _late(source: LedgerSource, day: date) -> Unused:
     reason = (
         f"this ledger is as of {conventions.day_of(source)}, but the book is as of {day}, so the "
-        "ledger's part of the book was not compared. To use the ledger anyway, add under "
-        f"[late.{day}] {setting(source.name, 'used')}"
+        "ledger's part of the book was not compared. To use the ledger anyway, add to recon.toml "
+        f"under [late.{day}]: {setting(source.name, 'used')}"
     )
     return Unused(source.name, FilePart.FILE, source.name, reason, "high")
 

@@ -187,7 +187,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     return (
         f"this file has rounded amounts ({precision.notation}), which explains "
         f"{count_of(len(pairs), 'difference')} from the book. The largest is {largest}. The "
-        "differences remain breaks until recon.toml has, under"
+        "differences remain breaks until you add to recon.toml, under"
     )
 
 
@@ -232,7 +232,7 @@ def require_few(
     message += (
         "The ledger may belong to a different book or day, or its positions may have different "
         "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
-        "it is wrong. This setting allows all of these breaks, and each needs six kilobytes of "
-        "memory."
+        "it is wrong. With this setting, the run continues with all of these breaks, and each "
+        "break needs six kilobytes of memory."
     )
     raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

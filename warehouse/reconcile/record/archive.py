@@ -70,7 +70,9 @@ def settings_changes(record: Record, config: Config, day: date) -> Iterator[Noti
     if then.digest == config.digest and then.words in (None, config.words):
         return
     if then.words is None:
-        differences = ["an older version of nightbook did not save the earlier settings"]
+        differences = [
+            "unknown, because an older version of nightbook did not save the earlier settings"
+        ]
     else:
         differences = list(_differences(then.words, config.words))
     if differences:

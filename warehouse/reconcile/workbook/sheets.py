@@ -376,7 +376,8 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     earlier = content.over_time.nights[-2:-1]
     before, note = f"the previous run{f' ({earlier[0].day})' if earlier else ''}", ""
     if is_first:
-        before, note = "the previous book", ". This is the first run, so the ledger has no opening"
+        before = "the previous book"
+        note = ". This is the first run, so the ledger has no opening amounts"
     sheet.title(f"Change in each asset from {before} to {content.run.day}{note}")
     header = sheet.row
     sheet.heads()

@@ -209,7 +209,9 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
         _add_wide(sheet, f"Ignored differences: {asset}", keys, f"{amount} of {share}")
     if len(assets) > _MOST_ASSETS:
         more = count_of(len(assets) - _MOST_ASSETS, "more asset")
-        _add_wide(sheet, f"and of {more}", "", "see Within tolerance, exact in Tie-out")
+        _add_wide(
+            sheet, f"and of {more}", "", "see the sheet Within tolerance (exact amounts: Tie-out)"
+        )
     lines = unused_by_reason(content.run.unused_parts)
     for severity, where, reason in lines[:_MOST_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"

@@ -159,7 +159,7 @@ def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tup
     )
 
 
-NO_VALUE = "a formula without a value: open the file and save it once"
+NO_VALUE = "a formula without a value: open the file in a spreadsheet program, and save it"
 _CELLS = ("table-cell", "covered-table-cell")
 _NUMBERS = ("float", "percentage", "currency")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)

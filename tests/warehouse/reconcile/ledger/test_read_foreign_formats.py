@@ -114,7 +114,7 @@ def test_error_cells_of_an_open_document_are_rejected(write: Write, read: Read) 
     assert [row.reason.partition(": ")[2] for row in ledger.rejected] == [
         "#N/A",
         "#REF!",
-        "a formula without a value: open the file and save it once",
+        "a formula without a value: open the file in a spreadsheet program, and save it",
     ]
     assert dict(ledger.sources[0].skipped) == {"blank amount": 1}
 

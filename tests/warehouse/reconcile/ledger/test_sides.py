@@ -476,7 +476,7 @@ def test_a_break_that_is_now_within_tolerance_is_closed(two_files: Desk) -> None
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
     standing = service.status(two_files.folder.root).run
-    words = "1 of 3 positions compared, 1 open break from an earlier night not compared"
+    words = "1 of 3 positions compared, 1 open break from earlier nights could not be compared"
     assert (standing.exit_code, standing.extent) == (3, words)
     settled = two_files.folder.config.read_text()
     two_files.settle('[tolerance]\nabsolute = "1"\n' + settled)
