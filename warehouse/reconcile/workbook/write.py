@@ -73,7 +73,7 @@ _BATCH = 4096
 _PAPER_ROWS = 40
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
-_KEY_MEANING = "For lookups. The positions workbook has the same key for the same position."
+_KEY_MEANING = "For lookups. The positions workbook has the same text for the same position."
 _Kind = SheetColumnKind
 
 _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
