@@ -286,7 +286,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     nights = count_of(len(books), "night")
     # The number of hours is negative if the demo simulates future nights, or if this machine's
     # clock is slow.
-    future = "pulled in the future by this machine's clock"
+    future = "dated after this machine's current time"
     taken = f"pulled {hours:.0f} hours ago" if hours >= 0 else future
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
