@@ -188,7 +188,7 @@ def _decode(raw: Raw) -> _PortfolioAmounts | None:
 
 
 def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
-    """Count the rows of a portfolio that fits the API document, but not its amounts."""
+    """Count the rows of a documented portfolio. The amounts are added up separately."""
     return PortfolioCount(
         identity=portfolio.id,
         integrations=len({integration.id for integration in portfolio.integrations or ()}),

@@ -290,8 +290,8 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Spreadsheet programs recalculate a break's difference, and their results agree in fewer
-        # digits.
+        # Compare fewer digits of a break's difference, because spreadsheet programs recalculate the
+        # difference less precisely.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
