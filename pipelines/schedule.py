@@ -1,13 +1,15 @@
 """Functions that check a cron schedule and find the dates and times of its runs.
 
-This module does not use Dagster, because some commands must respond faster than Dagster can be
-imported.
+This module does not use Dagster, because commands never import it.
 """
 
-from datetime import date, time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 RANGE = 2
 DIGITS = 4
+HOURS = 24
 SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days in each month with fewer than 31
 # The lowest number, the highest number and the names in each of the five cron fields.
 CRON = (
@@ -49,6 +51,39 @@ def last_tick(schedule: str) -> time:
     """Return the latest time of day at which a cron schedule runs."""
     minutes, hours, *_ = _values(schedule.lower().split())
     return time(max(hours), max(minutes))
+
+
+def next_tick(schedule: str, zone: ZoneInfo, after: datetime) -> datetime:
+    """Return the schedule's first run after a time, in `zone`. Dagster runs at the same times.
+
+    If clocks are set forward, a time that is skipped runs when the clocks change. If clocks are set
+    back, a time that occurs twice runs the second time, or both times if the schedule is hourly.
+    """
+    day = after.astimezone(zone).date()
+    while True:
+        ticks = sorted(_ticks_on(schedule, day, zone)) if is_due(schedule, day) else []
+        for tick in ticks:
+            if tick > after:
+                return tick.astimezone(zone)
+        day += timedelta(days=1)
+
+
+def _ticks_on(schedule: str, day: date, zone: ZoneInfo) -> Iterator[datetime]:
+    """Yield the times (UTC) at which a schedule runs on a date."""
+    minutes, hours, *_ = _values(schedule.lower().split())
+    for clock in (time(hour, minute) for hour in hours for minute in minutes):
+        local = datetime.combine(day, clock, zone)
+        first, last = (local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+        if (
+            first > last
+        ):  # The clocks skip this time. They change at a multiple of the skipped period.
+            gap, midnight = first - last, datetime.combine(day, time(), zone)
+            change = local + gap - (local - midnight) % gap
+            yield change.astimezone(UTC)
+            continue
+        yield last
+        if first < last and len(hours) == HOURS:
+            yield first
 
 
 def _values(fields: list[str]) -> list[set[int]]:

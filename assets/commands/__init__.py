@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         api,
         backup,
         demo,
+        dev,
         doctor,
         export,
         firm,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         reconcile,
         report,
         run,
+        sandbox,
         snapshots,
         status,
         tables,
@@ -31,8 +33,18 @@ if TYPE_CHECKING:
         verify,
     )
 
-__all__ = ["api", "backup", "demo", "doctor", "export", "firm", "install", "nights", "prune"]
-__all__ += ["query", "reconcile", "report", "run", "snapshots", "status", "tables", "trace"]
+__all__ = ["api", "backup", "demo", "dev", "doctor", "export", "firm", "install", "nights", "prune"]
+__all__ += [
+    "query",
+    "reconcile",
+    "report",
+    "run",
+    "sandbox",
+    "snapshots",
+    "status",
+    "tables",
+    "trace",
+]
 __all__ += ["verify"]
 
 

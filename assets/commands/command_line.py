@@ -510,7 +510,7 @@ DEVELOPMENT = _section(
             help="Also accept requests for this host name, used by your proxy",
         ),
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
-        run=lambda: commands.demo.run_dev,
+        run=lambda: commands.dev.run_dev,
     ),
     command(
         "sandbox",
@@ -535,7 +535,7 @@ DEVELOPMENT = _section(
         ),
         format_option(help_text="Output format of the lists of faults and choices"),
         traits=WITHOUT_HOME | IN_FIRM,
-        run=lambda: commands.demo.run_sandbox,
+        run=lambda: commands.sandbox.run_sandbox,
     ),
     command(
         "api",

@@ -1,38 +1,27 @@
 """`nightbook demo`, `dev` and `sandbox`, which run nightbook on a single machine."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
-from time import monotonic, sleep
+from time import monotonic
 
 from assets.commands import reconcile
 from assets.commands.run import take
 from assets.console.invocation import command_for
-from assets.console.rows import print_rows
-from assets.console.terminal import wants_color
 from assets.home.demo import FIRST_NIGHTS, next_of_demo, the_demo
-from assets.home.instance import DAEMON_MODULE
 from assets.nightbook import Nightbook
-from assets.runs.dead_runs import reap
 from pipelines.landing import snapshots
-from pipelines.sandbox.faults import catalog
-from pipelines.sandbox.options import describe_choices, parse_choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.contract.model import count_of
-from warehouse.query.formats import as_table, printable
+from warehouse.query.formats import as_table
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
 from warehouse.report.build import LATEST
 from warehouse.storage.home import HOME
-from warehouse.storage.layout import UMASK, Layout
+from warehouse.storage.layout import Layout
 
 HOUR, MINUTE = 2, 15
 HELD = (
@@ -174,144 +163,3 @@ def _print_result(layout: Layout) -> None:
     print("\nNext:")
     for command, description in NEXT:
         print(f"  {me} {command:<20} {description}")
-
-
-class NotStarted(Exception):
-    """The server could not be started."""
-
-
-def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
-    """Start Dagster, then wait for Ctrl-C or for SIGTERM from a supervisor."""
-    layout = nightbook.layout
-    require_free(port, "dev")
-    with os.fdopen(reap(nightbook)) as lock:
-        print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
-        print(
-            "Dagster has no login and can start runs with your API key, so do not make this port "
-            "accessible to other people."
-        )
-        sys.stdout.flush()
-        log = ["--log-format", "colored" if wants_color(sys.stderr) else "json"]
-        folder = ["-d", str(layout.dagster)]
-        daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
-        web = ["assets.runs.web", *log, *folder, "--port", str(port)]
-        web += [word for name in host_names for word in ("--host-name", name)]
-        return _run_until_stop([daemon, web], layout, lock.fileno())
-
-
-def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Run each module in a child process until one exits or a signal arrives, then stop all."""
-    # The child processes inherit the demo's lock, so killing this process does not release the
-    # lock. PYTHONSAFEPATH keeps Python from importing modules from the current folder, which may be
-    # a home with a folder named `warehouse`.
-    variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
-    signals: list[int] = []
-    # Set the handlers before the children start. Otherwise, the children would also ignore the
-    # signals that nohup or a background job ignores.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda received, _: signals.append(received))
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            env=os.environ | variables,
-            pass_fds=(lock,),
-            umask=UMASK,
-            # Use a separate process group, so that Ctrl-C does not reach the children directly.
-            # Otherwise, they would get two signals, and the second signal would kill them.
-            process_group=0,
-        )
-        for arguments in modules
-    ]
-    while not signals and all(process.poll() is None for process in started):
-        sleep(POLL_SECONDS)
-    ended = [process.returncode for process in started if process.returncode is not None]
-    for process in started:
-        process.terminate()
-    for process in started:
-        _wait_for(process)
-    return 0 if signals else max(map(abs, ended))
-
-
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def require_free(port: int, command: str) -> None:
-    """Raise `NotStarted` if a port cannot be used. With port 0, the system chooses a free port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            raise NotStarted(
-                f"Port {port} on this machine cannot be used ({error.strerror}). Nothing was "
-                f"started. Choose another port: nightbook {command} --port {port % LAST_PORT + 1}"
-            ) from None
-
-
-class NoSuchFault(Exception):
-    """A fault, scope or choice was requested that the sandbox does not have."""
-
-    exit_code = 2
-
-
-def run_sandbox(
-    nightbook: Nightbook,
-    *,
-    port: int,
-    faults: tuple[str, ...],
-    choices: tuple[str, ...],
-    output_format: str | None,
-) -> int:
-    """Serve the sandbox until Ctrl-C, and print the settings that connect nightbook to it."""
-    del nightbook
-    if "list" in (*faults, *choices):
-        _print_list(output_format, is_choices="list" in choices)
-        return 0
-    try:
-        chosen = tuple(catalog.parse(text) for text in faults)
-        options = parse_choices(choices)
-    except ValueError as error:
-        raise NoSuchFault(str(error)) from None
-    app = application(LivingWorld(), DEMO_KEYS, unix_ms, options, chosen)
-    require_free(port, "sandbox")
-    with serve(app, port=port, faults=chosen) as served:
-        print(
-            f"The sandbox serves the API at {served.origin} until you press Ctrl-C. In another "
-            "terminal:\n"
-        )
-        print(f"  export NIGHTBOOK_API_URL={served.origin}")
-        print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
-        print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
-        for fault in chosen:
-            print(f"\nFault: {fault}", flush=True)
-        for text in choices:
-            print(f"\nChoice: {printable(text)}", flush=True)
-        try:
-            while True:
-                sleep(3600)
-        except KeyboardInterrupt:
-            print("\nThe sandbox has stopped.")
-    return 0
-
-
-def _print_list(output_format: str | None, *, is_choices: bool) -> None:
-    """Print the faults, or the choices with their possible values and defaults."""
-    choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
-    if output_format and is_choices:
-        print_rows(output_format, ("choice", "may_be", "default"), choices)
-    elif output_format:
-        print_rows(output_format, ("fault", "description"), faults)
-    elif is_choices:
-        for name, may_be, default in choices:
-            print(f"{name:<30} {default:<32} {may_be}")
-    else:
-        for name, description in faults:
-            print(f"{name:<32} {description}")
-        print(f"\nA SCOPE limits a fault, for example: --fault {catalog.EXAMPLE}")
-        for example, meaning in catalog.SCOPES.items():
-            print(f"  {example:<30} {meaning}")

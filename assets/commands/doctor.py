@@ -13,11 +13,11 @@ from assets.console.errors import disk_message, is_ours
 from assets.console.invocation import command_for, full_command, spell_commands
 from assets.console.rows import print_records
 from assets.console.terminal import mark
+from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import next_tick, read_switches
-from assets.monitoring.switches import turn_on as turn_on_switches
+from assets.monitoring.switches import next_tick, read_switches, start_alert
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -141,7 +141,7 @@ def _findings_at_home(
     now, layout = nightbook.now(), Layout(home.home)
     yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
     if not is_reader:
-        yield from _run_check("schedule", lambda: [_schedule(home, now)])
+        yield from _run_check("schedule", lambda: [_schedule(nightbook, home)])
     if shelf.shelf_of(nightbook) is not None:
         yield from _run_check("shelf", lambda: [_shelf(nightbook, is_reader=is_reader)])
     if shelf.catalog_of(nightbook) is not None:
@@ -297,30 +297,31 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     return Finding("warehouse", is_well=hours <= states.STALE_HOURS, message=message)
 
 
-def _schedule(settings: Settings, now: datetime) -> Finding:
-    try:
-        tick = next_tick(settings, now)
-    except Exception as error:  # noqa: BLE001 - the cron library may raise any error
-        return _wrong("schedule", f"NIGHTBOOK_SCHEDULE {settings.schedule!r} is not valid: {error}")
-    when = tick.strftime("%Y-%m-%d %H:%M")
-    message = f"{settings.schedule} in {settings.timezone}: next {when}"
-    layout = Layout(settings.home)
-    dagster = read_switches(layout)
-    if dagster.error:
-        message += f"; Dagster's database for this home cannot be read: {dagster.error}"
-    elif is_demo(layout) and not dagster.is_on:
-        message += "; a demo's schedule is off until somebody turns it on in Dagster"
-    elif not dagster.off or is_demo(layout):
-        message += f", {dagster.daemon(now)}"
-    else:
+def _schedule(nightbook: Nightbook, settings: Settings) -> Finding:
+    layout, now = Layout(settings.home), nightbook.now()
+    tick = next_tick(settings, now)
+    message = f"{settings.schedule} in {settings.timezone}: next {tick:%Y-%m-%d %H:%M}"
+    switches = read_switches(layout)
+    if switches.error:
+        return _wrong("schedule", f"{message}; the daemon's last report: {switches.error}")
+    if is_demo(layout):
+        off = "; a demo's schedule is off until somebody turns it on in Dagster"
+        return _well("schedule", message + (f", {switches.daemon(now)}" if switches.is_on else off))
+    if switches.off:
         command = full_command(layout, "doctor", "--turn-on")
-        message += f"; turned off in Dagster: {', '.join(dagster.off)}. To turn them on: {command}"
-    is_well = not dagster.error and (not dagster.off or is_demo(layout))
-    return Finding("schedule", is_well=is_well, message=message)
+        names = ", ".join(switches.off)
+        return _wrong(
+            "schedule", f"{message}; turned off in Dagster: {names}. To turn them on: {command}"
+        )
+    if (problem := start_alert(nightbook, switches)) is not None:
+        return _wrong("schedule", f"{message}, but {problem.title}. {problem.words}")
+    starter = switches.daemon(now) if switches.is_running(now) else "cron started the last night"
+    return _well("schedule", f"{message}, {starter}")
 
 
 def _turned_on(nightbook: Nightbook) -> Finding:
-    names = turn_on_switches(nightbook.layout)
+    layout = nightbook.layout
+    names = change_record(layout, "turn-on") if layout.dagster.is_dir() else ()
     if not names:
         return _well("schedule", "nothing was turned off in Dagster, so nothing was turned on")
     return _well("schedule", f"turned on in Dagster: {', '.join(names)}")

@@ -1,20 +1,28 @@
 """`nightbook prune`: delete old nights. Their manifests and decisions stay on record."""
 
+import json
+import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 
 from assets.console.declaration import A_PERSON_MUST_DECIDE
+from assets.home.daemon_state import DagsterFailed, change_record
 from assets.home.writer_lock import writing
+from assets.night import run_log
+from assets.night.step import parse_date
 from assets.nightbook import Nightbook
 from assets.publishing import publish, shelf
-from assets.runs import records
-from assets.runs.records import RecordAway
 from pipelines.lake import placement
 from pipelines.landing import lock
 from pipelines.maintenance.prune import (
     MOST_BYTES,
     InvalidLimit,
+    MissingDates,
     PruneResult,
     prune,
     prune_shelf,
@@ -24,13 +32,19 @@ from pipelines.shelf.object_store import StoreAddress
 from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.query.formats import printable_lines
-from warehouse.storage.layout import Layout
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.terms import NotReconciled
+from warehouse.storage.layout import Layout, sync_directory
 
 GIGABYTE = 10**9
 # A new version of the warehouse starts as a copy of the last version. Including temporary files, it
 # needs at most 1.3 times the space of the last version (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
+_EXPORT = re.compile(
+    r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
+)
+_REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 ALWAYS_KEPT = (
     "Never deleted: every night's manifest and decisions, the newest book,\n"
     "nights that are waiting for a decision, and nights whose rows a later night still uses."
@@ -139,22 +153,31 @@ def _has_room(layout: Layout, copies: float) -> bool:
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
     """Delete exports, reports and Dagster runs of all nights that were ever pruned."""
-    files = records.prune_files(layout, result.gone, dry_run=dry_run)
+    files = _prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")
         print(f"{count} from exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
-    try:
-        runs = records.prune_record(layout, result.gone, dry_run=dry_run)
-    except RecordAway as away:
-        print(
-            printable_lines(
-                f"Dagster's runs were not deleted. The next prune will retry. Reason: {away.why}"
-            )
-        )
+    logs = [] if dry_run else run_log.logs_of(layout, result.gone)
+    for path in logs:
+        path.unlink(missing_ok=True)
+    if not (layout.dagster / "dagster.yaml").is_file():
         return
-    if runs.count or runs.byte_count:
-        count = count_of(runs.count, "run")
-        print(f"{count} from Dagster's history {verb}, {runs.byte_count / 1e6:.1f} MB.")
+    gone = result.gone
+    facts = {
+        "without_night": [day.isoformat() for day in gone.without_night],
+        "kept": [day.isoformat() for day in gone.kept],
+        "last": gone.last.isoformat(),
+        "dry_run": dry_run,
+    }
+    try:
+        run_count, byte_count = change_record(layout, "prune", json.dumps(facts))
+    except DagsterFailed as failure:
+        reason = f"Dagster's runs were not deleted. The next prune will retry. {failure.reason}"
+        print(printable_lines(reason))
+        return
+    if run_count or byte_count:
+        count = count_of(run_count, "run")
+        print(f"{count} from Dagster's history {verb}, {byte_count / 1e6:.1f} MB.")
 
 
 def _print_result(result: PruneResult, verb: str) -> None:
@@ -176,3 +199,49 @@ def _bytes(text: str | None) -> int | None:
     if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
         raise InvalidLimit(f"{text[:40]!r} GB is not a valid limit")
     return int(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The number and size of the files that were removed or would be removed."""
+
+    count: int
+    byte_count: int
+
+
+def _prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
+    """Remove exports and reports for pruned dates, unless the date was signed or closed.
+
+    With `dry_run`, only count them.
+    """
+    files = list(_files(layout, gone))
+    size = sum(path.stat().st_size for path in files)
+    for path in files if not dry_run else ():
+        path.unlink(missing_ok=True)
+    for folder in (layout.exports, layout.reports):
+        if folder.is_dir() and not dry_run:
+            sync_directory(folder)
+    return Removed(len(files), size)
+
+
+def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
+    """Yield the exports and reports to remove. Skip files with unknown names."""
+    signed = _signed_days(layout)
+    if signed is None:
+        return
+    for folder, name in ((layout.exports, _EXPORT), (layout.reports, _REPORT)):
+        for path in sorted(folder.glob("*-*-*.*")):
+            found = name.fullmatch(path.name)
+            day = parse_date(found[1]) if found else None
+            if day is not None and day in gone and day not in signed and path.is_file():
+                yield path
+
+
+def _signed_days(layout: Layout) -> set[date] | None:
+    """Return the days that are signed or in a closed month, or None if the record is unreadable."""
+    store = Record(layout.home / "reconcile")
+    try:
+        closed = {day.day for closing in store.closings for day in closing.days}
+        return closed | {signature.day for signature in store.signatures}
+    except NotReconciled:
+        return None

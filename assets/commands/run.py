@@ -1,7 +1,6 @@
-"""`nightbook run`: run the job for one night in this process. Dagster records the run."""
+"""`nightbook run`: run the steps of one night in this process, without Dagster."""
 
 import dataclasses
-import gc
 import sys
 import uuid
 from dataclasses import dataclass
@@ -12,12 +11,13 @@ from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
-from assets.graph.sensors import look
 from assets.home.demo import require_real
 from assets.home.writer_lock import misplaced_firm
+from assets.monitoring.failures import alerts_of, with_merge_alerts
+from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
+from assets.night.steps import NightRun, run_night
 from assets.nightbook import ERROR, INFO, STARTED, WARNING, EventCallback, Nightbook
-from assets.runs.night import NightRun, run_night
 from pipelines import night
 from pipelines.landing import snapshots
 from pipelines.landing.lock import hold_pull_lock, require_writable
@@ -65,47 +65,38 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     operation = f"pulling the night of {chosen}"
     require_writable(nightbook.layout, operation)
     if chosen == today:
-        # If another run is already reading this night, fail before Dagster records a run.
+        # If another run is already reading this night, fail before this run leaves a log.
         with hold_pull_lock(nightbook.layout, operation, nightbook.now(), nightbook.pause):
             pass
-    run_id, log = None, None
-    if not is_terminal():
-        run_id = str(uuid.uuid4())
-        log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    # Exclude imported modules from garbage collection, which saves half a CPU second in a night
-    # with 300,000 accounts (measured). Undo this at the end. Otherwise, DuckDB's library reports
-    # leaked objects when the process exits.
-    gc.freeze()
-    try:
-        return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
-    finally:
-        gc.unfreeze()
+    return take(nightbook, chosen, is_tick=unless_taken, is_logged=not is_terminal())
 
 
 def take(
-    nightbook: Nightbook,
-    chosen: date,
-    *,
-    log: JsonLog | None = None,
-    run_id: str | None = None,
-    is_tick: bool = False,
+    nightbook: Nightbook, chosen: date, *, is_tick: bool = False, is_logged: bool = False
 ) -> int:
-    """Run the job for a date, send its alerts, and print the result."""
-    # If `log` is given, write the progress and the result to it, and also print readable messages
-    # to standard error. `is_tick` means that cron may start more runs for the date later.
-    layout = nightbook.layout
+    """Run the night of a date, send its alerts, and print the result.
+
+    `is_tick` means that cron may start more runs for the date later. With `is_logged`, write the
+    progress and the result as JSON lines, and also print readable messages to standard error.
+    """
+    layout, run_id = nightbook.layout, str(uuid.uuid4())
+    facts = {"night": chosen.isoformat(), "run": run_id}
+    log = JsonLog(nightbook.now, facts) if is_logged else None
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress
-        watch = None if log else progress.watch
         tell(f"Pulling the night of {chosen} into {layout.home}", event=STARTED)
-        watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
-        outcome = run_night(watched, chosen, run_id, is_tick=is_tick)
+        reporting = dataclasses.replace(
+            nightbook,
+            tell=with_merge_alerts(nightbook, tell),
+            watch=None if log else progress.watch,
+        )
+        outcome = run_night(reporting, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
-        look(nightbook, partial(tell, event="alerts", level=WARNING), outcome.alerts)
+        look(nightbook, partial(tell, event="alerts", level=WARNING), alerts_of(nightbook, outcome))
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
     ending = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
-    if nightbook.is_debug and outcome.trace:
-        print(printable_lines(outcome.trace), file=sys.stderr)
+    for failure in outcome.failures if nightbook.is_debug else ():
+        print(printable_lines(failure.trace), file=sys.stderr)
     if ending.code:
         print(printable_lines(ending.message), file=sys.stderr)
     if log or not ending.code:
@@ -138,10 +129,8 @@ def _ending(
     if outcome.is_judged and newest is not None and newest.state == states.HELD:
         message = _held_message(layout, newest)
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
-    if not outcome.success:
-        lines = outcome.failures or (
-            f"The run failed. For details, open run {outcome.run_id} in nightbook dev.",
-        )
+    if outcome.failures:
+        lines = dict.fromkeys(failure.message for failure in outcome.failures)
         return RunEnding(FAILED, "failed", "\n".join(lines))
     if newest is None:
         return RunEnding(0, "ended", f"{chosen} was taken")

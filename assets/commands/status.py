@@ -11,7 +11,7 @@ from assets.home.demo import is_demo
 from assets.monitoring.alerts import Alert
 from assets.monitoring.conditions import find_alerts, late_alert, unread_dates
 from assets.monitoring.staleness import published_books
-from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches
+from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches, start_alert
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -73,7 +73,10 @@ def _read_status(nightbook: Nightbook) -> HomeStatus:
         gaps=len(unread_dates(nightbook, nights, now.astimezone(settings.timezone).date())),
         tick=next_night(nightbook),
         dagster=dagster,
-        alerts=[*filter(None, [late_alert(nightbook)]), *alerts],
+        alerts=[
+            *filter(None, [late_alert(nightbook), start_alert(nightbook, dagster)]),
+            *alerts,
+        ],
     )
 
 

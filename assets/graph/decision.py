@@ -3,13 +3,17 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Literal
 
 import dagster as dg
+from pydantic import Field
 
-from assets.graph.step import DECIDE, NightStep, name_snapshot, night_step
-from assets.graph.warehouse import DECISION, decision_metadata
+from assets.graph.record import metadata_of
+from assets.graph.step import DECIDE, name_snapshot, night_step
+from assets.graph.warehouse import DECISION
 from assets.home.writer_lock import RunLock
+from assets.night.step import NightStep
+from assets.night.warehouse import decision_metadata
 from assets.nightbook import Nightbook
 from assets.publishing import publish as deciding
 from assets.publishing.shelf import ask_shelf
@@ -21,34 +25,23 @@ LEAVE = "leave"
 STATES = {"accept": states.ACCEPTED, "reject": states.REJECTED}
 # The empty decision form, as shown in Dagster's Launchpad.
 TO_FILL_IN = {"decision": LEAVE, "by": "", "why": "", "snapshot": ""}
-# Use a dict for the schema, not a `dg.Config` class, because importing `dg.Config` adds 0.1 s to
-# each night.
-SCHEMA = {
-    "decision": dg.Field(
-        dg.Enum("Decision", [dg.EnumValue(name) for name in (LEAVE, *STATES)]),
-        default_value=LEAVE,
+
+
+class DecisionForm(dg.Config):
+    """The decision form of the job `decide_night`, as a person fills it in."""
+
+    decision: Literal["leave", "accept", "reject"] = Field(
+        default="leave",
         description="accept: the snapshot becomes the book of its date. reject: it does not.",
-    ),
-    "by": dg.Field(
-        str, default_value="", description="Your name. It is stored permanently with the decision."
-    ),
-    "why": dg.Field(str, default_value="", description="The reason, in one sentence."),
-    "snapshot": dg.Field(
-        str,
-        default_value="",
+    )
+    by: str = Field(
+        default="", description="Your name. It is stored permanently with the decision."
+    )
+    why: str = Field(default="", description="The reason, in one sentence.")
+    snapshot: str = Field(
+        default="",
         description="A snapshot ID. If empty, the decision applies to the night's held snapshot.",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionForm:
-    """The decision form of the job `decide_night`, as a person filled it in."""
-
-    decision: str
-    by: str
-    why: str
-    snapshot: str
+    )
 
 
 class NothingDecided(Exception):
@@ -71,18 +64,17 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         key=DECISION,
         deps=[["landing", "portfolios"], ["landing", "venues"], ["landing", "instruments"]],
         partitions_def=partitions,
-        config_schema=SCHEMA,
         group_name="published",
         description="The decision about a night, made by the guards or a person. To decide on a "
         f"held night, start the {DECIDE} job. The same run updates everything that depends on it.",
     )
     def decision(
         context: dg.AssetExecutionContext,
+        config: DecisionForm,
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> dg.MaterializeResult:
-        with night_step(context, nightbook) as step:
-            config = DecisionForm(**context.op_execution_context.op_config)
+        with night_step(context, nightbook, writing) as step:
             if config.decision != LEAVE:
                 writing.acquire(nightbook, f"deciding on {step.day}", step.tell)
                 ask_shelf(dataclasses.replace(nightbook, tell=step.tell))
@@ -95,7 +87,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
                 snapshot = _decide(step, writing, before, config)
         name_snapshot(context, snapshot.snapshot_id)
         return dg.MaterializeResult(
-            metadata=decision_metadata(snapshot) | {"state before": before.state}
+            metadata=metadata_of(decision_metadata(snapshot)) | {"state before": before.state}
         )
 
     return decision

@@ -1,37 +1,30 @@
-"""A step in the graph: its partition, log lines and errors."""
+"""A step in the graph: its partition, log lines, results and errors."""
 
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from assets.console.errors import disk_message, helping_command, is_ours
-from assets.console.invocation import spell_for_any_folder
 from assets.console.rows import json_line
+from assets.graph.record import key_of_check, to_asset, to_check
+from assets.home.writer_lock import RunLock
+from assets.monitoring.failures import with_merge_alerts
+from assets.night.results import CheckResult, Result
+from assets.night.step import NightStep, explain, night_of_date
 from assets.nightbook import DEFAULT_EVENT, INFO, EventCallback, Nightbook, utc_now
 from pipelines import night
 from pipelines.landing import night_folders
-from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import Snapshot, books, find, landed_snapshots
 from warehouse.query.formats import printable_lines
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 
 PARTITION = "dagster/partition"
-
-
-def parse_date(text: str) -> date | None:
-    """Parse a date in ISO format, such as a partition key. Return None if it is invalid."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _first_dates(layout: Layout) -> list[date]:
@@ -66,30 +59,6 @@ SNAPSHOT = "nightbook/snapshot"
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightStep:
-    """A Dagster step for the night of one date, with a function that reports progress."""
-
-    nightbook: Nightbook
-    layout: Layout
-    day: date
-    tell: EventCallback
-    is_decision: bool = False
-
-    def manifest(self) -> Manifest:
-        """Return the manifest of the night landed for this date. Raises `NeverLanded`."""
-        # A step may continue with a rejected night only if a person started the run to decide.
-        if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
-            return load_manifest(snapshot.folder)
-        return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
-
-
-def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return the book of a date. If the date has no book, return its newest snapshot, or None."""
-    nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
-    return books(nights).get(day) or (nights[-1] if nights else None)
-
-
 def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapshot:
     """Return a partition's snapshot, or the newest book if the run has no partition.
 
@@ -102,7 +71,7 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
     layout = nightbook.layout
     if partition is not None:
         day = date.fromisoformat(partition)
-        if (snapshot := of_date(layout, day)) is not None:
+        if (snapshot := night_of_date(layout, day)) is not None:
             return snapshot
         manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
         return find(layout, manifest.snapshot_id)
@@ -116,7 +85,9 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
 
 
 @contextlib.contextmanager
-def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
+def night_step(
+    context: dg.AssetExecutionContext, nightbook: Nightbook, lock: RunLock
+) -> Iterator[NightStep]:
     """Run a step of a night. An expected error fails the step with a short message and no retry."""
     layout = nightbook.layout
     with failing_in_words(layout.home):
@@ -126,13 +97,27 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
                 "the asset or job page, and choose a night as its partition.",
                 allow_retries=False,
             )
+        tell = with_merge_alerts(nightbook, nightbook.tell or log_teller(context.log))
         yield NightStep(
             nightbook=nightbook,
             layout=layout,
             day=date.fromisoformat(context.partition_key),
-            tell=nightbook.tell or log_teller(context.log),
+            tell=tell,
+            lock=lock,
             is_decision=context.run.job_name == DECIDE,
         )
+
+
+def selected(
+    context: dg.AssetExecutionContext, results: Sequence[Result]
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    """Yield the results that the run asked for."""
+    for result in results:
+        if isinstance(result, CheckResult):
+            if key_of_check(result) in context.selected_asset_check_keys:
+                yield to_check(result)
+        elif dg.AssetKey(result.asset) in context.selected_asset_keys:
+            yield to_asset(result)
 
 
 def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
@@ -146,14 +131,12 @@ def failing_in_words(home: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = str(error) if is_ours(error) else disk_message(error, home)
-        if message is None:
+        if (explained := explain(error, home)) is None:
             raise
+        message, command = explained
         # Do not retry the whole step, because the client has already retried the requests.
         raise dg.Failure(
-            description=spell_for_any_folder(Layout(home), message),
-            metadata={COMMAND: helping_command(error)},
-            allow_retries=False,
+            description=message, metadata={COMMAND: command}, allow_retries=False
         ) from None
 
 

@@ -1,60 +1,16 @@
-"""Assets for the flattened tables, with a preview of their rows."""
+"""Assets for the flattened tables."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
-import pyarrow.parquet as pq
 
-from assets.console.terminal import progress_reporter
-from assets.graph.step import night_step
+from assets.graph.step import night_step, selected
 from assets.home.writer_lock import RunLock
+from assets.night import tables as flattening
+from assets.night.results import Result
+from assets.night.step import NightStep
 from assets.nightbook import Nightbook
-from pipelines import night
-from pipelines.flatten.columns import Part
-from pipelines.landing.manifest import Manifest
-from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
-from warehouse.progress import ProgressCallback
-from warehouse.report.render import escape_markdown
-from warehouse.storage.layout import Layout
-
-ROWS = 5
-LONGEST_CELL = 40
-HIDDEN = ("snapshot_date", "snapshot_id")
-
-
-def preview(path: Path) -> str:
-    """Format the first rows of a Parquet file as a Markdown table."""
-    with pq.ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if name not in HIDDEN]
-        batch = next(file.iter_batches(batch_size=ROWS, columns=names), None)
-    rows = batch.to_pylist() if batch is not None else []
-    return "\n".join(_lines(names, rows)) if rows else "No rows tonight."
-
-
-def _lines(names: list[str], rows: list[dict[str, object]]) -> Iterator[str]:
-    yield f"| {' | '.join(map(cell, names))} |"
-    yield f"|{'---|' * len(names)}"
-    for row in rows:
-        yield f"| {' | '.join(cell(row[name]) for name in names)} |"
-
-
-def cell(value: object) -> str:
-    """Format a value as one line of Markdown of at most 40 characters. NULL becomes empty."""
-    if value is None:
-        return ""
-    text = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in str(value)
-    )
-    if len(text) > LONGEST_CELL:
-        text = f"{text[: LONGEST_CELL - 1]}…"
-    return escape_markdown(text)
-
-
-Stage = Callable[[Layout, Manifest, ProgressCallback], Part]
 
 
 def key_of(table: Table) -> dg.AssetKey:
@@ -64,16 +20,18 @@ def key_of(table: Table) -> dg.AssetKey:
 
 def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
     """Return two steps, which flatten the portfolio tables and the venue and instrument tables."""
-    of_portfolios = tuple(table for table in BOOK if table.resource == "portfolios")
-    of_venues = tuple(table for table in BOOK if table.resource != "portfolios")
+    of_portfolios, of_venues = flattening.PORTFOLIO_TABLES, flattening.VENUE_TABLES
     return [
-        _step("flatten_portfolios", of_portfolios, night.stage_portfolios, partitions),
-        _step("flatten_venues", of_venues, night.stage_venues, partitions),
+        _step("flatten_portfolios", of_portfolios, flattening.flatten_portfolios, partitions),
+        _step("flatten_venues", of_venues, flattening.flatten_venues, partitions),
     ]
 
 
 def _step(
-    name: str, tables: tuple[Table, ...], stage: Stage, partitions: dg.DailyPartitionsDefinition
+    name: str,
+    tables: tuple[Table, ...],
+    run: Callable[[NightStep], Sequence[Result]],
+    partitions: dg.DailyPartitionsDefinition,
 ) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=name,
@@ -85,30 +43,10 @@ def _step(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult]:
-        with night_step(context, nightbook) as step:
-            layout, tell = step.layout, step.tell
-            writing.acquire(nightbook, f"flattening {step.day}", tell)
-            manifest = step.manifest()
-            part = stage(
-                layout,
-                manifest,
-                progress_reporter(nightbook, tell, "flattening", manifest.snapshot_id),
-            )
-            previews = {
-                table: preview(layout.staged_file(table.name, manifest.snapshot_id))
-                for table in tables
-            }
-        counts = ", ".join(f"{part.tables[table.name].rows:,} {table.name}" for table in tables)
-        tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
-        for table in tables:
-            if key_of(table) in context.selected_asset_keys:
-                path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
-                metadata = _metadata(table, manifest, part) | {
-                    "file": path,
-                    "preview": dg.MetadataValue.md(previews[table]),
-                }
-                yield dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        with night_step(context, nightbook, writing) as step:
+            results = run(step)
+        yield from selected(context, results)
 
     return flatten
 
@@ -155,17 +93,3 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
             if "." in column.source
         }
     )
-
-
-def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, Any]:
-    written = part.tables[table.name]
-    inexact = sum(value.table_name == table.name for value in part.inexact)
-    return {
-        "dagster/row_count": written.rows,
-        "dagster/partition_row_count": written.rows,
-        "snapshot_id": manifest.snapshot_id,
-        "bytes": written.size,
-        "sha256": written.sha256,
-        "rejected records in this response": len(part.rejects),
-        "values kept as text only": inexact,
-    }

@@ -1,34 +1,37 @@
 """Assets for the published warehouse, its views and the workbook."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
-from typing import Any
 
 import dagster as dg
 
-from assets.console.invocation import program_version
-from assets.console.terminal import progress_reporter
-from assets.graph.step import PARTITION, failing_in_words, night_or_newest_book, night_step
+from assets.graph.record import event_of, to_check
+from assets.graph.step import (
+    PARTITION,
+    failing_in_words,
+    night_or_newest_book,
+    night_step,
+    selected,
+)
 from assets.graph.tables import key_of
 from assets.home.writer_lock import RunLock
 from assets.monitoring.staleness import GRACE
+from assets.night import warehouse as night_warehouse
+from assets.night.reports import WORKBOOK, write_workbook
+from assets.night.warehouse import ACCEPTED, acceptance, judge_and_publish
 from assets.nightbook import Nightbook
-from assets.publishing import publish
-from pipelines.landing import snapshots
-from pipelines.landing.snapshots import Snapshot
 from pipelines.schedule import last_tick
 from pipelines.settings import Settings
-from warehouse.contract import states
 from warehouse.contract.book import BALANCES, BOOK
-from warehouse.contract.model import Kind, literal
-from warehouse.export.export import export
+from warehouse.contract.model import Kind
 from warehouse.query.connect import tables_read
-from warehouse.query.read import run
 from warehouse.sql.catalog import MATERIALIZED, ops_views, views
 from warehouse.sql.header import SqlFile
 
+WAREHOUSE = dg.AssetKey(night_warehouse.WAREHOUSE)
+DECISION = dg.AssetKey(night_warehouse.DECISION)
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
 # A view that reads the control totals depends on the balances, because control totals are sums of
@@ -168,25 +171,6 @@ def _deps(column: Computed, sources: tuple[str, ...]) -> Iterator[dg.TableColumn
             yield dg.TableColumnDep(_key(table), name)
 
 
-# ruff: noqa: S608 - the queries contain only our own names and a date
-
-
-WAREHOUSE = dg.AssetKey("warehouse")
-WORKBOOK = dg.AssetKey("workbook")
-DECISION = dg.AssetKey("decision")
-ACCEPTED = "night_is_accepted"
-
-
-class NoBook(Exception):
-    """A workbook was requested for a date that has no book."""
-
-    def __init__(self, day: date) -> None:
-        super().__init__(
-            f"{day} has no book, so no workbook was written: see nightbook snapshots. The "
-            "workbooks for other nights are unchanged."
-        )
-
-
 def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """Return the step that judges the night, then builds, verifies and swaps in the DuckDB file."""
 
@@ -215,25 +199,17 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
             # A run that was started only for checks must not publish.
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
-                yield _acceptance(night_or_newest_book(nightbook, partition))
+                yield to_check(acceptance(night_or_newest_book(nightbook, partition)))
             return
-        with night_step(context, nightbook) as step:
-            writing.acquire(nightbook, f"publishing {step.day}", step.tell)
-            logged = replace(nightbook, tell=step.tell)
-            manifest = step.manifest()
-            # A person has already decided about this night, so skip the guards.
-            if step.is_decision:
-                decided = snapshots.find(step.layout, manifest.snapshot_id)
-                outcome = publish.PublishedSnapshot(decided, publish.refresh(logged))
-            else:
-                outcome = publish.judge_and_publish(logged, manifest)
-                if WAREHOUSE in context.selected_asset_keys:
-                    context.log_event(_decision(outcome.snapshot, context.partition_key))
-            results = [*_publications(outcome, step.day)]
-        chosen = context.selected_asset_keys
-        yield from (result for result in results if result.asset_key in chosen)
-        if context.selected_asset_check_keys:
-            yield _acceptance(outcome.snapshot)
+        with night_step(context, nightbook, writing) as step:
+            results = judge_and_publish(step)
+            for result in results:
+                if (
+                    WAREHOUSE in context.selected_asset_keys
+                    and result.asset == night_warehouse.DECISION
+                ):
+                    context.log_event(event_of(result, context.partition_key))
+        yield from selected(context, results)
 
     return warehouse
 
@@ -251,70 +227,11 @@ def _warehouse_spec() -> dg.AssetSpec:
     )
 
 
-def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
-    """Yield the published assets: the warehouse file and, if the night is accepted, its views."""
-    yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
-    if outcome.snapshot.state != states.ACCEPTED:
-        return
-    counts = " union all ".join(
-        f"select {literal(name)}, count(*) from history.{name} where snapshot_date = '{day}'"
-        for name in MATERIALIZED
-    )
-    rows = {str(name): int(count) for name, count in run(outcome.published.database, counts).rows}
-    for view in (*views(), *ops_views()):
-        metadata: dict[str, int | str] = {"snapshot_id": outcome.snapshot.snapshot_id}
-        if view.name in rows:
-            metadata["dagster/partition_row_count"] = rows[view.name]
-        yield dg.MaterializeResult(asset_key=key_of_view(view.name), metadata=metadata)
-
-
-def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
-    """Return the event that records the guards' decision about a night in Dagster.
-
-    Without this event, Dagster's backfill dialog would list the decision as missing.
-    """
-    metadata = decision_metadata(snapshot)
-    return dg.AssetMaterialization(DECISION, partition=partition, metadata=metadata)
-
-
-def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return a snapshot's ID and state, the user who decided, and the reasons."""
-    decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
-    if snapshot.decision:
-        decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
-    return decided
-
-
-def _acceptance(snapshot: Snapshot) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=WAREHOUSE,
-        check_name=ACCEPTED,
-        passed=snapshot.state == states.ACCEPTED,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=decision_metadata(snapshot)["why"] or snapshot.state,
-        metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
-    )
-
-
-def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, Any]:
-    published = outcome.published
-    return {
-        "path": published.database,
-        "version": published.version,
-        "snapshot_id": outcome.snapshot.snapshot_id,
-        "state": outcome.snapshot.state,
-        "dates loaded": len(published.loaded),
-        "checks passed": sum(check.is_ok for check in published.checks),
-        "checks failed": sum(not check.is_ok for check in published.checks),
-        "bytes": published.database.stat().st_size,
-    }
-
-
 def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """Return the asset for the night's positions workbook."""
 
     @dg.asset(
-        key=WORKBOOK,
+        key=dg.AssetKey(WORKBOOK),
         deps=[WAREHOUSE],
         partitions_def=partitions,
         output_required=False,
@@ -325,29 +242,13 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         "never becomes a formula.",
     )
     def workbook(
-        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
-    ) -> Iterator[dg.MaterializeResult]:
-        with night_step(context, nightbook) as step:
-            layout = step.layout
-            if step.day not in snapshots.books(snapshots.landed_snapshots(layout)):
-                if step.is_decision:
-                    step.tell(f"{step.day} has no book, so it has no workbook")
-                    return
-                raise NoBook(step.day)
-            exported = export(
-                layout.database,
-                layout.exports,
-                as_of=step.day,
-                formats=("xlsx",),
-                program_version=program_version(),
-                say=progress_reporter(nightbook, step.tell, "exporting"),
-            )
-        yield dg.MaterializeResult(
-            metadata={
-                "path": exported.files[0],
-                "dagster/row_count": sum(exported.rows.values()),
-            }
-        )
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[RunLock],
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        with night_step(context, nightbook, writing) as step:
+            results = write_workbook(step)
+        yield from selected(context, results)
 
     return workbook
 

@@ -1,22 +1,17 @@
 """The schedule and the sensors: whether they are on, and when the next night is due."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 
 from assets.console.invocation import full_command
+from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
-from assets.home.instance import (
-    InstigatorState,
-    InstigatorStatus,
-    is_daemon_locked,
-    open_instance,
-    schedule_execution_time_iterator,
-)
 from assets.monitoring.alerts import FAILURE, Alert
+from assets.night.run_log import newest_run
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
-from pipelines import night
+from pipelines import night, schedule
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
@@ -30,89 +25,57 @@ MEANING = {
     "night_succeeded": "heartbeat and metrics after a good night are late or missing",
     "watch": "there is no alert if a night does not start",
 }
-LOCATION = "assets.definitions"
-DAEMON = "SCHEDULER"
-MAX_HEARTBEAT_AGE = timedelta(minutes=5)
+# The daemon's sensor reports every five minutes.
+MAX_REPORT_AGE = timedelta(minutes=15)
+YEAR = 366
 
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The state of a home's schedule, sensors and daemon in Dagster."""
+    """The state of a home's schedule, sensors and daemon, as the daemon last reported it."""
 
     off: tuple[str, ...] = ()
     """The schedule and sensors that somebody turned off."""
     seen: datetime | None = None
-    """The daemon's last heartbeat (UTC)."""
+    """The time of the daemon's last report (UTC)."""
     error: str = ""
-    """The reason why Dagster's database could not be read."""
+    """The reason why the daemon's last report could not be read."""
     is_on: bool | None = None
     """Whether the schedule is on, or None if nobody ever turned it on or off."""
     is_locked: bool | None = None
     """Whether a process holds the daemon's lock, or None if there is no lock, as in a cluster."""
 
+    def is_running(self, now: datetime) -> bool:
+        """Return whether a daemon is running and can start a night."""
+        # When a daemon ends, its lock is released at once, but its last report stays fresh for
+        # minutes. If a daemon holds the lock but has no fresh report, it has hung. In a cluster,
+        # there is no lock.
+        is_fresh = self.seen is not None and now - self.seen <= MAX_REPORT_AGE
+        if self.is_locked is None:
+            return is_fresh
+        return self.is_locked and (is_fresh or self.seen is None)
+
     def daemon(self, now: datetime) -> str:
-        """Return a short phrase that says whether a daemon is running and can start a night."""
-        if self.seen is None and not self.is_locked:
-            return "if the daemon is running"
-        # When a daemon ends, its lock is released at once, but its last heartbeat stays fresh for
-        # minutes. If a daemon holds the lock but has no fresh heartbeat, it has hung.
-        is_fresh = self.seen is None or now - self.seen <= MAX_HEARTBEAT_AGE
-        if is_fresh and self.is_locked is not False:
+        """Return a short phrase that says whether a daemon is running."""
+        if self.is_running(now):
             return "the daemon is running"
-        return (
-            f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC"
-            if self.seen
-            else "no daemon is running"
-        )
+        since = f" since {self.seen:%Y-%m-%d %H:%M} UTC" if self.seen else " that is running"
+        return f"no daemon{since}"
 
 
 def read_switches(layout: Layout) -> Switches:
-    """Read the state of schedule and sensors from Dagster's records, if Dagster ever ran."""
-    if not (layout.dagster / "dagster.yaml").is_file():
-        return Switches()
+    """Read what the daemon last reported about the schedule and the sensors, if it ever did."""
     try:
-        with open_instance(layout) as instance:
-            states = _ours(instance.all_instigator_state())
-            beat = instance.get_daemon_heartbeats().get(DAEMON)
-            return Switches(
-                off=tuple(name for name in MEANING if name in states and not states[name]),
-                seen=datetime.fromtimestamp(beat.timestamp, UTC) if beat else None,
-                is_on=states.get(SCHEDULE),
-                is_locked=is_daemon_locked(layout),
-            )
-    except Exception as error:  # noqa: BLE001 - a database may raise any error
-        return Switches(error=f"{type(error).__name__}: {error}".partition("\n")[0])
-
-
-def turn_on(layout: Layout) -> tuple[str, ...]:
-    """Turn on each schedule or sensor that somebody turned off, and return their names.
-
-    A running daemon reads these states at its next tick, so it need not be restarted.
-    """
-    turned_on = []
-    with open_instance(layout) as instance:
-        for state in instance.all_instigator_state():
-            if state.name in MEANING and not state.is_running:
-                instance.update_instigator_state(state.with_status(InstigatorStatus.RUNNING))
-                turned_on.append(state.name)
-    return tuple(name for name in MEANING if name in turned_on)
-
-
-def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Map the name of each schedule and sensor to whether it is on.
-
-    Dagster may store several states for a name, one for each name of the code location.
-    """
-    is_on: dict[str, bool] = {}
-    # The systemd units that we ship use the code location `assets.definitions`. It is sorted last,
-    # so its state overrides the states of other locations.
-    for state in sorted(states, key=_is_of_units):
-        is_on[state.name] = state.is_running
-    return is_on
-
-
-def _is_of_units(state: InstigatorState) -> bool:
-    return state.origin.repository_origin.code_location_origin.location_name == LOCATION
+        state = read_daemon_state(layout)
+    except ValueError as error:
+        return Switches(error=str(error).partition("\n")[0])
+    on = state.on if state else {}
+    return Switches(
+        off=tuple(name for name in MEANING if not on.get(name, True)),
+        seen=state.reported_at if state else None,
+        is_on=on.get(SCHEDULE),
+        is_locked=is_daemon_locked(layout),
+    )
 
 
 def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
@@ -136,21 +99,42 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
     if switches.error:
         yield Alert(
             cause=f"switches:{today}",
-            title="Dagster's database for this home cannot be read",
+            title="the daemon's last report cannot be read",
             words=f"Cannot tell whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
             command=full_command(layout, "doctor"),
         )
 
 
+def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
+    """Return an alert if neither a daemon nor cron will start the next night, or None."""
+    layout, now = nightbook.layout, nightbook.now()
+    if is_demo(layout) or switches.is_running(now) or _is_started_by_cron(nightbook):
+        return None
+    return Alert(
+        cause="daemon",
+        title="nothing starts the next night",
+        words=f"There is {switches.daemon(now)}, and cron has not started the last night. Start "
+        "the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
+        "--unless-taken",
+        see=str(layout.dagster),
+        command=full_command(layout, "install"),
+    )
+
+
+def _is_started_by_cron(nightbook: Nightbook) -> bool:
+    """Return whether cron started a run on the last date before today that had a scheduled run."""
+    settings = nightbook.settings()
+    newest = newest_run(nightbook.layout, is_tick=True)
+    today = nightbook.now().astimezone(settings.timezone).date()
+    days = (today - timedelta(days=ago) for ago in range(1, YEAR))
+    last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)
+    return newest is not None and last is not None and newest.day >= last
+
+
 def next_tick(settings: Settings, after: datetime) -> datetime:
     """Return the schedule's first tick after a time, in the operator's time zone."""
-    # Use the same iterator as Dagster's daemon, so that both return the same ticks when clocks
-    # change.
-    ticks = schedule_execution_time_iterator(
-        after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
-    )
-    return next(tick for tick in ticks if tick > after)
+    return schedule.next_tick(settings.schedule, settings.timezone, after)
 
 
 def tick_of(settings: Settings, day: date, after: datetime | None = None) -> datetime | None:

@@ -14,12 +14,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from assets.console.errors import report_error
-from assets.graph.sensors import death_alert, look
-from assets.home.instance import DAEMON_LOCK, close_dead_runs, open_instance
+from assets.graph.record import copy_runs, report_state
+from assets.graph.sensors import death_alert
+from assets.home.daemon_state import DAEMON_LOCK
 from assets.monitoring.alerts import send_alerts
 from assets.monitoring.conditions import late_alert
+from assets.monitoring.inspection import look
 from assets.nightbook import Nightbook
 from assets.runs import records
+from assets.runs.instance import close_dead_runs, open_instance
 from assets.runs.records import RecordAway, reaching_record
 from pipelines.landing.lock import require_owner
 from warehouse.storage.layout import FILE_MODE, UMASK, Layout, make_directory
@@ -54,8 +57,9 @@ def reap(nightbook: Nightbook) -> int:
         os.close(descriptor)
         raise DaemonUp(layout) from None
     with reaching_record(layout), open_instance(layout) as instance:
-        dead = close_dead_runs(layout, instance, launched=True)
-        records.record_stored_events(layout, instance)
+        dead = close_dead_runs(instance)
+        copy_runs(layout, instance)
+        report_state(layout, instance, nightbook.now())
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
     # Send alerts about dead runs here, because a sensor that runs for the first time sees only new
     # events.
@@ -68,7 +72,7 @@ def reap(nightbook: Nightbook) -> int:
 def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
     """Send alerts from this process, because no sensor runs while the record is unreachable."""
     # The supervisor restarts this process every few seconds, so report late nights here too.
-    alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
+    alerts = [records.record_away_alert(nightbook, away.why)]
     alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)
 
