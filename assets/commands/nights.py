@@ -220,7 +220,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
         shelf_error = shelf.ask_shelf(nightbook)
-        publish.restore_lake(nightbook)
+        publish.publish_pending(nightbook)
         revoked = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
         shelf.shelve_after_deciding(nightbook, shelf_error)

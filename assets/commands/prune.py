@@ -16,7 +16,7 @@ from assets.home.writer_lock import writing
 from assets.night import run_log
 from assets.night.step import parse_date
 from assets.nightbook import Nightbook
-from assets.publishing import publish, shelf
+from assets.publishing import publish, repair, shelf
 from pipelines.lake import placement
 from pipelines.landing import lock
 from pipelines.maintenance.prune import (
@@ -74,7 +74,7 @@ def run(
             print(printable_lines(f"Without --dry-run, this would fail: {refusal}"))
         verb = "to delete" if dry_run else "deleted"
         _make_room(layout, verb, dry_run=dry_run)
-        is_unpublished = not dry_run and publish.restore_lake(nightbook, and_publish=False)
+        is_unpublished = not dry_run and repair.before_publishing(nightbook)
         result = prune(
             layout,
             keep_days=keep_days,

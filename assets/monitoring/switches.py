@@ -10,7 +10,7 @@ from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
 from assets.night.run_log import newest_run
 from assets.nightbook import Nightbook
-from assets.publishing import lost_decisions
+from assets.publishing import repair
 from pipelines import night, schedule
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -150,7 +150,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     # Accepted nights that were never published do not count.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
-    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
+    unpublished = repair.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
     # If the clock was wrong, the run for this date may have pulled a night that belongs to a
     # different date.

@@ -13,7 +13,7 @@ from assets.home.demo import require_real
 from assets.night.results import AssetResult, Value
 from assets.night.step import NightStep
 from assets.nightbook import WARNING, EventCallback
-from assets.publishing import publish
+from assets.publishing import repair
 from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.retries import Event
@@ -44,7 +44,7 @@ def pull(step: NightStep) -> Sequence[AssetResult]:
         step.acquire_lock(f"rebuilding {step.day}")
     else:
         manifest = _land(step, started)
-    publish.recover(nightbook, step.tell, but=manifest.snapshot_id)
+    repair.before_night(nightbook, step.tell, but=manifest.snapshot_id)
     return [
         AssetResult(
             asset=("landing", name),

@@ -14,8 +14,8 @@ from types import ModuleType
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
-from assets.nightbook import WARNING, EventCallback, Nightbook
-from assets.publishing import lost_decisions
+from assets.nightbook import Nightbook
+from assets.publishing import repair
 from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.lake.lake_manifest import LakeManifests
@@ -27,14 +27,12 @@ from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import (
     Finish,
     finish_flattened_nights,
-    is_behind,
     night_tasks,
     outdated_nights,
     rebuild_nights,
     upgraded_from,
 )
 from warehouse.contract import states
-from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
@@ -69,7 +67,7 @@ def refresh(
     leave_pandas_out()
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
-    if upgrade_lake(nightbook, nightbook.tell, manifests):
+    if repair.upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
     # If books fail the new version's checks, hold them and rebuild the version without them. Each
     # round holds at least one book, so the loop ends.
@@ -104,31 +102,6 @@ def refresh(
         except NotPublished as refusal:
             _hold(layout, refusal, now)
             manifests = LakeManifests(layout)
-
-
-def upgrade_lake(
-    nightbook: Nightbook, tell: EventCallback | None, manifests: LakeManifests
-) -> bool:
-    """Rebuild judged nights that are missing from the lake or were built by an older nightbook.
-
-    Returns True if any nights were rebuilt, in which case `manifests` is out of date. A damaged
-    landed night is reported, and only its date will be missing from the warehouse.
-    """
-    nights = [lost for lost in outdated_nights(manifests) if lost.is_decided]
-    older = [old for old in nights if old.contract is not None]
-    if older and tell is not None:
-        message = (
-            f"the lake tables of {count_of(len(older), 'night')} were built by an older version "
-            f"(contract {older[-1].contract}), so they are rebuilt from the landing folder"
-        )
-        tell(message, event="upgrading")
-    say = progress_reporter(nightbook, tell, "upgrading")
-    for error in rebuild_nights(nightbook.layout, nights, nightbook.now(), say):
-        if tell is None:
-            print(error, file=sys.stderr)
-        else:
-            tell(str(error), event="not made", level=WARNING)
-    return bool(nights)
 
 
 def reconciliation_rows(layout: Layout) -> Rows | None:
@@ -175,62 +148,18 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
     """Judge a staged snapshot, then publish. Even a held snapshot updates the `ops` tables."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
-    if lost_decisions.restore_decisions(layout, manifests.nights):
+    if repair.restore_decisions(layout, manifests.nights):
         manifests = LakeManifests(layout)
     night.judge(manifests, manifest, nightbook.now())
     published = refresh(nightbook, manifests=manifests)
     return PublishedSnapshot(snapshots.find(layout, manifest.snapshot_id), published)
 
 
-def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
-    """Judge landed nights that a dead run left behind, so that the next version includes them.
-
-    `but` is the ID of the snapshot that the caller handles itself. An unreadable night is reported
-    and remains a gap, so it cannot block other nights.
-    """
-    layout = nightbook.layout
-    manifests = LakeManifests(layout)
-    for message in lost_decisions.restore_decisions(layout, manifests.nights):
-        tell(message, event="restored")
-        manifests = LakeManifests(layout)
-    if is_behind(layout):
-        upgrade_lake(nightbook, tell, manifests)
-        manifests = LakeManifests(layout)
-    for folder in night.left_over(manifests):
-        if folder.name == but:
-            continue
-        try:
-            judged = night.finish(manifests, folder, nightbook.now())
-        except Exception as error:  # noqa: BLE001 - tonight's run must continue in any case
-            message = f"snapshot {folder.name} from a run that died could not be judged: {error}"
-            tell(message, event="left over", level=WARNING, snapshot=folder.name)
-        else:
-            message = f"judged snapshot {folder.name} from a run that died: it is {judged.state}"
-            tell(message, event=judged.state, snapshot=folder.name)
-
-
-def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
-    """Rebuild nights that are missing from the lake after an interrupted rebuild.
-
-    Also publish decisions that are not published yet, unless `and_publish` is False. Returns
-    whether decisions are still unpublished.
-
-    Call this before publishing without a new night, because nights missing from the lake would
-    disappear from the warehouse.
-    """
-    layout = nightbook.layout
-    manifests = LakeManifests(layout)
-    if lost_decisions.restore_decisions(layout, manifests.nights):
-        manifests = LakeManifests(layout)
-    for folder in night.left_over(manifests):
-        if snapshots.read(folder).decision is not None:
-            night.finish(manifests, folder, nightbook.now())
-    is_pending = bool(lost_decisions.unpublished_snapshots(layout, manifests.nights))
-    if is_pending and and_publish:
-        placement.settle(layout)
+def publish_pending(nightbook: Nightbook) -> None:
+    """Repair the lake, and publish decisions that a killed command stored but did not publish."""
+    if repair.before_publishing(nightbook):
+        placement.settle(nightbook.layout)
         refresh(nightbook)
-        return False
-    return is_pending
 
 
 SPARK = "spark"
@@ -282,7 +211,7 @@ def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
     """Check that all nights can be rebuilt, before any file is changed. Raises `DamagedFile`."""
     layout = nightbook.layout
     lock.sweep(layout)
-    lost_decisions.restore_decisions(layout)
+    repair.restore_decisions(layout)
     verify.require_landing(layout, bodies=from_landing)
 
 
@@ -394,7 +323,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
     """Store and publish a decision. When rejecting an accepted night, mark files that show it."""
     layout, now = nightbook.layout, nightbook.now()
-    restore_lake(nightbook)
+    publish_pending(nightbook)
     before = snapshots.find(layout, snapshot_id)
     is_taken_back = before.state == states.ACCEPTED
     snapshot = snapshots.decide_by_hand(
@@ -417,7 +346,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
     """Return whether a command was killed between storing a decision and publishing it."""
     return snapshot.decision is not None and (
-        snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
+        snapshot.snapshot_id in repair.unpublished_snapshots(layout)
         or is_without_note(layout, snapshot.decision)
     )
 
@@ -426,4 +355,4 @@ def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
     """Complete the work of a command that was killed after it stored a decision."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
-    restore_lake(nightbook)
+    publish_pending(nightbook)

@@ -13,7 +13,7 @@ from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
 from assets.home.demo import is_demo
 from assets.nightbook import INFO, WARNING, Nightbook
-from assets.publishing import publish
+from assets.publishing import publish, repair
 from pipelines.lake import placement
 from pipelines.lake.iceberg.address import CatalogAddress, NoIceberg, NotRegistered
 from pipelines.landing import snapshots
@@ -171,10 +171,10 @@ def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
         yield tell
     except Exception:
         if followed:
-            publish.restore_lake(nightbook)
+            publish.publish_pending(nightbook)
         raise
     if followed:
-        publish.restore_lake(nightbook)
+        publish.publish_pending(nightbook)
 
 
 def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
@@ -221,7 +221,7 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> tuple[Fetc
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
         placement.settle(layout)
-    is_pending = publish.restore_lake(nightbook, and_publish=False)
+    is_pending = repair.before_publishing(nightbook)
     is_new = bool(result.fetched) or is_older or is_pending or not layout.database.exists()
     is_published = is_new and result.on_shelf > 0
     if is_published:

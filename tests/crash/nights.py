@@ -14,7 +14,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing import publish, repair
 from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ConnectionFailed, EdgeError
@@ -160,7 +160,7 @@ def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
     keeper = nightbook(home, clock)
     layout = Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
-    publish.recover(keeper, _unheard, but=manifest.snapshot_id)
+    repair.before_night(keeper, _unheard, but=manifest.snapshot_id)
     night.finish(
         LakeManifests(layout),
         layout.snapshot(manifest.snapshot_date, manifest.snapshot_id),

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 
 from assets.cli import main
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing import publish, repair
 from pipelines import night
 from pipelines.lake import lessons
 from pipelines.lake.lake_manifest import LakeManifests
@@ -304,7 +304,7 @@ class Keeping(RuleBasedStateMachine):
         """Run the steps of a night, in the order of the nightly job."""
         lock.sweep(self.layout)
         manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
-        publish.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
+        repair.before_night(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
         night.finish(LakeManifests(self.layout), folder, self.clock())
         publish.refresh(self.keeper())

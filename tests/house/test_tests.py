@@ -23,7 +23,7 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/graph/test_warehouse_pages.py": "assets/graph/reports",
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
-    "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
+    "tests/assets/publishing/test_shelf.py": "assets/publishing/repair",
     "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
     "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",

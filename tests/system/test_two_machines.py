@@ -24,7 +24,7 @@ import pytest
 from assets.cli import main
 from assets.console.declaration import WRONG_USAGE
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing import publish, repair
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -112,8 +112,8 @@ class Machine:
     def recover(self) -> None:
         """Judge and publish all landed nights, including those of killed runs."""
         with self.running():
-            publish.recover(self.nightbook, lambda *_, **__: None, but="")
-            publish.restore_lake(self.nightbook)
+            repair.before_night(self.nightbook, lambda *_, **__: None, but="")
+            publish.publish_pending(self.nightbook)
 
     def nights(self) -> list[Snapshot]:
         """Return the nights that are landed here."""
