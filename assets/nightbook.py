@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,6 +40,18 @@ def process_environment() -> Mapping[str, str]:
     return settings.environment(Path.cwd())
 
 
+class FixedVariables:
+    """Environment variables that do not change, and the settings in them, which are parsed once."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self.settings = cache(partial(settings.read, variables))
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return the variables."""
+        return self._variables
+
+
 @dataclass(frozen=True, slots=True)
 class Nightbook:
     """The context of a command or asset: its environment variables, clock and callbacks."""
@@ -68,12 +81,13 @@ class Nightbook:
 
     def settings(self, *, api: bool = False) -> Settings:
         """Return the settings. Raises one `InvalidSettings` that lists all invalid settings."""
+        if isinstance(self.variables, FixedVariables):
+            return self.variables.settings(api=api)
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":
-        """Return a copy with fixed environment variables, so a command reads them only once."""
-        variables = self.variables()
-        return replace(self, variables=lambda: variables)
+        """Return a copy with fixed environment variables, so a command parses them only once."""
+        return replace(self, variables=FixedVariables(self.variables()))
 
     @property
     def layout(self) -> Layout:

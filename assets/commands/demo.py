@@ -10,7 +10,7 @@ from assets.commands import reconcile
 from assets.commands.run import take
 from assets.console.invocation import command_for
 from assets.home.demo import FIRST_NIGHTS, next_of_demo, the_demo
-from assets.nightbook import Nightbook
+from assets.nightbook import FixedVariables, Nightbook
 from pipelines.landing import snapshots
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve
 from pipelines.sandbox.world.world import LivingWorld
@@ -137,7 +137,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             HOME: str(settings.home),
         }
         variables = dict(nightbook.variables()) | access
-        demo = Nightbook(lambda: variables, clock, is_demo=True)
+        demo = Nightbook(FixedVariables(variables), clock, is_demo=True)
         nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
         print(f"The sandbox is serving the API at {served.origin}; {nights}.\n")
         for day in days:
