@@ -117,7 +117,7 @@ pictures: setup ## take the pictures of the pages from a demo (needs Chromium an
 	@$(BIN)/python -m tests.house.pictures
 
 lock: setup  ## resolve constraints.txt again (needs uv)
-	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra dev pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
+	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
 
 clean:       ## delete .venv and caches (your data stays)
 	@rm -rf .venv .side .mypy_cache .ruff_cache .pytest_cache *.egg-info

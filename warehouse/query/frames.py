@@ -64,7 +64,7 @@ class TypedResult:
     has_gaps: Callable[[], bool]
 
 
-class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
+class AmountSeries(pd.Series):
     """A series with exact amounts that supports `nlargest` and `nsmallest`.
 
     pandas does not support these methods for columns of objects.
@@ -86,12 +86,12 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
         """Return the `n` smallest values, as pandas does for numbers."""
         return self.iloc[_positions(self).nsmallest(n, keep).index]
 
-    def to_excel(self, *given: Any, **options: Any) -> None:
+    def to_excel(self, *given: Any, **options: Any) -> None:  # type: ignore[misc]  # final only in the stubs
         """Write a sheet, and warn if a cell cannot hold an amount."""
         self.to_frame().to_excel(*given, **options)
 
 
-class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
+class AmountFrame(pd.DataFrame):
     """A frame that ranks exact amounts, and warns if a spreadsheet would round the amounts."""
 
     @property
@@ -114,7 +114,7 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         names = [columns] if isinstance(columns, str) else list(columns)
         return pd.DataFrame({name: _positions(self[name]) for name in names})
 
-    def to_excel(self, *given: Any, **options: Any) -> None:
+    def to_excel(self, *given: Any, **options: Any) -> None:  # type: ignore[misc]  # final only in the stubs
         """Write a sheet, and warn if a cell cannot hold an amount."""
         rounded = {
             str(name): value
