@@ -257,16 +257,31 @@ def test_closing_the_client_wakes_waiting_calls(connect: Callable[..., EdgeClien
     assert service.count == 1
 
 
-def test_no_more_calls_are_sent_if_reading_stops_early(connect: Callable[..., EdgeClient]) -> None:
+def test_no_more_calls_are_sent_if_reading_stops_early(
+    connect: Callable[..., EdgeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the caller stops reading early, the other calls are not sent, and all threads end."""
-    service = Counter(lambda _: good(), pause=0.01)
-    edge = connect(transport=httpx.MockTransport(service))
-    before = threading.active_count()
+    closed = threading.Event()
+
+    def answer(number: int) -> httpx.Response:
+        # All requests except the first are in progress until the client is closed.
+        assert number == 1 or closed.wait(30)
+        return good()
+
+    service = Counter(answer)
+    edge = connect(transport=httpx.MockTransport(service), concurrency=8)
+    close = edge.close
+
+    def close_and_tell() -> None:
+        close()
+        closed.set()
+
+    monkeypatch.setattr(edge, "close", close_and_tell)
     answers = edge.fetch_all(CALLS)
     next(answers)
     answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
-    assert service.count <= 20
-    assert threading.active_count() == before
+    assert service.count <= 8
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("edge")] == []
     with pytest.raises(ClientClosed):
         edge.fetch(list_venues())
 
