@@ -53,10 +53,7 @@ def wrong_type(expected: str) -> Defect:
 
 def missing_field(state: str) -> Defect:
     """Return the defect for a required field that is `missing` or `null`."""
-    message = "this field is required, but it is missing"
-    if state != "missing":
-        message = f"this field is required, but it is {state}"
-    return Defect(f"required, but {state}", message)
+    return Defect(f"required, but {state}", f"this field is required, but it is {state}")
 
 
 def without_row(field: str, defect: Defect) -> Defect:

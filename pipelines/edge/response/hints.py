@@ -28,11 +28,12 @@ class Hint:
     """A conclusion about whether a response is complete, drawn from one member or header.
 
     `code` never changes, even if its wording is poor, because it is stored in the nights'
-    manifests, and lessons refer to it. `describe` returns a message for people.
+    manifests, and lessons refer to it. `message` is for people.
     """
 
-    evidence: Evidence
     code: str
+    message: str
+    evidence: Evidence = Evidence.INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +52,25 @@ class Member:
     in_page: bool = False
 
 
-COMPLETE = Hint(Evidence.COMPLETE, "is whole")
-MORE = Hint(Evidence.INCOMPLETE, "says that there is more")
-BEFORE = Hint(Evidence.INCOMPLETE, "says that there are records before it")
-LATER = Hint(Evidence.INCOMPLETE, "says that it is not the first page")
-SEVERAL = Hint(Evidence.INCOMPLETE, "says that there are several pages")
-OTHER_COUNT = Hint(Evidence.INCOMPLETE, "says another number of records than came")
-LEFT_OUT = Hint(Evidence.INCOMPLETE, "says that something is left out")
-IN_PAGE = Hint(Evidence.PAGE, "names a page, and nothing says that it is the only one")
-MORE_RECORDS = Hint(Evidence.INCOMPLETE, "holds records beside `data`")
-TOO_DEEP = Hint(Evidence.INCOMPLETE, "is nested too deeply to be understood")
-_MESSAGES = {
-    COMPLETE.code: "shows that the response is complete",
-    MORE.code: "indicates more records",
-    BEFORE.code: "indicates a previous page",
-    LATER.code: "shows that this is not the first page",
-    SEVERAL.code: "shows that there are several pages",
-    OTHER_COUNT.code: "does not match the number of records in the response",
-    LEFT_OUT.code: "indicates that something is missing",
-    IN_PAGE.code: "contains a page number, and nothing shows that this is the only page",
-    MORE_RECORDS.code: "contains records outside of `data`",
-    TOO_DEEP.code: "is nested too deeply to be checked",
-}
-
-
-def describe(code: str) -> str:
-    """Return the message for a hint's stored code, or the code itself if it is unknown."""
-    return _MESSAGES.get(code, code)
+COMPLETE = Hint("is whole", "shows that the response is complete", Evidence.COMPLETE)
+MORE = Hint("says that there is more", "indicates more records")
+BEFORE = Hint("says that there are records before it", "indicates a previous page")
+LATER = Hint("says that it is not the first page", "shows that this is not the first page")
+SEVERAL = Hint("says that there are several pages", "shows that there are several pages")
+OTHER_COUNT = Hint(
+    "says another number of records than came",
+    "does not match the number of records in the response",
+)
+LEFT_OUT = Hint("says that something is left out", "indicates that something is missing")
+IN_PAGE = Hint(
+    "names a page, and nothing says that it is the only one",
+    "contains a page number, and nothing shows that this is the only page",
+    Evidence.PAGE,
+)
+MORE_RECORDS = Hint("holds records beside `data`", "contains records outside of `data`")
+TOO_DEEP = Hint("is nested too deeply to be understood", "is nested too deeply to be checked")
+_HINTS = (COMPLETE, MORE, BEFORE, LATER, SEVERAL, OTHER_COUNT, LEFT_OUT, IN_PAGE, MORE_RECORDS)
+_MESSAGES = {hint.code: hint.message for hint in (*_HINTS, TOO_DEEP)}
 
 
 def _words(text: str) -> frozenset[str]:
@@ -116,6 +109,15 @@ _UNRELATED = _words(
 )
 _ABOUT = _words("info details about")
 _NOT_INCOMPLETE = _words("rate ratio policy help docs documentation contact threshold info")
+# The words in a name, the words that exclude the rule, and the hints for a value that means "no"
+# and for any other value.
+_RULES = ((_MORE, _ABOUT, COMPLETE, MORE), (_BEFORE, frozenset[str](), None, BEFORE))
+# The hint in a flag, such as `last` or `isLastPage`, by the words in its name and its value.
+_PAGE_FLAGS = {
+    (_words("last"), True): COMPLETE,
+    (_words("last"), False): MORE,
+    (_words("first"), False): LATER,
+}
 _KNOWN_WORDS = sorted(
     _MORE | _BEFORE | _CURSOR | _OFFSET | _LIMIT | _COUNTED | _RESOURCES | _INCOMPLETE | _COMPLETE
     | _words("page pages paging first last has is token rate request link links"),
@@ -129,6 +131,11 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.0+)?", re.ASCII)
 _NO_VALUES = {"", "false", "no", "none", "null", "0", "ok", "n/a"}
 _YES_VALUES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
 _MAX_NAME_LENGTH = 2000
+
+
+def describe(code: str) -> str:
+    """Return the message for a hint's stored code, or the code itself if it is unknown."""
+    return _MESSAGES.get(code, code)
 
 
 def split_name(name: str) -> frozenset[str]:
@@ -175,33 +182,23 @@ def judge_completeness(member: Member) -> Hint | None:
 def judge_position(member: Member) -> Hint | None:
     """Return the hint in a JSON member (a page position, link or count), or None."""
     words, value = member.words, member.value
-    if words & _MORE and not words & _ABOUT:
-        return COMPLETE if is_negative(value) else MORE
-    if words & _BEFORE:
-        return None if is_negative(value) else BEFORE
+    for names, others, if_no, if_yes in _RULES:
+        if words & names and not words & others:
+            return if_no if is_negative(value) else if_yes
     if isinstance(value, dict | list) or value is None:
         return None
     if isinstance(value, bool):
-        return _judge_flag(words, is_true=value)
+        return _PAGE_FLAGS.get((words - {"is", "page"}, value))
     if words & _CURSOR or words >= {"page", "token"}:
         return None if is_negative(value) else IN_PAGE
     return _judge_number(member, _parse_whole(value))
-
-
-def _judge_flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
-    """Return the hint in a flag named `first` or `last` (true or false), or None."""
-    if words - {"is", "page"} == {"last"}:
-        return COMPLETE if is_true else MORE
-    if words - {"is", "page"} == {"first"}:
-        return None if is_true else LATER
-    return None
 
 
 def _judge_number(member: Member, number: int | None) -> Hint | None:
     words = member.words
     is_page = "page" in words or (member.in_page and words <= _words("number current index last"))
     if "pages" in words or (is_page and words & _words("total count last max")):
-        return _judge_page_count(number)
+        return IN_PAGE if number is None else COMPLETE if number <= 1 else SEVERAL
     if words & _LIMIT and words <= _LIMIT | _words("page x max items records results"):
         count = member.count_records()
         return None if number is None or count is None or number > count else IN_PAGE
@@ -209,12 +206,6 @@ def _judge_number(member: Member, number: int | None) -> Hint | None:
         first = 0 if words & _OFFSET else 1
         return IN_PAGE if number is None or number <= first else LATER
     return _judge_count(member, number)
-
-
-def _judge_page_count(number: int | None) -> Hint:
-    if number is None:
-        return IN_PAGE
-    return COMPLETE if number <= 1 else SEVERAL
 
 
 def _judge_count(member: Member, number: int | None) -> Hint | None:

@@ -74,11 +74,8 @@ class TruncationHint:
     example: str
 
 
-@dataclass(frozen=True, slots=True)
-class _LocatedHint:
-    location: str
-    hint: Hint
-    example: str
+# A hint with its location and an example.
+_Found = tuple[str, Hint, str]
 
 
 def find_truncation_hints(
@@ -92,15 +89,14 @@ def find_truncation_hints(
     found = [*reader.read_body(), *reader.read_headers(headers)]
     # A page position (`page: 1`) does not count if another hint proves that the response is
     # complete (`hasMore: false`). Evidence of an incomplete response always counts.
-    is_proved = any(item.hint.evidence is Evidence.COMPLETE for item in found)
+    is_proved = any(hint.evidence is Evidence.COMPLETE for _, hint, _ in found)
     counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
-    hints = {
-        TruncationHint(item.location, item.hint.code, item.example)
-        for item in found
-        if item.hint.evidence in counted
-    }
     # For each location and code, keep the first example.
-    first_hints = {(hint.location, hint.code): hint for hint in sorted(hints, reverse=True)}
+    first_hints = {
+        (location, hint.code): TruncationHint(location, hint.code, example)
+        for location, hint, example in sorted(found, key=lambda item: item[2], reverse=True)
+        if hint.evidence in counted
+    }
     return tuple(sorted(first_hints.values())[:MAX_HINTS])
 
 
@@ -108,10 +104,9 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
     """Yield the path, name and example of each undocumented member in the envelope or in `meta`."""
     for name, raw in envelope.other_members.items():
         yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
-    if not _is_empty_object(envelope.meta):
-        members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
-        for name, raw in members.items():
-            yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
+    members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
+    for name, raw in members.items():
+        yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
 
 
 class _Reader:
@@ -121,31 +116,26 @@ class _Reader:
         self._envelope, self._resource = envelope, resource
         self._record_count: int | None = None
 
-    def read_body(self) -> Iterator[_LocatedHint]:
+    def read_body(self) -> Iterator[_Found]:
         """Yield the hints in `meta` and in the members next to `data`."""
         for name, raw in self._envelope.other_members.items():
             location, value = f"{ENVELOPE}.{_quote_key(name)}", msgspec.json.decode(raw)
             if _is_too_deep(value):
-                yield _LocatedHint(location, TOO_DEEP, "")
+                yield location, TOO_DEEP, ""
                 continue
             if _has_records(value):
-                yield _LocatedHint(location, MORE_RECORDS, shorten(value))
-            yield from self._read_value({name: value}, ENVELOPE, is_related=True, in_page=False)
-        meta = self._envelope.meta
-        if not _is_empty_object(meta):
-            value = msgspec.json.decode(meta)
-            if _is_too_deep(value):
-                yield _LocatedHint(META, TOO_DEEP, "")
-            else:
-                yield from self._read_value(value, META, is_related=True, in_page=False)
+                yield location, MORE_RECORDS, shorten(value)
+            yield from self._read({name: value}, ENVELOPE)
+        meta = msgspec.json.decode(self._envelope.meta)
+        yield from [(META, TOO_DEEP, "")] if _is_too_deep(meta) else self._read(meta, META)
 
-    def read_headers(self, headers: Mapping[str, str]) -> Iterator[_LocatedHint]:
+    def read_headers(self, headers: Mapping[str, str]) -> Iterator[_Found]:
         """Yield the hints in the response headers."""
         for name, text in headers.items():
             location = f"header {_quote_key(name.lower())}"
             for hint in self._judge_header(name.lower(), text):
                 if hint is not None:
-                    yield _LocatedHint(location, hint, text[:_MAX_EXAMPLE])
+                    yield location, hint, text[:_MAX_EXAMPLE]
 
     def _judge_header(self, name: str, text: str) -> Iterable[Hint | None]:
         if name == "link":
@@ -159,35 +149,41 @@ class _Reader:
         words, value = split_name(name), _parse_header_value(text)
         return [self._judge(words, value, is_related=not is_unrelated(words), in_page=False)]
 
-    def _read_value(
-        self, value: Any, location: str, *, is_related: bool, in_page: bool
-    ) -> Iterator[_LocatedHint]:
+    def _read(
+        self,
+        value: Any,
+        location: str,
+        words: frozenset[str] = frozenset(),
+        *,
+        is_related: bool = True,
+        in_page: bool = False,
+    ) -> Iterator[_Found]:
+        """Yield the hint in a member whose name has these words, or else the hints below it."""
+        hint = self._judge(words, value, is_related=is_related, in_page=in_page)
+        if hint is not None:
+            yield location, hint, shorten(value)
+            return
+        in_page = in_page or bool(words & _PAGE_WORDS)
         if isinstance(value, list):
             for element in value:
-                yield from self._read_value(
-                    element, f"{location}[]", is_related=is_related, in_page=in_page
-                )
+                if isinstance(element, dict | list):
+                    yield from self._read(
+                        element, f"{location}[]", is_related=is_related, in_page=in_page
+                    )
         if not isinstance(value, dict):
             return
         if any(isinstance(value.get(name), dict | list) for name in _RECORD_KEYS & value.keys()):
-            yield _LocatedHint(location, MORE_RECORDS, shorten(value))
+            yield location, MORE_RECORDS, shorten(value)
         yield from _judge_link_object(value, location)
         for name, inner in value.items():
-            yield from self._read_member(
-                name, inner, location, is_related=is_related, in_page=in_page
+            words = split_name(name)
+            yield from self._read(
+                inner,
+                f"{location}.{_quote_key(name)}",
+                words,
+                is_related=is_related and not is_unrelated(words),
+                in_page=in_page,
             )
-
-    def _read_member(
-        self, name: str, value: Any, parent: str, *, is_related: bool, in_page: bool
-    ) -> Iterator[_LocatedHint]:
-        location, words = f"{parent}.{_quote_key(name)}", split_name(name)
-        is_related = is_related and not is_unrelated(words)
-        hint = self._judge(words, value, is_related=is_related, in_page=in_page)
-        if hint is not None:
-            yield _LocatedHint(location, hint, shorten(value))
-        elif isinstance(value, dict | list):
-            in_page = in_page or bool(words & _PAGE_WORDS)
-            yield from self._read_value(value, location, is_related=is_related, in_page=in_page)
 
     def _judge(
         self, words: frozenset[str], value: Any, *, is_related: bool, in_page: bool
@@ -214,10 +210,6 @@ class _Reader:
             return MORE
         is_other = unit.lower() != "bytes" and int(total) != self._count_records()
         return OTHER_COUNT if is_other else COMPLETE
-
-
-def _is_empty_object(raw: msgspec.Raw) -> bool:
-    return bytes(memoryview(raw)[:2]) == b"{}"
 
 
 def _is_too_deep(value: Any) -> bool:
@@ -253,15 +245,15 @@ def _judge_link_header(text: str) -> Iterator[Hint]:
         yield hint
 
 
-def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_LocatedHint]:
+def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_Found]:
     """Yield the hints from an object's links to the first and last page, or from its `rel`."""
     if hint := _judge_ends(value.get("first", value.get("self")), value.get("last")):
-        yield _LocatedHint(f"{location}.last", hint, shorten(value.get("last")))
+        yield f"{location}.last", hint, shorten(value.get("last"))
     relation = value.get("rel")
     if isinstance(relation, str) and relation.lower() in _RELATIONS:
         target = value.get("href", value.get("url", "?"))
         if not is_negative(target):
-            yield _LocatedHint(f"{location}.rel", _RELATIONS[relation.lower()], shorten(value))
+            yield f"{location}.rel", _RELATIONS[relation.lower()], shorten(value)
 
 
 def _judge_ends(first: Any, last: Any) -> Hint | None:
