@@ -49,9 +49,6 @@ TESTED_IN: dict[str, str] = {
     "tests/pipelines/records/test_fast_reader_laws.py": (
         "pipelines/flatten/accounts pipelines/flatten/columns pipelines/flatten/portfolios"
     ),
-    "tests/pipelines/sandbox/test_catalog.py": (
-        "pipelines/sandbox/faults/answers pipelines/sandbox/faults/records"
-    ),
     "tests/pipelines/sandbox/test_world.py": (
         "pipelines/sandbox/world/assets pipelines/sandbox/world/portfolios "
         "pipelines/sandbox/world/venues"
@@ -97,7 +94,7 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/warehouse/export/test_workbook_proof.py": "warehouse/spreadsheet/writing/splice",
     "tests/warehouse/query/test_door.py": (
-        "assets/commands/query warehouse/query/exact_amount warehouse/query/origins"
+        "assets/commands/query warehouse/query/exact_amount warehouse/query/lookup_keys"
     ),
     "tests/warehouse/query/test_read.py": "warehouse/query/formats",
     "tests/warehouse/test_startup.py": "warehouse/query/pandas_blocker",

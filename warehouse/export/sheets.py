@@ -9,7 +9,7 @@ from warehouse.export.staged_tables import columns_of, longest, longest_whole, m
 from warehouse.export.totals import TotalLine
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
-from warehouse.query.origins import key_of_columns
+from warehouse.query.lookup_keys import key_of_columns
 from warehouse.spreadsheet.writing.cells import pieces
 from warehouse.spreadsheet.writing.layout import (
     WIDEST,

@@ -23,7 +23,6 @@ from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TEXT_SUFFIX, TypedResult, to_pandas, to_polars, to_texts
-from warehouse.query.origins import Origin, Origins
 from warehouse.query.read import NotAQuestion, query_error
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import DATABASE, Layout
@@ -263,16 +262,13 @@ class ReadOnlyBook:
                 raise NotAQuestion("This statement returns no rows: use one `select` or `from`.")
             types = [str(kind) for kind in answer.types]
             table = answer.to_arrow_table()
-            origins = Origins(self._connection, sql, self._amounts)
         except duckdb.Error as error:
             raise query_error(error, str(error)) from error
         return TypedResult(
             table=table,
             types=types,
-            origins=[
-                origins.column(index, name, kind)
-                for index, (name, kind) in enumerate(zip(table.column_names, types, strict=True))
-            ],
+            sql=sql,
+            numbers=self._numbers,
             has_gaps=lambda: self._has_gaps,
         )
 
@@ -329,17 +325,14 @@ class ReadOnlyBook:
         )
 
     @cached_property
-    def _amounts(self) -> dict[str, Origin]:
-        """The names of all columns that contain amounts, mapped to the kind of amount."""
+    def _numbers(self) -> frozenset[str]:
+        """The decimal columns of the book that have no text, because they contain no amounts."""
         kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
-        texts = {name: Origin.TEXT for name in kinds if name.endswith(TEXT_SUFFIX)}
-        numbers = {
-            name: Origin.NUMBER
-            | (Origin.GAPPED if f"{name}{TEXT_SUFFIX}" in kinds else Origin.NOTHING)
+        return frozenset(
+            name
             for name, kind in kinds.items()
-            if kind.startswith("DECIMAL")
-        }
-        return texts | numbers
+            if kind.startswith("DECIMAL") and f"{name}{TEXT_SUFFIX}" not in kinds
+        )
 
     def _comments(self, sql: str) -> dict[str, str]:
         """Return the meaning of each column in the tables and views that a query names."""

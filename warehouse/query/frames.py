@@ -29,7 +29,6 @@ from warehouse.query.exact_amount import (
     ExactAmount,
     NotExact,
 )
-from warehouse.query.origins import Origin
 
 TEXT_SUFFIX = "_text"
 # Amounts that differ in any of these columns are never added together, because they belong to
@@ -39,7 +38,17 @@ SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
-_NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
+_WIDEST = "DECIMAL(38,"  # the types of amounts, and of calculations with amounts
+# A query asks for floats if it names a float type.
+_FLOAT_WORD = re.compile(r"\b(?:double|real|float[48]?)\b", re.IGNORECASE)
+# SQL that may return a rounded decimal: a conversion to a decimal, or a function that interpolates.
+_ROUNDING = re.compile(
+    r"\b(?:decimal|numeric|dec|median|mad|fill)\b|quantile(?!_disc)", re.IGNORECASE
+)
+# SQL that converts a number into a type in which a NULL or a gap is no longer noticed.
+_CONVERSION = re.compile(r"\b(?:hugeint|varchar|text|string|char)\b", re.IGNORECASE)
+# A call of `exact_sum`, and the name of its column.
+_EXACT_SUM = re.compile(r"\bexact_sum\s*\([^()]*\)\s*(?:as\s+)?\"?(\w+)", re.IGNORECASE)
 _CELL_DIGITS = 15  # number of digits that Excel and LibreOffice keep in a cell
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
@@ -53,14 +62,16 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedResult:
-    """A query result, and the DuckDB type and origin of each column.
+    """A query result, the DuckDB type of each column, and the query.
 
-    `has_gaps` returns whether the book contains amounts or sums that do not fit in a DECIMAL.
+    `numbers` contains the names of the book's decimal columns that have no text. `has_gaps` returns
+    whether the book contains amounts or sums that do not fit in a DECIMAL.
     """
 
     table: pa.Table
     types: Sequence[str]
-    origins: Sequence[Origin]
+    sql: str
+    numbers: frozenset[str]
     has_gaps: Callable[[], bool]
 
 
@@ -215,47 +226,52 @@ def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
             f"Two columns in the result have the same name: {', '.join(table.column_names)}. Give "
             "each column its own name with `as`."
         )
-    for field, kind, origin in zip(table.schema, answer.types, answer.origins, strict=True):
+    for field, kind in zip(table.schema, answer.types, strict=True):
         name, column = field.name, table[field.name]
-        _require_no_rounding(name, kind, origin)
         has_text = f"{name}{TEXT_SUFFIX}" in table.column_names and pa.types.is_decimal(field.type)
-        if not has_text and Origin.GAPPED in origin and _NUMERIC.match(kind):
-            _require_no_gaps(name, origin, column.null_count, answer.has_gaps)
+        _require_no_rounding(answer, name, kind, has_text=has_text)
+        if kind.startswith(_WIDEST) and not has_text and name not in answer.numbers:
+            _require_no_gaps(answer, name, column.null_count)
+        elif kind == "HUGEINT" and _CONVERSION.search(answer.sql):
+            _require_no_gaps(answer, name, 0)
         if pa.types.is_decimal(field.type):
             values = column.to_pylist()
             if has_text:
                 texts = table[f"{name}{TEXT_SUFFIX}"].to_pylist()
                 values = [_value_of_text(name, *pair) for pair in zip(values, texts, strict=True)]
             yield name, [None if value is None else ExactAmount(value) for value in values]
-        elif pa.types.is_string(field.type) and (texts := _text_values(name, column, origin)):
+        elif pa.types.is_string(field.type) and (texts := _text_values(answer, name, column)):
             yield name, texts
 
 
-def _require_no_rounding(name: str, kind: str, origin: Origin) -> None:
-    """Raise `NotExact` if a column was calculated from amounts in a way that may round."""
-    is_float = _FLOAT.search(kind) is not None
-    is_nested = "DECIMAL" in kind and not _DECIMAL.fullmatch(kind)
-    if is_nested and Origin.NUMBER in origin:
+def _require_no_rounding(answer: TypedResult, name: str, kind: str, *, has_text: bool) -> None:
+    """Raise `NotExact` if the type of a column, or the query, shows that it may be rounded."""
+    if "DECIMAL" in kind and not _DECIMAL.fullmatch(kind):
         raise NotExact(
             f"{name} has amounts inside a {kind[:60]}, which tools do not add exactly; nothing is "
             "returned. Select one amount per row: unnest it, or group in Python."
         )
-    if (is_float and origin & (Origin.NUMBER | Origin.ROUNDED)) or (
-        _DECIMAL.fullmatch(kind) and Origin.ROUNDED in origin
-    ):
-        raise NotExact(
-            f"{name} was calculated from amounts with floats of 15 digits, like avg, median and / "
-            f"in SQL; nothing is returned. Select the amounts, or exact_sum(...{TEXT_SUFFIX}) and "
-            "count(*), and divide in Python, which is exact. If you want a float, cast it and give "
-            f"it its own name: `(...)::double as {name}_float`."
-        )
-
-
-def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable[[], bool]) -> None:
-    """Raise `NotExact` if a column may omit amounts that do not fit in a DECIMAL."""
-    if not (missing or Origin.SKIPPED in origin) or not has_gaps():
+    is_decimal = _DECIMAL.fullmatch(kind) is not None and not has_text
+    rounding = _ROUNDING.search(answer.sql) if is_decimal else None
+    if rounding is not None:
+        problem = f"may be rounded, because the query contains {rounding[0]!r}"
+    elif _FLOAT.search(kind) and not _FLOAT_WORD.search(answer.sql):
+        problem = "was calculated with floats of 15 digits, as by avg, median and / in SQL"
+    else:
         return
-    if Origin.SKIPPED in origin:
+    raise NotExact(
+        f"{name} {problem}; nothing is returned. Select the amounts with their texts, or "
+        f"exact_sum(...{TEXT_SUFFIX}) and count(*), and calculate in Python, which is exact. If "
+        "you want a float, such as a share, cast it and give it its own name: `(...)::double as "
+        f"{name}_float`."
+    )
+
+
+def _require_no_gaps(answer: TypedResult, name: str, missing: int) -> None:
+    """Raise `NotExact` if the book has amounts that a column without a text may omit."""
+    if not answer.has_gaps():
+        return
+    if not missing:
         raise NotExact(
             f"{name} may omit amounts: this book has amounts that DECIMAL(38,18) cannot hold. They "
             "are NULL as numbers, and functions like sum, max and coalesce skip NULL. "
@@ -273,23 +289,22 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
     )
 
 
-def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
+def _text_values(answer: TypedResult, name: str, column: pa.ChunkedArray) -> Values | None:
     """Convert a text column to `ExactAmount` or `AmountText`. Return None if it has no amounts."""
-    is_known = bool(origin & (Origin.TEXT | Origin.NUMBER))
-    if name in _KEY_COLUMNS and not is_known:
+    named = name.casefold()
+    is_sum = named.startswith("exact_sum(") or named in map(
+        str.casefold, _EXACT_SUM.findall(answer.sql)
+    )
+    if name in _KEY_COLUMNS and not is_sum:
         return None
     matches = pc.match_substring_regex(column, f"^({AMOUNT_PATTERN})$")
     if not pc.any(matches).as_py():
         return None
     texts = column.to_pylist()
-    has_only_amounts = pc.all(matches).as_py()
-    if (
-        is_known
-        and has_only_amounts
-        and Origin.ROUNDED not in origin
-        and not name.endswith(TEXT_SUFFIX)
-    ):
+    if is_sum and not name.endswith(TEXT_SUFFIX) and pc.all(matches).as_py():
         return [None if text is None else ExactAmount(exact(text)) for text in texts]
+    if not is_sum and _CONVERSION.search(answer.sql):
+        _require_no_gaps(answer, name, 0)
     pairs = zip(texts, matches.to_pylist(), strict=True)
     return [AmountText(text) if is_amount else text for text, is_amount in pairs]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xlsxwriter.utility import xl_col_to_name
 
-from warehouse.query.origins import CUSTOM_MARK
+from warehouse.query.lookup_keys import CUSTOM_MARK
 from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 
 

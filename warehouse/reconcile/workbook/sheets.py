@@ -8,7 +8,7 @@ from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
 
-from warehouse.query.origins import key_of_names
+from warehouse.query.lookup_keys import key_of_names
 from warehouse.reconcile.book import in_name_cell
 from warehouse.reconcile.model import (
     ACCEPTED,

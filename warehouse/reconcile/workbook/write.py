@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse.contract.model import literal, quote_identifier
-from warehouse.query.origins import key_of_names, lookup_key
+from warehouse.query.lookup_keys import key_of_names, lookup_key
 from warehouse.reconcile.book import columns, copy_table, display_names, in_name_cell
 from warehouse.reconcile.model import Result
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, WITH_IDS, NotReconciled
