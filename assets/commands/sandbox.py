@@ -5,7 +5,7 @@ from time import sleep
 
 from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
-from pipelines.sandbox.faults import catalog
+from pipelines.sandbox.faults import EXAMPLE, FAULTS, SCOPES, parse
 from pipelines.sandbox.options import describe_choices, parse_choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
@@ -39,13 +39,13 @@ def run_sandbox(
         _print_list(output_format, is_choices="list" in choices)
         return 0
     try:
-        chosen = tuple(catalog.parse(text) for text in faults)
+        chosen = tuple(parse(text) for text in faults)
         options = parse_choices(choices)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, options, chosen)
     require_free(port, "sandbox")
-    with serve(app, port=port, faults=chosen) as served:
+    with serve(app, port=port) as served:
         print(
             f"The sandbox serves the API at {served.origin} until you press Ctrl-C. In another "
             "terminal:\n"
@@ -67,7 +67,8 @@ def run_sandbox(
 
 def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     """Print the faults, or the choices with their possible values and defaults."""
-    choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
+    choices = describe_choices()
+    faults = [(name, kind.description) for name, kind in sorted(FAULTS.items())]
     if output_format and is_choices:
         print_rows(output_format, ("choice", "may_be", "default"), choices)
     elif output_format:
@@ -78,8 +79,8 @@ def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     else:
         for name, description in faults:
             print(f"{name:<32} {description}")
-        print(f"\nA SCOPE limits a fault, for example: --fault {catalog.EXAMPLE}")
-        for example, meaning in catalog.SCOPES.items():
+        print(f"\nA SCOPE limits a fault, for example: --fault {EXAMPLE}")
+        for example, meaning in SCOPES.items():
             print(f"  {example:<30} {meaning}")
 
 

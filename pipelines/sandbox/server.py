@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from email.utils import formatdate
@@ -20,14 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipelines.sandbox import specification
 from pipelines.sandbox.authentication import Caller, SignedParts
-from pipelines.sandbox.faults.catalog import of_application, of_wire
-from pipelines.sandbox.faults.wire import start_front
-from pipelines.sandbox.faults.worlds import Fault
+from pipelines.sandbox.faults import Fault, FaultCounter, Scene, delay_of
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.service import Service, answer, apply_faults, server_error
-from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
+from pipelines.sandbox.specification import RefusalError, SandboxResponse, error_response
 from pipelines.sandbox.world.world import Calendar
 
 DEMO_KEY = "demo-key-of-nobody"
@@ -57,27 +54,16 @@ def unix_ms() -> int:
 
 
 @contextmanager
-def serve(
-    app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
-) -> Iterator[RunningServer]:
+def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[RunningServer]:
     """Serve an ASGI application on a loopback address, in a thread, for the `with` block.
 
-    Port 0 selects a free port. Only wire faults are applied here, so pass the same faults to the
-    application as well. Raises ValueError if the host is not a loopback address, and OSError if the
-    port is in use.
+    Port 0 selects a free port. Raises ValueError if the host is not a loopback address, and OSError
+    if the port is in use.
     """
-    broken = of_wire(faults)
     with _bind(host, port) as listener:
-        served = RunningServer(*listener.getsockname()[:2])
-        if not broken:
-            listener.listen(_BACKLOG)
-            with _uvicorn(app, listener):
-                yield served
-            return
-        with _bind("127.0.0.1", 0) as inner:
-            inner.listen(_BACKLOG)
-            with _uvicorn(app, inner), _front(listener, inner.getsockname(), broken):
-                yield served
+        listener.listen(_BACKLOG)
+        with _uvicorn(app, listener):
+            yield RunningServer(*listener.getsockname()[:2])
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -105,39 +91,6 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-@contextmanager
-def _front(
-    listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
-) -> Iterator[None]:
-    """Run the proxy that simulates wire faults, in a separate thread, for the `with` block."""
-    up = threading.Event()
-    tasks: list[asyncio.Task[None]] = []
-
-    async def run() -> None:
-        task = asyncio.current_task()
-        tasks.extend([task] if task else [])
-        server = await start_front(listener, upstream, faults, up)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            # Do not wait for the server, because a fault may keep a connection open forever.
-            server.close()
-
-    def in_thread() -> None:
-        with suppress(asyncio.CancelledError):
-            asyncio.run(run())
-
-    thread = threading.Thread(target=in_thread, name="sandbox-front", daemon=True)
-    thread.start()
-    up.wait(timeout=10)
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.get_loop().call_soon_threadsafe(task.cancel)
-        thread.join(timeout=10)
 
 
 class _EnvelopeProtocol(H11Protocol):
@@ -198,31 +151,29 @@ def application(
 
     `clock` returns Unix time in milliseconds. `today` returns the date for which to serve the
     world, by default the clock's UTC date. `rng` only determines the order of lists, and `sleep` is
-    used for slow responses. Wire faults are applied by `serve`, not here.
+    used for slow responses.
     """
-    openapi = encode(specification.description(choices))
     service = Service(
-        world=world,
-        keys=keys,
-        clock=clock,
-        today=today or (lambda: datetime.fromtimestamp(clock() / 1000, UTC).date()),
+        scene=Scene(
+            world=world,
+            keys=keys,
+            clock=clock,
+            today=today or (lambda: datetime.fromtimestamp(clock() / 1000, UTC).date()),
+        ),
         rng=rng or random.Random(),  # noqa: S311 - shuffles lists, guards nothing
         choices=choices,
-        rehearsal=of_application(faults),
+        faults=FaultCounter(faults),
     )
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
-        if scope["raw_path"] == specification.PATH.encode() and scope["method"] == "GET":
-            await _response(SandboxResponse(200, openapi), service)(scope, receive, send)
-            return
         request = Request(scope, receive)
         body = await _body(request)
         faulty = apply_faults(service, scope["raw_path"])
-        if faulty.trouble.delay:
-            await sleep(faulty.trouble.delay)
+        if delay := delay_of(faulty.due):
+            await sleep(delay)
         answered = answer(faulty, _signed_parts(request, body), scope["query_string"])
         await _response(answered, faulty)(scope, receive, send)
 
@@ -258,7 +209,7 @@ def _response(response: SandboxResponse, service: Service) -> Response:
     headers = {
         "Content-Type": service.choices.content_type,
         # Send the server's time, so that callers can measure the skew of their own clocks.
-        "Date": formatdate(service.clock() / 1000, usegmt=True),
+        "Date": formatdate(service.scene.clock() / 1000, usegmt=True),
     }
     since = service.choices.deprecated_since
     if since is not None:

@@ -5,13 +5,18 @@ Checks run in this order: prefix, authentication, path, method, parameters, reso
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
 
 from pipelines.sandbox.authentication import Caller, SignedParts, authenticate
-from pipelines.sandbox.faults.catalog import DueFaults
-from pipelines.sandbox.faults.worlds import Rehearsal
+from pipelines.sandbox.faults import (
+    Fault,
+    FaultCounter,
+    Scene,
+    change_records,
+    change_response,
+    change_scene,
+    change_world,
+)
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.routing import (
     Query,
@@ -29,7 +34,6 @@ from pipelines.sandbox.specification import (
     encode,
     error_response,
 )
-from pipelines.sandbox.world.world import Calendar
 
 _SECOND = 1000
 
@@ -38,14 +42,11 @@ _SECOND = 1000
 class Service:
     """The state of the sandbox: all data that responses depend on, except for the request."""
 
-    world: Calendar
-    keys: Mapping[str, Caller]
-    clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the simulated date
+    scene: Scene
     rng: random.Random
     choices: Choices
-    rehearsal: Rehearsal
-    trouble: DueFaults = field(default_factory=DueFaults)  # faults that affect this request
+    faults: FaultCounter
+    due: tuple[Fault, ...] = ()  # the faults that affect this request
     recent: deque[int] = field(default_factory=deque)  # timestamps of recent requests
 
 
@@ -53,10 +54,8 @@ def apply_faults(service: Service, path: bytes) -> Service:
     """Count a request, and return a service with the faults that apply to this request."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
-    trouble = DueFaults(service.rehearsal.due(below, service.today()))
-    if not trouble.due:
-        return service
-    return replace(service, trouble=trouble, clock=lambda: service.clock() + trouble.skew_ms)
+    due = service.faults.due(below, service.scene.today())
+    return replace(service, due=due, scene=change_scene(due, replace(service.scene, path=below)))
 
 
 def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
@@ -65,7 +64,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
         response = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
         response = error_response(refusal, service.choices.meta)
-    return service.trouble.answer(response, service.clock())
+    return change_response(service.due, response, service.scene)
 
 
 def server_error(choices: Choices) -> SandboxResponse:
@@ -80,21 +79,20 @@ def _respond(service: Service, request: SignedParts, query: bytes) -> bytes:
     base = choices.gateway + PREFIX
     if not request.path.startswith(f"{base}/".encode()):
         find(request.path, choices)
-    caller = authenticate(_signed_part(request, choices), service.keys, service.clock(), choices)
+    scene = service.scene
+    caller = authenticate(_signed_part(request, choices), scene.keys, scene.clock(), choices)
     _check_rate(service)
     operation, raw_id = find(request.path, choices)
     check_method(request.method, choices)
     parsed = understand(operation, raw_id, query, choices)
-    return _envelope(service, parsed, service.trouble.caller(caller))
+    return _envelope(service, parsed, caller)
 
 
 def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
-    choices, resource, trouble = service.choices, query.operation.resource, service.trouble
-    world = trouble.world(service.world.at(trouble.day(service.today())))
-    if resource == "Instrument":
-        trouble.check_venue(query.path_id, world)
+    choices, resource, scene = service.choices, query.operation.resource, service.scene
+    world = change_world(service.due, scene.world.at(scene.today()))
     records = apply_forms(read(query, world, caller, choices), resource, choices)
-    data = shuffle_lists(trouble.records(records, resource), choices, service.rng)
+    data = shuffle_lists(change_records(service.due, records, resource), choices, service.rng)
     meta = dict(choices.meta)
     if not query.operation.many:
         return encode({"data": data[0], "meta": meta})
@@ -116,7 +114,7 @@ def _check_rate(service: Service) -> None:
     limit, recent = service.choices.requests_per_second, service.recent
     if limit is None:
         return
-    now = service.clock()
+    now = service.scene.clock()
     # Forget requests that arrived at least 1,000 ms ago.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
-from pipelines.sandbox.server import serve
+from tests.support.faults.catalog import DESCRIPTIONS, parse
+from tests.support.faults.wire import serve
 from tests.support.operator_home import FIRST, KEY, SECRET, WORLD, Clock, Keeper, Sandbox
 
 # Options that shorten the slow faults. The others end at once, or at the deadline.

@@ -17,10 +17,11 @@ from pipelines.edge.sending.exchange import ApiResponse
 from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import application, serve, unix_ms
+from pipelines.sandbox.server import application, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
+from tests.support.faults.catalog import parse
+from tests.support.faults.wire import serve
 
 KEY, SECRET = "canary-key-0d77", "canary-secret-c3b1"
 SLOTS, TIMES = 4, 10

@@ -17,11 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from assets.cli import main
 from assets.nightbook import Nightbook
-from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.server import DEMO_KEYS as CALLERS
 from pipelines.sandbox.server import application, serve
 from pipelines.sandbox.world.world import Calendar, LivingWorld
 from tests.support import clocks
+from tests.support.faults.catalog import parse
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 

@@ -19,10 +19,10 @@ import httpx
 from starlette.types import ASGIApp
 
 from pipelines.edge.client import EdgeClient
-from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEYS, application
 from pipelines.sandbox.world.world import Calendar, LivingWorld
+from tests.support.faults.catalog import parse
 
 STILL = 0.0004  # real seconds without a step, after which all threads count as asleep
 START = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)

@@ -22,11 +22,11 @@ from pipelines.edge.errors import EdgeError
 from pipelines.edge.response.body import Limits
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.sandbox.faults.catalog import DESCRIPTIONS
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from pipelines.sandbox.world.world import World
 from tests.pipelines.pull.test_pull import Night
 from tests.support import nights, oracle
+from tests.support.faults.catalog import DESCRIPTIONS
 from tests.system.test_data_faults import WORLD
 from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
@@ -200,8 +200,9 @@ def test_huge_responses_use_little_memory(fault: str, words: list[str], tmp_path
 SANDBOX = """
 import sys, threading
 from pipelines.sandbox.server import application
-from pipelines.sandbox.faults.catalog import parse
-from pipelines.sandbox.server import DEMO_KEYS, serve, unix_ms
+from tests.support.faults.catalog import parse
+from tests.support.faults.wire import serve
+from pipelines.sandbox.server import DEMO_KEYS, unix_ms
 from tests.system.test_data_faults import WORLD
 from tests.pipelines.pull.test_pull import DAY
 faults = [parse(sys.argv[1])]

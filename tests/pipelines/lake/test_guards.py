@@ -19,10 +19,10 @@ from pipelines.lake.facts import DateDoubt, Facts, Findings, RejectGroup, Slice
 from pipelines.lake.lake_manifest import read_manifest
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
-from pipelines.sandbox.faults.catalog import parse
-from pipelines.sandbox.faults.worlds import WORLD_FAULTS
+from pipelines.sandbox.faults import change_world
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.support import nights, oracle
+from tests.support.faults.catalog import parse
 from tests.support.shared import some_daily
 from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
@@ -363,7 +363,7 @@ def test_only_serious_faults_hold_a_night(layout: Layout, fault: str, word: str 
     world = LivingWorld().at(started.date())
     small = replace(world, portfolios=world.portfolios[1:8])
     assert nights.take(layout, nights.of_world(small), started).state == "accepted"
-    spoiled = WORLD_FAULTS[fault][1](small, parse(fault))
+    spoiled = change_world([parse(fault)], small)
     snapshot = nights.take(layout, nights.of_world(spoiled), started + timedelta(days=1))
     reasons = snapshot.decision.reasons if snapshot.decision else ()
     assert snapshot.state == ("held" if word else "accepted"), reasons

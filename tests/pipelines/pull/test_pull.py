@@ -19,11 +19,12 @@ from pipelines.flatten import flatten
 from pipelines.landing import zone
 from pipelines.landing.manifest import Manifest, Window
 from pipelines.pull import pull, recorder
-from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, unix_ms
 from pipelines.sandbox.world.world import Calendar, LivingWorld, World
 from tests.support import clocks, nights
+from tests.support.faults.catalog import parse
+from tests.support.faults.wire import serve
 from tests.support.shared import some_daily
 from warehouse.progress import BYTES, Progress, Tally
 from warehouse.storage.layout import Layout

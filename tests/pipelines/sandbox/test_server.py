@@ -58,7 +58,7 @@ def test_a_standard_http_client_can_read_venues(served: RunningServer, signed: S
 def test_persistent_connections_respond_without_delay(served: RunningServer) -> None:
     """Responses on a persistent connection do not wait 40 ms, as they would without TCP_NODELAY."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
-        took = [client.get("/openapi.json").elapsed.total_seconds() for _ in range(15)]
+        took = [client.get("/edge/v1beta/venues").elapsed.total_seconds() for _ in range(15)]
     assert min(took[1:]) < 0.03  # the first response on a connection never waits
 
 
@@ -136,7 +136,7 @@ def test_a_server_runs_until_it_is_interrupted() -> None:
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         origin = process.stdout.readline().strip()
-        assert httpx.get(f"{origin}/openapi.json", trust_env=False).status_code == 200
+        assert httpx.get(f"{origin}/edge/v1beta/venues", trust_env=False).status_code == 400
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
 

@@ -18,6 +18,7 @@ from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import application
 from pipelines.sandbox.specification import OPERATIONS, RESOURCES
 from pipelines.sandbox.world.world import LivingWorld
+from tests.support.openapi import description
 
 NOW = 1_795_000_000_000
 FULL = LivingWorld().at(date(2026, 11, 21))
@@ -33,12 +34,9 @@ def app(**choices: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def document(ask: Ask) -> dict[str, Any]:
-    """Return the OpenAPI description, as the sandbox serves it."""
-    reply = ask("", app=app(), prefix="/openapi.json", drop="SVC-API-SIGNATURE")
-    assert reply.status == 200
-    found: dict[str, Any] = reply.json
-    return found
+def document() -> dict[str, Any]:
+    """Return the OpenAPI description of a sandbox without choices."""
+    return description(Choices())
 
 
 def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], where: str) -> list[str]:
@@ -110,10 +108,11 @@ def test_the_description_contains_every_declaration(document: dict[str, Any]) ->
     assert set(references) <= set(document["components"]["schemas"])
 
 
-def test_the_description_follows_the_choices(ask: Ask) -> None:
+def test_the_description_follows_the_choices() -> None:
     """The description of a server contains the statuses, gateway and nulls that were chosen."""
-    other = app(missing_status=404, gateway="/gate", optional_as_null=True, requests_per_second=9)
-    document = ask("", app=other, prefix="/openapi.json").json
+    document = description(
+        Choices(missing_status=404, gateway="/gate", optional_as_null=True, requests_per_second=9)
+    )
     described = document["paths"]["/gate/edge/v1beta/venues/{id}"]["get"]
     assert sorted(described["responses"]) == ["200", "400", "401", "404", "429"]
     balance = document["components"]["schemas"]["Balance"]["properties"]["margin"]

@@ -6,14 +6,18 @@ requests unchanged, so their signatures stay valid.
 """
 
 import asyncio
-import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from pipelines.sandbox.faults.worlds import Fault, Rehearsal
+from starlette.types import ASGIApp
+
+from pipelines.sandbox import server
+from pipelines.sandbox.faults import Fault, FaultCounter
+from pipelines.sandbox.server import RunningServer
 from pipelines.sandbox.specification import PREFIX
 
 _LONGEST_HEAD = 256 * 1024
@@ -222,16 +226,14 @@ async def start_front(
     The proxy listens immediately, or after the fault `refused` has ended. `up` is set when the
     proxy listens or starts to refuse connections.
     """
-    rehearsal = Rehearsal(
-        [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
-    )
+    counter = FaultCounter(fault for fault in faults if fault.name in WIRE_FAULTS)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Ignore connection errors and cancellation, because a caller may disconnect at any time,
         # and the server may stop in the middle of a fault.
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+        with suppress(ConnectionError, asyncio.CancelledError):
             while (request := await read_request(reader)) is not None:
-                due = next(iter(rehearsal.due(request.path)), None)
+                due = next(iter(counter.due(request.path)), None)
                 reply = await pass_on(request, upstream)
                 if due is not None:
                     await WIRE_FAULTS[due.name][1](writer, reply, due)
@@ -246,3 +248,53 @@ async def start_front(
     server = await asyncio.start_server(converse, sock=listener, limit=_LONGEST_HEAD)
     up.set()
     return server
+
+
+@contextmanager
+def serve(app: ASGIApp, faults: Iterable[Fault] = ()) -> Iterator[RunningServer]:
+    """Serve an application on a free port, with the wire faults among these faults.
+
+    Pass the same faults to the application too, which simulates all other faults.
+    """
+    broken = tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, REFUSED})
+    with server.serve(app) as inner:
+        if not broken:
+            yield inner
+            return
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+            listener.bind((inner.host, 0))
+            with _front(listener, (inner.host, inner.port), broken):
+                yield RunningServer(*listener.getsockname()[:2])
+
+
+@contextmanager
+def _front(
+    listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
+) -> Iterator[None]:
+    """Run the proxy that simulates wire faults, in a separate thread, for the `with` block."""
+    up = threading.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        tasks.extend([task] if task else [])
+        server = await start_front(listener, upstream, faults, up)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # Do not wait for the server, because a fault may keep a connection open forever.
+            server.close()
+
+    def in_thread() -> None:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(run())
+
+    thread = threading.Thread(target=in_thread, name="sandbox-front", daemon=True)
+    thread.start()
+    up.wait(timeout=10)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        thread.join(timeout=10)

@@ -12,13 +12,14 @@ import pytest
 
 from assets.cli import main
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.faults.answers import ANSWER_FAULTS, BODY_FAULTS
-from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
-from pipelines.sandbox.faults.records import RECORD_FAULTS
-from pipelines.sandbox.faults.worlds import HOSTILE_IDS, WORLD_FAULTS, Fault
+from pipelines.sandbox.faults import Fault
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import application
 from pipelines.sandbox.world.world import Calendar, LivingWorld
+from tests.support.faults.answers import ANSWER_FAULTS, BODY_FAULTS
+from tests.support.faults.catalog import DESCRIPTIONS, parse
+from tests.support.faults.records import RECORD_FAULTS
+from tests.support.faults.worlds import HOSTILE_IDS, WORLD_FAULTS
 
 Ask = Callable[..., Any]
 NOW = 1_795_000_000_000
@@ -309,6 +310,8 @@ def test_the_fault_list_documents_every_part_of_a_scope(
     assert main(("sandbox", "--fault", "list")) == 0
     printed = capsys.readouterr().out
     for field in fields(Fault):
-        assert field.name == "name" or re.search(rf"^  {field.name}=\S+ +\w", printed, re.MULTILINE)
+        assert field.name in {"name", "kind"} or re.search(
+            rf"^  {field.name}=\S+ +\w", printed, re.MULTILINE
+        )
     [example] = re.findall(r"--fault (\S+)$", printed, re.MULTILINE)
     assert parse(example).path == "/venues/*"

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from pipelines.sandbox.faults.catalog import parse
-from pipelines.sandbox.faults.wire import WIRE_FAULTS
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import (
     DEMO_KEY,
@@ -16,10 +14,11 @@ from pipelines.sandbox.server import (
     DEMO_SECRET,
     RunningServer,
     application,
-    serve,
     unix_ms,
 )
 from pipelines.sandbox.world.world import World
+from tests.support.faults.catalog import parse
+from tests.support.faults.wire import WIRE_FAULTS, serve
 
 Sign = Callable[..., str]
 PATH = "/edge/v1beta/portfolios"

@@ -7,7 +7,7 @@ changed.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipelines.sandbox.faults.worlds import Fault, target
+from pipelines.sandbox.faults import Fault, FaultKind, target
 from pipelines.sandbox.specification import RESOURCES
 from pipelines.sandbox.world.world import Record
 
@@ -132,7 +132,7 @@ def _embed_another(record: Record) -> None:
         record["instruments"].append({"id": "NOWHERE", "type": "spot", "displayName": "Nowhere"})
 
 
-RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
+_RECORDS: Mapping[str, tuple[str, Spoil]] = {
     "unknown-field": (
         "one record and all its parts have an additional field",
         _with_parts(_unknown_field),
@@ -208,4 +208,8 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "amount-space": ("one amount begins with a space", _first_amount(" 1")),
     "amount-full-width": ("one amount is in full-width digits", _first_amount("\uff11\uff12")),
     "amount-arabic": ("one amount is in Arabic-Indic digits", _first_amount("\u0661\u0662")),
+}
+
+RECORD_FAULTS: Mapping[str, FaultKind] = {
+    name: FaultKind(description=words, records=spoil) for name, (words, spoil) in _RECORDS.items()
 }

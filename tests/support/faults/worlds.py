@@ -1,104 +1,12 @@
-"""Faults in the world that the sandbox serves, and the scopes of all faults."""
+"""Faults in the world that the sandbox serves."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import date
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
-from urllib.parse import unquote
 
+from pipelines.sandbox.faults import FAULTS, Fault, FaultKind, target
 from pipelines.sandbox.world.world import Record, World
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A named fault with its scope: the requests and objects that it affects (by default all).
-
-    `path` is a pattern for the path below the prefix, as it was sent, for example `/venues/*`.
-    `venue` and `portfolio` are the IDs of the objects to change or, for a transport fault, of the
-    requested objects. The fault skips the first `after` matching requests, then affects `count`
-    requests, and starts on the world's day `since`. `seconds` and `mib` are the duration and size
-    of faults that have one.
-    """
-
-    name: str
-    path: str = "*"
-    venue: str | None = None
-    portfolio: str | None = None
-    count: int | None = None
-    after: int = 0
-    since: date | None = None
-    seconds: float | None = None
-    mib: int | None = None
-
-    def seconds_or(self, default: float) -> float:
-        """Return the fault's duration in seconds, or the default if none was given."""
-        return default if self.seconds is None else self.seconds
-
-    def bytes_or(self, default_mib: int) -> int:
-        """Return the fault's size in bytes, or the default if no size was given."""
-        return (default_mib if self.mib is None else self.mib) * 1024 * 1024
-
-    def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
-        """Return whether the fault applies to a request for this path on this day.
-
-        With `objects`, the request must be for the venue or portfolio that the fault names, if any.
-        """
-        if not fnmatchcase(path, self.path):
-            return False
-        if self.since is not None and day is not None and day < self.since:
-            return False
-        if not objects:
-            return True
-        collection, _, subpath = path.strip("/").partition("/")
-        named = {"venues": self.venue, "portfolios": self.portfolio}.get(collection)
-        if self.venue is None and self.portfolio is None:
-            return True
-        return named is not None and unquote(subpath.partition("/")[0]) == named
-
-
-class Rehearsal:
-    """The active faults, with a counter of the requests that each fault has matched."""
-
-    def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
-        self._faults = tuple(faults)
-        self._seen = [0] * len(self._faults)
-        self._of_transport = frozenset(of_transport)
-
-    def due(self, path: str, day: date | None = None) -> tuple[Fault, ...]:
-        """Count a request, and return the faults that affect this request."""
-        affecting = []
-        for number, fault in enumerate(self._faults):
-            objects = fault.name in self._of_transport
-            if not fault.strikes(path, day, objects=objects):
-                continue
-            # Count all matching requests, including the requests that `after` skips.
-            seen = self._seen[number]
-            self._seen[number] += 1
-            if seen >= fault.after and (fault.count is None or seen < fault.after + fault.count):
-                affecting.append(fault)
-        return tuple(affecting)
-
-
-def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
-    """Choose the record that a fault changes: the named record or, by default, the largest.
-
-    If several are equally large, choose the first by ID. Return None if the fault names an object
-    of a different kind or one that does not exist.
-    """
-    named = {"Portfolio": fault.portfolio, "Venue": fault.venue}.get(resource)
-    foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
-    if foreign is not None and named is None:
-        return None
-    # Skip None and use `get`, because another fault may have appended null or removed an ID.
-    fitting = [record for record in records if record and named in {None, record.get("id")}]
-    return min(fitting, key=_size_and_id, default=None)
-
-
-def _size_and_id(record: Record) -> tuple[int, str]:
-    return -len(record.get("positions") or ()), str(record.get("id"))
-
 
 Change = Callable[[World, Fault], World]
 
@@ -145,14 +53,6 @@ def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]
                 yield position, account
 
 
-def _remove_portfolio(world: World, fault: Fault) -> World:
-    removed = target(list(world.portfolios), "Portfolio", fault)
-    return replace(
-        world,
-        portfolios=tuple(portfolio for portfolio in world.portfolios if portfolio is not removed),
-    )
-
-
 def _halve_accounts(world: World, _fault: Fault) -> World:
     portfolios = copy.deepcopy(world.portfolios)
     for number, (position, account) in enumerate(list(_accounts(portfolios))):
@@ -173,12 +73,6 @@ def _remove_bucket(world: World, _fault: Fault) -> World:
 def _drop_venues(world: World, _fault: Fault) -> World:
     venues = sorted(world.venues, key=lambda venue: str(venue["id"]))
     return replace(world, venues=tuple(venues[: len(venues) * _KEPT_OF_FIVE // 5]))
-
-
-def _venue_instruments_empty(world: World, fault: Fault) -> World:
-    listed = dict(world.instruments or {})
-    largest = max(listed, key=lambda venue: (len(listed[venue]), venue), default="")
-    return replace(world, instruments=listed | {fault.venue or largest: ()})
 
 
 def _halve_instruments(world: World, _fault: Fault) -> World:
@@ -267,15 +161,7 @@ def _hostile_ids(world: World, _fault: Fault) -> World:
     return replace(world, venues=(*world.venues, *more), instruments={**listed, **added})
 
 
-WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
-    "portfolios-empty": (
-        "there are no portfolios at all",
-        lambda world, _: replace(world, portfolios=()),
-    ),
-    "portfolio-vanished": (
-        "the largest portfolio, or the named one, is missing",
-        _remove_portfolio,
-    ),
+_WORLDS: Mapping[str, tuple[str, Change]] = {
     "accounts-halved": ("every second account is missing", _halve_accounts),
     "bucket-gone": ("no balance has a `trading` bucket", _remove_bucket),
     "venues-empty": (
@@ -283,7 +169,6 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         lambda world, _: replace(world, venues=(), instruments={}),
     ),
     "venues-dropped": ("three of five venues are missing", _drop_venues),
-    "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
     "instruments-halved": ("every second instrument is missing", _halve_instruments),
     "portfolio-repeated": ("one portfolio appears twice, unchanged", _repeat("portfolios")),
     "portfolio-repeated-different": (
@@ -314,3 +199,8 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
     "hostile-names": ("names with formulas, SQL, NUL, markup or 4,000 characters", _hostile_names),
     "hostile-ids": ("venue IDs that must be escaped in a path", _hostile_ids),
 }
+
+WORLD_FAULTS: Mapping[str, FaultKind] = {
+    name: FAULTS[name]
+    for name in ("portfolios-empty", "portfolio-vanished", "venue-instruments-empty")
+} | {name: FaultKind(description=words, world=change) for name, (words, change) in _WORLDS.items()}

@@ -4,41 +4,25 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from email.utils import formatdate
 from functools import lru_cache
 
-from pipelines.sandbox.faults.worlds import Fault
+from pipelines.sandbox.faults import FAULTS, Fault, FaultKind, Scene, Twist, alter, page, refuse
 from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
 
-# A function that changes a response. Its arguments are the response, the fault, and the server's
-# time in milliseconds. Headers with empty values are not sent.
-Twist = Callable[[SandboxResponse, Fault, int], SandboxResponse]
-
-_HTML = {"Content-Type": "text/html; charset=utf-8"}
 _ELSEWHERE = "http://elsewhere.invalid/edge/v1beta/portfolios"
 _AN_HOUR = 3600
 
 
-def _page(status: int, title: str, **headers: str) -> SandboxResponse:
-    text = f"<!doctype html><html><head><title>{title}</title></head><body>{title}</body></html>"
-    return SandboxResponse(status, text.encode(), _HTML | headers)
-
-
 def _always(response: SandboxResponse) -> Twist:
-    def act(_response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
+    def act(_response: SandboxResponse, _fault: Fault, _scene: Scene) -> SandboxResponse:
         return response
 
     return act
 
 
 def _html(status: int, title: str) -> Twist:
-    return _always(_page(status, title))
-
-
-def _error(status: int, code: str, headers: Mapping[str, str] | None = None) -> Twist:
-    refusal = RefusalError(status, (code, f"A simulated {code}."), headers=headers)
-    return _always(error_response(refusal, {}))
+    return _always(page(status, title))
 
 
 def _redirect(status: int) -> Twist:
@@ -46,36 +30,28 @@ def _redirect(status: int) -> Twist:
 
 
 def _retry_after(text: str) -> Twist:
-    return _always(_page(429, "Too Many Requests", **{"Retry-After": text}))
+    return _always(page(429, "Too Many Requests", **{"Retry-After": text}))
 
 
 def _later(status: int, title: str) -> Twist:
-    def act(_response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-        return _page(status, title, **{"Retry-After": f"{fault.seconds_or(2):g}"})
+    def act(_response: SandboxResponse, fault: Fault, _scene: Scene) -> SandboxResponse:
+        return page(status, title, **{"Retry-After": f"{fault.seconds_or(2):g}"})
 
     return act
 
 
-def _throttled_date(_response: SandboxResponse, fault: Fault, now: int) -> SandboxResponse:
-    until = now / 1000 + fault.seconds_or(5)
-    return _page(429, "Too Many Requests", **{"Retry-After": formatdate(until, usegmt=True)})
+def _throttled_date(_response: SandboxResponse, fault: Fault, scene: Scene) -> SandboxResponse:
+    until = scene.clock() / 1000 + fault.seconds_or(5)
+    return page(429, "Too Many Requests", **{"Retry-After": formatdate(until, usegmt=True)})
 
 
-def _cached_timestamp_error(_response: SandboxResponse, _fault: Fault, now: int) -> SandboxResponse:
-    old = formatdate(now / 1000 - _AN_HOUR, usegmt=True)
+def _cached_timestamp_error(
+    _response: SandboxResponse, _fault: Fault, scene: Scene
+) -> SandboxResponse:
+    old = formatdate(scene.clock() / 1000 - _AN_HOUR, usegmt=True)
     headers = {"Date": old, "Age": str(_AN_HOUR)}
     error = ("TIMESTAMP_INVALID", "A simulated TIMESTAMP_INVALID.")
     return error_response(RefusalError(400, error, headers=headers), {})
-
-
-def alter(change: Callable[[bytes], bytes] = bytes, **headers: str) -> Twist:
-    """Return a fault that changes the bytes of the response body, and sets headers."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    def act(response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
-        return replace(response, body=change(response.body), headers={**response.headers, **named})
-
-    return act
 
 
 _TWO_ERRORS = RefusalError(
@@ -84,7 +60,7 @@ _TWO_ERRORS = RefusalError(
 _EMPTY_ERRORS = SandboxResponse(400, b'{"errors":[],"meta":{}}')
 _NO_ENVELOPE = SandboxResponse(400, b'{"message":"bad request"}')
 
-ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
+_ANSWERS: Mapping[str, tuple[str, Twist]] = {
     "500": ("500 with an HTML page", _html(500, "Internal Server Error")),
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
@@ -94,7 +70,6 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     ),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
-    "429": ("429 with Retry-After: 2 (or `seconds`)", _later(429, "Too Many Requests")),
     "429-date": (
         "429 with Retry-After as a date that is 5 s (or `seconds`) in the future",
         _throttled_date,
@@ -104,34 +79,29 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "429-negative": ("429 with Retry-After: -1", _retry_after("-1")),
     "429-exponent": ("429 with Retry-After: 1e9", _retry_after("1e9")),
     "429-bare": ("429 without Retry-After", _html(429, "Too Many Requests")),
-    "internal-error": (
-        "500 with INTERNAL_SERVER_ERROR in an envelope",
-        _error(500, "INTERNAL_SERVER_ERROR"),
-    ),
     "internal-error-400": (
         "400 with INTERNAL_SERVER_ERROR in an envelope",
-        _error(400, "INTERNAL_SERVER_ERROR"),
+        refuse(400, "INTERNAL_SERVER_ERROR"),
     ),
     "internal-error-200": (
         "200 with INTERNAL_SERVER_ERROR in an envelope",
-        _error(200, "INTERNAL_SERVER_ERROR"),
+        refuse(200, "INTERNAL_SERVER_ERROR"),
     ),
-    "parameter-unsupported": ("400 PARAMETER_UNSUPPORTED", _error(400, "PARAMETER_UNSUPPORTED")),
+    "parameter-unsupported": ("400 PARAMETER_UNSUPPORTED", refuse(400, "PARAMETER_UNSUPPORTED")),
     "parameter-value-invalid": (
         "400 PARAMETER_VALUE_INVALID, the undeclared code",
-        _error(400, "PARAMETER_VALUE_INVALID"),
+        refuse(400, "PARAMETER_VALUE_INVALID"),
     ),
     "parameter-invalid": (
         "400 PARAMETER_INVALID, the declared code",
-        _error(400, "PARAMETER_INVALID"),
+        refuse(400, "PARAMETER_INVALID"),
     ),
-    "authentication-failed": ("401 AUTHENTICATION_FAILED", _error(401, "AUTHENTICATION_FAILED")),
-    "access-denied-400": ("400 ACCESS_DENIED", _error(400, "ACCESS_DENIED")),
-    "access-denied-401": ("401 ACCESS_DENIED", _error(401, "ACCESS_DENIED")),
-    "not-found-400": ("400 RESOURCE_NOT_FOUND", _error(400, "RESOURCE_NOT_FOUND")),
-    "not-found-404": ("404 RESOURCE_NOT_FOUND", _error(404, "RESOURCE_NOT_FOUND")),
-    "method-unsupported": ("405 METHOD_UNSUPPORTED", _error(405, "METHOD_UNSUPPORTED")),
-    "unknown-code": ("400 with the unknown code BRAND_NEW", _error(400, "BRAND_NEW")),
+    "access-denied-400": ("400 ACCESS_DENIED", refuse(400, "ACCESS_DENIED")),
+    "access-denied-401": ("401 ACCESS_DENIED", refuse(401, "ACCESS_DENIED")),
+    "not-found-400": ("400 RESOURCE_NOT_FOUND", refuse(400, "RESOURCE_NOT_FOUND")),
+    "not-found-404": ("404 RESOURCE_NOT_FOUND", refuse(404, "RESOURCE_NOT_FOUND")),
+    "method-unsupported": ("405 METHOD_UNSUPPORTED", refuse(405, "METHOD_UNSUPPORTED")),
+    "unknown-code": ("400 with the unknown code BRAND_NEW", refuse(400, "BRAND_NEW")),
     "errors-two": (
         "400 with two errors, the second more serious than the first",
         _always(error_response(_TWO_ERRORS, {})),
@@ -147,11 +117,11 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "not-modified": ("304 without a body", _always(SandboxResponse(304, b""))),
     "timestamp-invalid": (
         "TIMESTAMP_INVALID for every request",
-        _error(400, "TIMESTAMP_INVALID"),
+        refuse(400, "TIMESTAMP_INVALID"),
     ),
     "timestamp-invalid-no-date": (
         "TIMESTAMP_INVALID without a Date header",
-        _error(400, "TIMESTAMP_INVALID", {"Date": ""}),
+        refuse(400, "TIMESTAMP_INVALID", {"Date": ""}),
     ),
     "timestamp-invalid-cached": (
         "TIMESTAMP_INVALID from a cache, with an old Date and an Age header",
@@ -175,11 +145,6 @@ def _only(body: bytes) -> Twist:
 def _in_meta(literal: bytes) -> Twist:
     """Return a fault that adds a literal to `meta`, which only a strict JSON parser notices."""
     return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
-
-
-def _with_cursor(body: bytes) -> bytes:
-    document = json.loads(body)
-    return encode({**document, "meta": {"nextCursor": "bmV4dA==", "total": 1000}})
 
 
 def _without_meta(body: bytes) -> bytes:
@@ -219,22 +184,23 @@ def _zeros(size: int) -> bytes:
     return head + b"".join(blocks) + packer.flush()
 
 
-def _bomb(response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    body = _zeros(fault.bytes_or(300))
-    return SandboxResponse(200, body, {**response.headers, "Content-Encoding": "gzip"})
+def _bomb(mib: int) -> Twist:
+    def act(response: SandboxResponse, _fault: Fault, _scene: Scene) -> SandboxResponse:
+        headers = {**response.headers, "Content-Encoding": "gzip"}
+        return SandboxResponse(200, _zeros(mib * _MIB), headers)
+
+    return act
 
 
-def _large(response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    return replace(response, body=response.body + b" " * fault.bytes_or(64))
+def _large(mib: int) -> Twist:
+    return alter(lambda body: body + b" " * (mib * _MIB))
 
 
-BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
+_BODIES: Mapping[str, tuple[str, Twist]] = {
     "empty-200": ("200 with an empty body", _only(b"")),
     "json-null": ("the document is `null`", _only(b"null")),
     "json-list": ("the document is a list", _only(b"[]")),
-    "json-cut": ("the document is truncated", alter(lambda body: body[: len(body) // 2])),
     "meta-missing": ("`meta` is missing", alter(_without_meta)),
-    "meta-cursor": ("`meta` has a cursor and a total", alter(_with_cursor)),
     "data-and-errors": ("the response has both data and errors", alter(_with_errors)),
     "data-ten": ("lists are truncated to ten records, without a notice", alter(_first_ten)),
     "nan": ("the document contains NaN", _in_meta(b"NaN")),
@@ -272,7 +238,18 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
         "plain JSON labelled as Content-Encoding gzip",
         alter(lambda body: body, Content_Encoding="gzip"),
     ),
-    "gzip-bomb": ("a gzip body that unpacks to 300 MiB or `mib` MiB of zeros", _bomb),
+    "gzip-bomb": ("a gzip body that unpacks to 300 MiB or `mib` MiB of zeros", _bomb(300)),
     "brotli": ("Content-Encoding br, which no client accepts", alter(_pack, Content_Encoding="br")),
-    "large": ("64 MiB or `mib` MiB of spaces follow the document", _large),
+    "large": ("64 MiB or `mib` MiB of spaces follow the document", _large(64)),
 }
+
+ANSWER_FAULTS: Mapping[str, FaultKind] = {
+    name: FAULTS[name] for name in ("429", "internal-error", "authentication-failed")
+} | {
+    name: FaultKind(description=words, response=twist) for name, (words, twist) in _ANSWERS.items()
+}
+BODY_FAULTS: Mapping[str, FaultKind] = {
+    name: FAULTS[name] for name in ("json-cut", "meta-cursor")
+} | {name: FaultKind(description=words, response=twist) for name, (words, twist) in _BODIES.items()}
+# Faults with a size, which the scope `mib=N` sets.
+SIZED: Mapping[str, Callable[[int], Twist]] = {"gzip-bomb": _bomb, "large": _large}

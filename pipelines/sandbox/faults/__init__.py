@@ -1,1 +1,0 @@
-"""The faults that the sandbox can simulate."""
