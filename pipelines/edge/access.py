@@ -59,48 +59,6 @@ def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
     return Access(url, key, _read_secret(variables, errors))
 
 
-def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
-    secret = variables.get("NIGHTBOOK_API_SECRET", "").strip()
-    file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
-    if secret and file:
-        errors.append(
-            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set. Unset one of them."
-        )
-    elif file:
-        return _read_secret_file(Path(file), errors)
-    elif has_invisible(secret):
-        errors.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
-    elif not secret:
-        errors.append(
-            "Neither NIGHTBOOK_API_SECRET nor NIGHTBOOK_API_SECRET_FILE is set. The secret is "
-            "shown only once, when the API key is generated. Put it in a file that only you can "
-            "read."
-        )
-    return secret
-
-
-def _read_secret_file(path: Path, errors: list[str]) -> str:
-    """Read the secret from a file. Errors omit the path, because it might be the secret itself."""
-    name = "The file in NIGHTBOOK_API_SECRET_FILE"
-    try:
-        status = path.expanduser().stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_SIZE:
-            errors.append(f"{name} is not a small text file. It should contain only the secret.")
-            return ""
-        secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a text file"
-        errors.append(f"{name} cannot be read: {reason}.")
-        return ""
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        errors.append(f"{name} can be read by other users. Run chmod 600 on it.")
-    if not secret:
-        errors.append(f"{name} is empty.")
-    elif has_invisible(secret):
-        errors.append(f"{name} {INVISIBLE}")
-    return secret
-
-
 def find_origin_problem(url: str) -> str | None:
     """Return why the key must not be sent to this address, or None if the address is safe.
 
@@ -141,3 +99,45 @@ def is_visible_ascii(text: str) -> bool:
     Such a string can be sent in an HTTP header unchanged.
     """
     return text.isascii() and text.isprintable() and " " not in text
+
+
+def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
+    secret = variables.get("NIGHTBOOK_API_SECRET", "").strip()
+    file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
+    if secret and file:
+        errors.append(
+            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set. Unset one of them."
+        )
+    elif file:
+        return _read_secret_file(Path(file), errors)
+    elif has_invisible(secret):
+        errors.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
+    elif not secret:
+        errors.append(
+            "Neither NIGHTBOOK_API_SECRET nor NIGHTBOOK_API_SECRET_FILE is set. The secret is "
+            "shown only once, when the API key is generated. Put it in a file that only you can "
+            "read."
+        )
+    return secret
+
+
+def _read_secret_file(path: Path, errors: list[str]) -> str:
+    """Read the secret from a file. Errors omit the path, because it might be the secret itself."""
+    name = "The file in NIGHTBOOK_API_SECRET_FILE"
+    try:
+        status = path.expanduser().stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_SIZE:
+            errors.append(f"{name} is not a small text file. It should contain only the secret.")
+            return ""
+        secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        errors.append(f"{name} cannot be read: {reason}.")
+        return ""
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        errors.append(f"{name} can be read by other users. Run chmod 600 on it.")
+    if not secret:
+        errors.append(f"{name} is empty.")
+    elif has_invisible(secret):
+        errors.append(f"{name} {INVISIBLE}")
+    return secret

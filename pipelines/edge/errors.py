@@ -38,21 +38,6 @@ class ErrorEntry:
     message: str
 
 
-def quote_text(text: str, length: int = 200) -> str:
-    """Quote an external string on one line, truncate it, and escape its control characters."""
-    shown = text if len(text) <= length else text[:length] + "…"
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    return f"'{escaped}'"
-
-
-def _count_attempts(attempts: int) -> str:
-    return "after 1 attempt" if attempts == 1 else f"after {attempts} attempts"
-
-
-def _describe_last(failure: str) -> str:
-    return f" The last failure was: {failure}" if failure else ""
-
-
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
     """Base class for all errors from the API client.
@@ -312,6 +297,13 @@ class InvalidOrigin(EdgeError, ValueError):
         return f"the API address {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
 
 
+def quote_text(text: str, length: int = 200) -> str:
+    """Quote an external string on one line, truncate it, and escape its control characters."""
+    shown = text if len(text) <= length else text[:length] + "…"
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return f"'{escaped}'"
+
+
 def describe_problem(error: EdgeError | None) -> str:
     """Describe the API's state after a failure, as a sentence without a full stop.
 
@@ -328,3 +320,11 @@ def describe_problem(error: EdgeError | None) -> str:
             return "The API's responses have been malformed"
         case _:
             return ""
+
+
+def _count_attempts(attempts: int) -> str:
+    return "after 1 attempt" if attempts == 1 else f"after {attempts} attempts"
+
+
+def _describe_last(failure: str) -> str:
+    return f" The last failure was: {failure}" if failure else ""

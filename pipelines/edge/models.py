@@ -14,6 +14,8 @@ from pipelines.edge.errors import MalformedResponse
 
 OptionalText = str | UnsetType | None
 
+_Decoded = TypeVar("_Decoded")
+
 
 class Integration(Struct, frozen=True, rename="camel"):
     """A portfolio's link to a venue (§2.2)."""
@@ -151,8 +153,6 @@ VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
     },
     Instrument: {"resource": frozenset({"instrument"}), "type": frozenset({"spot", "future"})},
 }
-
-_Decoded = TypeVar("_Decoded")
 
 
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:

@@ -25,13 +25,6 @@ _SINGLE = ("get_portfolio", "get_venue")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
-def is_same_id(requested: str, received: str) -> bool:
-    """Return whether two IDs are equal, ignoring case if they are UUIDs (§2.1)."""
-    if requested == received:
-        return True
-    return requested.lower() == received.lower() and bool(_UUID.fullmatch(requested))
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A GET request to the API. `path` includes the prefix and is percent-encoded as sent.
@@ -51,6 +44,13 @@ class Call:
             return self.path
         pairs = (f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in self.query)
         return f"{self.path}?{'&'.join(pairs)}"
+
+
+def is_same_id(requested: str, received: str) -> bool:
+    """Return whether two IDs are equal, ignoring case if they are UUIDs (§2.1)."""
+    if requested == received:
+        return True
+    return requested.lower() == received.lower() and bool(_UUID.fullmatch(requested))
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:

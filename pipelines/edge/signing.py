@@ -22,16 +22,6 @@ _MIN_PREFIX = 16
 _MIN_LENGTH = 6
 
 
-def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
-    """Return the bytes to sign (§5.2). `path` has no query. `timestamp` is in milliseconds."""
-    return f"{method}{path}{body}{timestamp}".encode()
-
-
-def signature(secret: str, payload: bytes) -> str:
-    """Compute a payload's HMAC-SHA-384 with the secret, in lower-case hex (§5.2)."""
-    return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
-
-
 class Credentials:
     """An API key and its secret (§5). The `repr` hides both, and pickling or copying is refused.
 
@@ -83,6 +73,16 @@ class Credentials:
             if len(value) >= _MIN_LENGTH:
                 text = _remove(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
+
+
+def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
+    """Return the bytes to sign (§5.2). `path` has no query. `timestamp` is in milliseconds."""
+    return f"{method}{path}{body}{timestamp}".encode()
+
+
+def signature(secret: str, payload: bytes) -> str:
+    """Compute a payload's HMAC-SHA-384 with the secret, in lower-case hex (§5.2)."""
+    return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
 
 
 def _remove(value: str, text: str) -> str:

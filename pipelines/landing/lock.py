@@ -38,53 +38,6 @@ class WrongOwner(Exception):
         )
 
 
-def require_owner(layout: Layout, doing: str) -> None:
-    """Raise `WrongOwner` if files that we create would not belong to the home's owner."""
-    owner = _owner(layout)
-    if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
-        raise WrongOwner(layout, int(owner or 0), doing)
-
-
-def name_of(user: int) -> str:
-    """Return a user's name, or the user ID if there is no name (for example, in a container)."""
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"user {user}"
-
-
-def machine_name() -> str:
-    """Return the host name, which is stored with each decision."""
-    return os.uname().nodename
-
-
-def _owner(layout: Layout) -> int | None:
-    """Return the user ID of the home's owner.
-
-    Return None if nothing was written yet, or if root created the home for another user.
-    """
-    written = (layout.lock, layout.landing, layout.dagster, layout.warehouse, layout.lake)
-    for path in written:
-        if os.path.lexists(path):
-            return path.lstat().st_uid
-    owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # A folder that root owns may be a volume that other users can write to. So root counts as the
-    # home's owner only if root runs this command.
-    return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
-
-
-def _owner_of_new(folder: Path) -> int | None:
-    """Return the user ID that would own a new file in `folder`.
-
-    Some network disks assign all files to one user.
-    """
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            return os.fstat(file.fileno()).st_uid
-    except OSError:
-        return None
-
-
 class WriterBusy(Exception):
     """Another run is writing to this home.
 
@@ -125,9 +78,6 @@ class LockTimeout:
     tell: Callable[[str], object] = lambda _: None
 
 
-NO_WAIT = LockTimeout()
-
-
 @dataclass(frozen=True, slots=True)
 class HomeLock:
     """A lock held by this process. The lock file shows other users what the process is doing."""
@@ -142,6 +92,29 @@ class HomeLock:
         with contextlib.suppress(OSError):
             os.ftruncate(self.descriptor, 0)
             os.pwrite(self.descriptor, note.encode(), 0)
+
+
+NO_WAIT = LockTimeout()
+
+
+def require_owner(layout: Layout, doing: str) -> None:
+    """Raise `WrongOwner` if files that we create would not belong to the home's owner."""
+    owner = _owner(layout)
+    if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
+        raise WrongOwner(layout, int(owner or 0), doing)
+
+
+def name_of(user: int) -> str:
+    """Return a user's name, or the user ID if there is no name (for example, in a container)."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def machine_name() -> str:
+    """Return the host name, which is stored with each decision."""
+    return os.uname().nodename
 
 
 def hold_writer_lock(
@@ -239,6 +212,49 @@ def acquire_if_free(lock: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def sweep(layout: Layout) -> list[Path]:
+    """Delete unfinished files and scratch files left by killed runs, and return their paths."""
+    # The caller holds the writer lock, so only the files of a running pull may still be in use.
+    with acquire_if_free(layout.pull_lock) as no_pull_runs:
+        leftovers = sweep_pulls(layout) if no_pull_runs else []
+    unfinished = (
+        file for root in (layout.landing, layout.lake) for file in _unfinished_files(str(root))
+    )
+    return leftovers + _remove([*unfinished, *layout.work.glob("*")])
+
+
+def sweep_pulls(layout: Layout) -> list[Path]:
+    """Delete the folders of pulls that were killed. The caller must hold the pull lock."""
+    return _remove(list(layout.landing.glob("*/.*.pulling")))
+
+
+def _owner(layout: Layout) -> int | None:
+    """Return the user ID of the home's owner.
+
+    Return None if nothing was written yet, or if root created the home for another user.
+    """
+    written = (layout.lock, layout.landing, layout.dagster, layout.warehouse, layout.lake)
+    for path in written:
+        if os.path.lexists(path):
+            return path.lstat().st_uid
+    owner = layout.home.stat().st_uid if layout.home.exists() else None
+    # A folder that root owns may be a volume that other users can write to. So root counts as the
+    # home's owner only if root runs this command.
+    return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
+
+
+def _owner_of_new(folder: Path) -> int | None:
+    """Return the user ID that would own a new file in `folder`.
+
+    Some network disks assign all files to one user.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_uid
+    except OSError:
+        return None
+
+
 def _open(layout: Layout, lock: Path, doing: str) -> int:
     """Open a lock file. Raises `WrongOwner` or `HomeReadOnly`."""
     try:
@@ -278,17 +294,6 @@ def _holder(descriptor: int) -> str:
         return "it has not written its details yet"
 
 
-def sweep(layout: Layout) -> list[Path]:
-    """Delete unfinished files and scratch files left by killed runs, and return their paths."""
-    # The caller holds the writer lock, so only the files of a running pull may still be in use.
-    with acquire_if_free(layout.pull_lock) as no_pull_runs:
-        leftovers = sweep_pulls(layout) if no_pull_runs else []
-    unfinished = (
-        file for root in (layout.landing, layout.lake) for file in _unfinished_files(str(root))
-    )
-    return leftovers + _remove([*unfinished, *layout.work.glob("*")])
-
-
 def _unfinished_files(folder: str) -> Iterator[Path]:
     """Yield the temporary files below a folder that were left by interrupted writes."""
     # Do not use `rglob`. For the 50,000 folders of ten years of nights, it takes twice as long (1.2
@@ -299,11 +304,6 @@ def _unfinished_files(folder: str) -> Iterator[Path]:
                 yield from _unfinished_files(entry.path)
             elif entry.name.startswith(".") and entry.name.endswith(".aside"):
                 yield Path(entry.path)
-
-
-def sweep_pulls(layout: Layout) -> list[Path]:
-    """Delete the folders of pulls that were killed. The caller must hold the pull lock."""
-    return _remove(list(layout.landing.glob("*/.*.pulling")))
 
 
 def _remove(leftovers: list[Path]) -> list[Path]:

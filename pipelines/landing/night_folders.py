@@ -25,6 +25,17 @@ LANDED = (
 )
 
 
+class DamagedFile(Exception):
+    """A file that nightbook wrote has been changed or damaged."""
+
+    def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} contains {found}, but {expected} was expected. The file was changed or "
+            f"damaged after it was written. {advice}"
+        )
+
+
 def dates(layout: Layout) -> list[date]:
     """Return the dates that have a landing folder, oldest first."""
     times = (_time_of(name, _DATE) for name in _names(layout.landing))
@@ -35,15 +46,6 @@ def nights(layout: Layout) -> Iterator[Path]:
     """Yield the folders of all snapshots, even if a snapshot's manifest is missing."""
     for name, day in _ids(layout):
         yield layout.landing / day / name
-
-
-def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Yield each snapshot ID and the name of its date folder. Strings are faster than paths."""
-    landing = layout.landing
-    for day in map(date.isoformat, dates(layout)):
-        for name in _names(f"{landing}/{day}"):
-            if _time_of(name, ID):
-                yield name, day
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
@@ -79,41 +81,12 @@ def snapshot_time(snapshot_id: str) -> datetime:
     return datetime.fromisoformat(snapshot_id)
 
 
-def _names(folder: Path | str) -> list[str]:
-    """Return the names of the entries in a folder.
-
-    To stay fast with years of nights, it does not call stat for each name.
-    """
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - names only, because a path for each name is slow
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
-    """Parse the time in a folder's name. Return None if the name is not a valid time."""
-    with contextlib.suppress(ValueError):
-        return datetime.fromisoformat(name) if form.fullmatch(name) else None
-    return None
-
-
 def folders(layout: Layout) -> Iterator[Path]:
     """Yield all landed snapshots' folders, oldest first."""
     landing = layout.landing
     for name, day in sorted(_ids(layout)):
         if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path is slow
             yield landing / day / name
-
-
-class DamagedFile(Exception):
-    """A file that nightbook wrote has been changed or damaged."""
-
-    def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
-        self.file = file
-        super().__init__(
-            f"{file} contains {found}, but {expected} was expected. The file was changed or "
-            f"damaged after it was written. {advice}"
-        )
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -157,6 +130,42 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
     return content
 
 
+def digest(content: Any) -> str:
+    """Compute a JSON value's SHA-256, independent of its file's formatting."""
+    # Reject NaN and infinity, because `json.dumps` would write them as invalid JSON.
+    text = json.dumps(
+        content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield each snapshot ID and the name of its date folder. Strings are faster than paths."""
+    landing = layout.landing
+    for day in map(date.isoformat, dates(layout)):
+        for name in _names(f"{landing}/{day}"):
+            if _time_of(name, ID):
+                yield name, day
+
+
+def _names(folder: Path | str) -> list[str]:
+    """Return the names of the entries in a folder.
+
+    To stay fast with years of nights, it does not call stat for each name.
+    """
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names only, because a path for each name is slow
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
+    """Parse the time in a folder's name. Return None if the name is not a valid time."""
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(name) if form.fullmatch(name) else None
+    return None
+
+
 def _fast_read(text: bytes) -> dict[str, Any] | None:
     """Parse a sealed JSON object with msgspec. Return None if its SHA-256 cannot be verified."""
     # Use a fast parser, because commands that read many manifests spend most of their time parsing
@@ -170,12 +179,3 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return content if hashlib.sha256(canonical).hexdigest() == expected else None
-
-
-def digest(content: Any) -> str:
-    """Compute a JSON value's SHA-256, independent of its file's formatting."""
-    # Reject NaN and infinity, because `json.dumps` would write them as invalid JSON.
-    text = json.dumps(
-        content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -166,12 +166,6 @@ def read(folder: Path) -> Snapshot:
     return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
 
 
-@lru_cache(maxsize=1 << 16)
-def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
-    """Read a decision file. Cached, because one command reads years of nights several times."""
-    return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
-
-
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
     """Find a snapshot by its ID. Raises `NoSuchSnapshot`."""
     if (folder := night_folders.folder_of(layout, snapshot_id)) is not None:
@@ -278,15 +272,6 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
     )
 
 
-def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
-    """Yield each decision's token and time. Correct the times so that they always increase."""
-    # Older versions stored the clock's time even if the clock had been set back, so the stored
-    # times can decrease.
-    moments = (datetime.fromisoformat(decision.at) for decision in decisions)
-    ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
-    return zip((decision.token for decision in decisions), ordered, strict=True)
-
-
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
     """Check a person's decision. Return False if the snapshot already has this state, else True.
 
@@ -333,3 +318,18 @@ def decide_by_hand(
         else (),
         withdrawn=withdrawn,
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
+    """Read a decision file. Cached, because one command reads years of nights several times."""
+    return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
+
+
+def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
+    """Yield each decision's token and time. Correct the times so that they always increase."""
+    # Older versions stored the clock's time even if the clock had been set back, so the stored
+    # times can decrease.
+    moments = (datetime.fromisoformat(decision.at) for decision in decisions)
+    ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
+    return zip((decision.token for decision in decisions), ordered, strict=True)

@@ -53,63 +53,6 @@ class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
     trading_status: str | None = None
 
 
-_MARK = msgspec.json.Decoder(_Fingerprint)
-
-
-def marks(raws: Iterable[msgspec.Raw]) -> Marks:
-    """Map the ID of each valid record to the fields that show whether the record has changed."""
-    found = {}
-    for raw in raws:
-        try:
-            mark = _MARK.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-        # Use `id_of` everywhere, so that a record with two IDs is always known by the same ID.
-        if (identity := id_of(raw)) is not None:
-            found[identity] = (mark.updated_at, mark.trading_status)
-    return found
-
-
-def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """Return the IDs of the records that differ between two reads: new, missing and changed."""
-    return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
-
-
-def difference(list_name: str, first: Marks, last: Marks) -> str:
-    """Describe the differences between two reads of a list, or return "" if there are none."""
-    new, gone = last.keys() - first.keys(), first.keys() - last.keys()
-    changed = changed_ids(first, last) - new - gone
-    parts = (("new", new), ("gone", gone), ("changed", changed))
-    differences = [
-        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], SHOWN)})"
-        for word, ids in parts
-        if ids
-    ]
-    return f"{list_name}: {', '.join(differences)}" if differences else ""
-
-
-def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Return the IDs of the missing portfolios to request. Portfolios with money come first."""
-    # Request missing portfolios only if one of them had money, or if all portfolios are missing.
-    gone = sorted(
-        previous.keys() - set(listed),
-        key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
-    )
-    is_worthwhile = any(previous[portfolio_id] for portfolio_id in gone) or len(gone) == len(
-        previous
-    )
-    return gone[:MOST_ASKED] if is_worthwhile else []
-
-
-def final_state(error: EdgeError | None) -> str:
-    """Classify the result of `GET /portfolios/{id}` (§4.2) for a portfolio that is not listed."""
-    if error is None:
-        return THERE
-    if isinstance(error, AccessDenied):
-        return REFUSED
-    return DELETED if isinstance(error, ResourceNotFound) else UNTOLD
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
     """A request that a pull has planned, and may already have sent.
@@ -307,6 +250,63 @@ class Recorder:
             self.marks[request.number] = marks(_records(reply))
         if operation == "list_venues" and request.purpose == BOOK:
             self.embedded = _embedded_by_venue(raw_records(reply.envelope))
+
+
+_MARK = msgspec.json.Decoder(_Fingerprint)
+
+
+def marks(raws: Iterable[msgspec.Raw]) -> Marks:
+    """Map the ID of each valid record to the fields that show whether the record has changed."""
+    found = {}
+    for raw in raws:
+        try:
+            mark = _MARK.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        # Use `id_of` everywhere, so that a record with two IDs is always known by the same ID.
+        if (identity := id_of(raw)) is not None:
+            found[identity] = (mark.updated_at, mark.trading_status)
+    return found
+
+
+def changed_ids(first: Marks, last: Marks) -> set[str]:
+    """Return the IDs of the records that differ between two reads: new, missing and changed."""
+    return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
+
+
+def difference(list_name: str, first: Marks, last: Marks) -> str:
+    """Describe the differences between two reads of a list, or return "" if there are none."""
+    new, gone = last.keys() - first.keys(), first.keys() - last.keys()
+    changed = changed_ids(first, last) - new - gone
+    parts = (("new", new), ("gone", gone), ("changed", changed))
+    differences = [
+        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], SHOWN)})"
+        for word, ids in parts
+        if ids
+    ]
+    return f"{list_name}: {', '.join(differences)}" if differences else ""
+
+
+def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+    """Return the IDs of the missing portfolios to request. Portfolios with money come first."""
+    # Request missing portfolios only if one of them had money, or if all portfolios are missing.
+    gone = sorted(
+        previous.keys() - set(listed),
+        key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
+    )
+    is_worthwhile = any(previous[portfolio_id] for portfolio_id in gone) or len(gone) == len(
+        previous
+    )
+    return gone[:MOST_ASKED] if is_worthwhile else []
+
+
+def final_state(error: EdgeError | None) -> str:
+    """Classify the result of `GET /portfolios/{id}` (§4.2) for a portfolio that is not listed."""
+    if error is None:
+        return THERE
+    if isinstance(error, AccessDenied):
+        return REFUSED
+    return DELETED if isinstance(error, ResourceNotFound) else UNTOLD
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:

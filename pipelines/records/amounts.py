@@ -36,12 +36,6 @@ def parse(text: str) -> Decimal | None:
     return exact(text)
 
 
-def _is_beyond_limit(exponent: str) -> bool:
-    """Return whether an exponent exceeds the limit, without converting very long exponents."""
-    digits = exponent.lstrip("+-").lstrip("0")
-    return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
-
-
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
     """Return a copy of a column in which the values at the indexes in `filled` are replaced."""
     indexes = sorted(filled)
@@ -75,3 +69,9 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     filled = {index: value for index, value in fitting.items() if value is not None}
     inexact = [index for index, value in fitting.items() if value is None]
     return replace_at(values, filled) if filled else values, invalid, inexact
+
+
+def _is_beyond_limit(exponent: str) -> bool:
+    """Return whether an exponent exceeds the limit, without converting very long exponents."""
+    digits = exponent.lstrip("+-").lstrip("0")
+    return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT

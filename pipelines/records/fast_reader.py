@@ -35,6 +35,46 @@ class UndocumentedRecord(Exception):
     """A batch of records does not match the API document."""
 
 
+class Element(msgspec.Struct, frozen=True, gc=False):
+    """An undecoded record, with its request number, its index in the response, and its ID."""
+
+    # Use a struct with `gc=False` instead of a tuple. Otherwise, the garbage collector would
+    # repeatedly scan 100,000 objects.
+    raw: msgspec.Raw
+    request_no: int
+    number: int
+    identity: str | None
+
+
+class _Id(msgspec.Struct, gc=False):
+    id: str
+
+
+class _EmbeddingVenue(msgspec.Struct):
+    instruments: list[msgspec.Raw] | None = None
+
+
+def _model(shape: RecordShape) -> type[msgspec.Struct]:
+    """Return a msgspec type that accepts only records that match a schema exactly."""
+    fields: list[tuple[str, Any, Any]] = []
+    for field in shape.fields.values():
+        kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
+        if field.shape is not None:
+            inner: Any = _model(field.shape)
+            kind = inner if field.json_type is JsonType.OBJECT else list[inner]
+        fields.append((field.name, *((kind, NODEFAULT) if field.required else (kind | None, None))))
+    return msgspec.defstruct(shape.name, fields, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+
+_PROOFS = {
+    shape.name: msgspec.json.Decoder(_model(shape)) for shape in (PORTFOLIO, VENUE, INSTRUMENT)
+}
+
+_ID = msgspec.json.Decoder(_Id)
+
+_VENUE = msgspec.json.Decoder(_EmbeddingVenue)
+
+
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
     """Parse documented records into nested Arrow columns, or raise `UndocumentedRecord`."""
     # Arrow rejects unknown fields, wrong types, repeated keys and lone surrogates.
@@ -66,62 +106,6 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     return records
 
 
-def _has_lists(shape: RecordShape) -> bool:
-    """Return whether a record schema has any list fields."""
-    return any(
-        field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
-    )
-
-
-def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
-    """Return whether every record starts with a brace. `body` contains one record per line."""
-    sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
-    return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
-
-
-def _model(shape: RecordShape) -> type[msgspec.Struct]:
-    """Return a msgspec type that accepts only records that match a schema exactly."""
-    fields: list[tuple[str, Any, Any]] = []
-    for field in shape.fields.values():
-        kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
-        if field.shape is not None:
-            inner: Any = _model(field.shape)
-            kind = inner if field.json_type is JsonType.OBJECT else list[inner]
-        fields.append((field.name, *((kind, NODEFAULT) if field.required else (kind | None, None))))
-    return msgspec.defstruct(shape.name, fields, forbid_unknown_fields=True, kw_only=True, gc=False)
-
-
-_PROOFS = {
-    shape.name: msgspec.json.Decoder(_model(shape)) for shape in (PORTFOLIO, VENUE, INSTRUMENT)
-}
-
-
-def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
-    """Raise `UndocumentedRecord` if a record does not match the strict type with this name."""
-    decoder = _PROOFS[name]
-    try:
-        for raw in raws:
-            decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UndocumentedRecord(str(error)) from None
-
-
-def _require(records: pa.StructArray, shape: RecordShape) -> None:
-    """Raise `UndocumentedRecord` if a required field is missing, or a list contains null."""
-    for field in shape.fields.values():
-        values = pc.struct_field(records, field.name)
-        if field.required and values.null_count != records.null_count:
-            raise UndocumentedRecord(f"{field.source} is missing or null")
-        if field.shape is not None and field.json_type is JsonType.OBJECT:
-            _require(values, field.shape)
-        elif field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
-            elements = pc.list_flatten(values)
-            if elements.null_count:
-                raise UndocumentedRecord(f"{field.source} contains null")
-            if field.shape is not None:
-                _require(elements, field.shape)
-
-
 def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
     """Count each value that the API document does not list for its field (sections 2 and 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
@@ -147,24 +131,6 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
         raise UndocumentedRecord("a key is repeated")
 
 
-class Element(msgspec.Struct, frozen=True, gc=False):
-    """An undecoded record, with its request number, its index in the response, and its ID."""
-
-    # Use a struct with `gc=False` instead of a tuple. Otherwise, the garbage collector would
-    # repeatedly scan 100,000 objects.
-    raw: msgspec.Raw
-    request_no: int
-    number: int
-    identity: str | None
-
-
-class _Id(msgspec.Struct, gc=False):
-    id: str
-
-
-_ID = msgspec.json.Decoder(_Id)
-
-
 def id_of(raw: msgspec.Raw) -> str | None:
     """Return the ID of a record, or None if it has no string ID.
 
@@ -178,13 +144,6 @@ def id_of(raw: msgspec.Raw) -> str | None:
         return _ID.decode(raw).id
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-
-
-class _EmbeddingVenue(msgspec.Struct):
-    instruments: list[msgspec.Raw] | None = None
-
-
-_VENUE = msgspec.json.Decoder(_EmbeddingVenue)
 
 
 def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
@@ -227,6 +186,59 @@ def distinct_records(
         else:
             chosen += copies
     return chosen
+
+
+def batches(elements: list[Element]) -> Iterator[list[Element]]:
+    """Split records into batches of about `BATCH_BYTES` bytes, to limit memory use."""
+    batch: list[Element] = []
+    size = 0
+    for element in elements:
+        batch.append(element)
+        size += len(element.raw)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _has_lists(shape: RecordShape) -> bool:
+    """Return whether a record schema has any list fields."""
+    return any(
+        field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
+    )
+
+
+def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
+    """Return whether every record starts with a brace. `body` contains one record per line."""
+    sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
+    return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
+
+
+def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
+    """Raise `UndocumentedRecord` if a record does not match the strict type with this name."""
+    decoder = _PROOFS[name]
+    try:
+        for raw in raws:
+            decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UndocumentedRecord(str(error)) from None
+
+
+def _require(records: pa.StructArray, shape: RecordShape) -> None:
+    """Raise `UndocumentedRecord` if a required field is missing, or a list contains null."""
+    for field in shape.fields.values():
+        values = pc.struct_field(records, field.name)
+        if field.required and values.null_count != records.null_count:
+            raise UndocumentedRecord(f"{field.source} is missing or null")
+        if field.shape is not None and field.json_type is JsonType.OBJECT:
+            _require(values, field.shape)
+        elif field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
+            elements = pc.list_flatten(values)
+            if elements.null_count:
+                raise UndocumentedRecord(f"{field.source} contains null")
+            if field.shape is not None:
+                _require(elements, field.shape)
 
 
 def _settle(
@@ -297,17 +309,3 @@ def _canonical(raw: msgspec.Raw) -> str:
         return text_of(read_json(bytes(raw)), canonical=True)
     except (ValueError, RecursionError):
         return bytes(raw).decode()
-
-
-def batches(elements: list[Element]) -> Iterator[list[Element]]:
-    """Split records into batches of about `BATCH_BYTES` bytes, to limit memory use."""
-    batch: list[Element] = []
-    size = 0
-    for element in elements:
-        batch.append(element)
-        size += len(element.raw)
-        if size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -88,54 +88,6 @@ class Leaf:
         return None
 
 
-def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Yield the leaves of a value, in order. Only objects without repeated keys are split."""
-    stack = [Leaf(names, value)]
-    while stack:
-        leaf = stack.pop()
-        if isinstance(leaf.value, Members) and leaf.value and not leaf.value.repeated:
-            pairs = reversed(leaf.value.pairs)
-            stack += [Leaf((*leaf.names, name), member) for name, member in pairs]
-        else:
-            yield leaf
-
-
-def _may_have_money(value: list[Any]) -> bool:
-    """Return whether a list contains a possible amount at any depth."""
-    stack: list[Any] = [value]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Members):
-            stack += [member for _, member in part.pairs]
-        elif isinstance(part, list):
-            stack += part
-        elif isinstance(part, Number) or (is_text(part) and _is_near_amount(part)):
-            return True
-    return False
-
-
-def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or looks like an amount."""
-    return amounts.parse(text) is not None or _may_be_amount(text)
-
-
-def _quote_if_ambiguous(name: str) -> str:
-    """Quote a name if it is empty or contains a dot or a quote, so that states are unambiguous."""
-    return text_of(name) if not name or "." in name or '"' in name else name
-
-
-def _may_be_amount(text: str) -> bool:
-    """Return whether a string looks like an invalid amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
-    if _LIKE_NAN.fullmatch(text):
-        return True
-    if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
-        return False
-    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may
-    # begin with a digit too, but they are long and have letters among their digits.
-    words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
-    return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
-
-
 class InvalidText(Exception):
     """A string is not a valid amount or timestamp."""
 
@@ -404,6 +356,54 @@ class TolerantReader:
             elif defect := leaf.defect:
                 self.reject(place, defect, leaf.value, money=True)
         return rows
+
+
+def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """Yield the leaves of a value, in order. Only objects without repeated keys are split."""
+    stack = [Leaf(names, value)]
+    while stack:
+        leaf = stack.pop()
+        if isinstance(leaf.value, Members) and leaf.value and not leaf.value.repeated:
+            pairs = reversed(leaf.value.pairs)
+            stack += [Leaf((*leaf.names, name), member) for name, member in pairs]
+        else:
+            yield leaf
+
+
+def _may_have_money(value: list[Any]) -> bool:
+    """Return whether a list contains a possible amount at any depth."""
+    stack: list[Any] = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Members):
+            stack += [member for _, member in part.pairs]
+        elif isinstance(part, list):
+            stack += part
+        elif isinstance(part, Number) or (is_text(part) and _is_near_amount(part)):
+            return True
+    return False
+
+
+def _is_near_amount(text: str) -> bool:
+    """Return whether a string is an amount or looks like an amount."""
+    return amounts.parse(text) is not None or _may_be_amount(text)
+
+
+def _quote_if_ambiguous(name: str) -> str:
+    """Quote a name if it is empty or contains a dot or a quote, so that states are unambiguous."""
+    return text_of(name) if not name or "." in name or '"' in name else name
+
+
+def _may_be_amount(text: str) -> bool:
+    """Return whether a string looks like an invalid amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    if _LIKE_NAN.fullmatch(text):
+        return True
+    if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
+        return False
+    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may
+    # begin with a digit too, but they are long and have letters among their digits.
+    words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
+    return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
 
 
 def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:

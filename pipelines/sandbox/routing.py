@@ -22,6 +22,8 @@ from pipelines.sandbox.world.world import Record, World
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
+_FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -50,13 +52,6 @@ def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
     raise RefusalError(choices.unknown_path_status, ("RESOURCE_NOT_FOUND", message))
 
 
-def _fits(operation: Operation, segments: list[bytes]) -> bool:
-    return len(segments) == len(operation.path) and all(
-        bool(segment) if name == "{id}" else segment == name.encode()
-        for name, segment in zip(operation.path, segments, strict=True)
-    )
-
-
 def check_method(method: str, choices: Choices) -> None:
     """Raise RefusalError unless the method is GET (§1, §4)."""
     if method != "GET":
@@ -77,6 +72,50 @@ def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices
     if errors:
         raise RefusalError(400, *(errors if choices.all_errors else errors[:1]))
     return Query(operation, path_id, parameters)
+
+
+def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
+    """Return the requested records, as a list even if a single portfolio or venue is requested.
+
+    Raises RefusalError if access is denied or the ID in the path is unknown.
+    """
+    _check_scope(query, caller, choices)
+    if query.operation.resource == "Portfolio":
+        return _portfolios(query, world, caller, choices)
+    if query.operation.resource == "Venue":
+        return _venues(query, world, choices)
+    _one(query, list(world.venues), "venue", choices)
+    listed = (world.instruments or {}).get(query.path_id or "", ())
+    wanted = query.parameters.get("type")
+    return [record for record in listed if wanted in {None, record["type"]}]
+
+
+def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
+    """Reorder all lists in a JSON value, because clients must not rely on their order (§4.6)."""
+    if isinstance(value, dict):
+        return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [shuffle_lists(item, choices, rng) for item in value]
+    if choices.order == "shuffled":
+        rng.shuffle(items)
+    else:
+        items.sort(key=repr, reverse=choices.order == "reversed")
+    return items
+
+
+def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
+    """Format missing fields, amounts and timestamps according to the choices (§2)."""
+    if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
+        return list(records)
+    return [_apply_form(record, resource, choices) for record in records]
+
+
+def _fits(operation: Operation, segments: list[bytes]) -> bool:
+    return len(segments) == len(operation.path) and all(
+        bool(segment) if name == "{id}" else segment == name.encode()
+        for name, segment in zip(operation.path, segments, strict=True)
+    )
 
 
 def _pairs(query: bytes, choices: Choices) -> list[tuple[str, str]]:
@@ -137,25 +176,6 @@ def _decoded_id(operation: Operation, raw_id: bytes, choices: Choices) -> str:
         message = f"The path parameter 'id' {shorten(path_id)} is not a uuid."
         raise RefusalError(400, (choices.invalid_value_code, message))
     return normal
-
-
-_FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
-
-
-def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the requested records, as a list even if a single portfolio or venue is requested.
-
-    Raises RefusalError if access is denied or the ID in the path is unknown.
-    """
-    _check_scope(query, caller, choices)
-    if query.operation.resource == "Portfolio":
-        return _portfolios(query, world, caller, choices)
-    if query.operation.resource == "Venue":
-        return _venues(query, world, choices)
-    _one(query, list(world.venues), "venue", choices)
-    listed = (world.instruments or {}).get(query.path_id or "", ())
-    wanted = query.parameters.get("type")
-    return [record for record in listed if wanted in {None, record["type"]}]
 
 
 def _check_scope(query: Query, caller: Caller, choices: Choices) -> None:
@@ -234,27 +254,6 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     if unknown and choices.unknown_ids == "empty":
         return []
     return [record for record in records if record["id"] in set(ids)]
-
-
-def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Reorder all lists in a JSON value, because clients must not rely on their order (§4.6)."""
-    if isinstance(value, dict):
-        return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
-    if not isinstance(value, list):
-        return value
-    items = [shuffle_lists(item, choices, rng) for item in value]
-    if choices.order == "shuffled":
-        rng.shuffle(items)
-    else:
-        items.sort(key=repr, reverse=choices.order == "reversed")
-    return items
-
-
-def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """Format missing fields, amounts and timestamps according to the choices (§2)."""
-    if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
-        return list(records)
-    return [_apply_form(record, resource, choices) for record in records]
 
 
 def _apply_form(record: Mapping[str, Any], resource: str, choices: Choices) -> Record:

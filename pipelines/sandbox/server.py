@@ -33,6 +33,8 @@ DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
 
 _BACKLOG = 512
 
+_LONGEST_BODY = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
@@ -46,6 +48,19 @@ class RunningServer:
         """The base URL for clients, without a path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+
+class _EnvelopeProtocol(H11Protocol):
+    """An HTTP protocol that answers malformed requests with a JSON error envelope (§7)."""
+
+    def send_400_response(self, msg: str) -> None:
+        body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
+        head = (
+            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
 
 def unix_ms() -> int:
@@ -64,76 +79,6 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Runn
         listener.listen(_BACKLOG)
         with _uvicorn(app, listener):
             yield RunningServer(*listener.getsockname()[:2])
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to a loopback address, but is not listening yet."""
-    address = "127.0.0.1" if host == "localhost" else host
-    try:
-        loopback = ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        message = (
-            f"The sandbox cannot listen on {host!r}. It accepts connections only from this "
-            "machine, because it uses plain HTTP and public credentials. Use 127.0.0.1, ::1 or "
-            "localhost. No socket was opened."
-        )
-        raise ValueError(message)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # Specify the protocol. Otherwise asyncio does not set TCP_NODELAY, and each response on a
-    # persistent connection waits 40 ms for an acknowledgement.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((address, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
-class _EnvelopeProtocol(H11Protocol):
-    """An HTTP protocol that answers malformed requests with a JSON error envelope (§7)."""
-
-    def send_400_response(self, msg: str) -> None:
-        body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
-        head = (
-            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
-
-
-@contextmanager
-def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
-    config = uvicorn.Config(
-        app,
-        loop="asyncio",
-        http=_EnvelopeProtocol,  # h11 preserves the path's bytes, which are signed (§5.2)
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,  # the application sends the date from its own clock
-        timeout_graceful_shutdown=1,
-        backlog=_BACKLOG,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(timeout=10)
-
-
-_LONGEST_BODY = 64 * 1024
 
 
 def application(
@@ -185,6 +130,60 @@ def application(
     # encoded slash.
     app.router.default = serve
     return app
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to a loopback address, but is not listening yet."""
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        message = (
+            f"The sandbox cannot listen on {host!r}. It accepts connections only from this "
+            "machine, because it uses plain HTTP and public credentials. Use 127.0.0.1, ::1 or "
+            "localhost. No socket was opened."
+        )
+        raise ValueError(message)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # Specify the protocol. Otherwise asyncio does not set TCP_NODELAY, and each response on a
+    # persistent connection waits 40 ms for an acknowledgement.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+@contextmanager
+def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=_EnvelopeProtocol,  # h11 preserves the path's bytes, which are signed (§5.2)
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,  # the application sends the date from its own clock
+        timeout_graceful_shutdown=1,
+        backlog=_BACKLOG,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
 
 
 def _signed_parts(request: Request, body: bytes) -> SignedParts:

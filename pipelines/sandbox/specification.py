@@ -7,6 +7,22 @@ from typing import Literal
 
 PREFIX = "/edge/v1beta"
 
+_INTEGRATIONS = ("integrations",)
+_INSTRUMENTS = ("instruments",)
+
+DECLARED_CODES = (
+    "ACCESS_DENIED",
+    "AUTHENTICATION_FAILED",
+    "INTERNAL_SERVER_ERROR",
+    "METHOD_UNSUPPORTED",
+    "PARAMETER_INVALID",
+    "PARAMETER_UNSUPPORTED",
+    "RESOURCE_NOT_FOUND",
+    "TIMESTAMP_INVALID",
+)
+# The API document uses this code in error bodies, but does not declare it (§7, notes).
+UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
@@ -31,6 +47,27 @@ class Operation:
     resource: Literal["Portfolio", "Venue", "Instrument"]
     many: bool
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxResponse:
+    """A sandbox response: status, body, and all headers except `Content-Type` and `Date`."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class RefusalError(Exception):
+    """The sandbox refuses a request, with this status and these errors in the envelope."""
+
+    def __init__(
+        self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__("; ".join(f"{code}: {message}" for code, message in errors))
+        self.status = status
+        self.errors = errors
+        self.headers = dict(headers or {})
 
 
 _ID = FieldSpec("id")
@@ -107,9 +144,6 @@ RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
     ),
 }
 
-_INTEGRATIONS = ("integrations",)
-_INSTRUMENTS = ("instruments",)
-
 OPERATIONS = (
     Operation(
         section="4.1",
@@ -147,41 +181,6 @@ OPERATIONS = (
         parameters={"type": ("spot", "future")},
     ),
 )
-
-
-DECLARED_CODES = (
-    "ACCESS_DENIED",
-    "AUTHENTICATION_FAILED",
-    "INTERNAL_SERVER_ERROR",
-    "METHOD_UNSUPPORTED",
-    "PARAMETER_INVALID",
-    "PARAMETER_UNSUPPORTED",
-    "RESOURCE_NOT_FOUND",
-    "TIMESTAMP_INVALID",
-)
-# The API document uses this code in error bodies, but does not declare it (§7, notes).
-UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxResponse:
-    """A sandbox response: status, body, and all headers except `Content-Type` and `Date`."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class RefusalError(Exception):
-    """The sandbox refuses a request, with this status and these errors in the envelope."""
-
-    def __init__(
-        self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__("; ".join(f"{code}: {message}" for code, message in errors))
-        self.status = status
-        self.errors = errors
-        self.headers = dict(headers or {})
 
 
 def encode(document: object) -> bytes:

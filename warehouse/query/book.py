@@ -31,6 +31,9 @@ _LEAST_MEGABYTES = 90
 # Try small memory limits first, because DuckDB uses all the memory that it is allowed to use.
 _MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)
 
+_ACCOUNT = ("venue_id", "account_name", "duplicate_no")
+_ASSET = ("asset_id", "is_custom_asset")
+
 
 class NotExported(ValueError):
     """The export failed, so no file was written or replaced."""
@@ -50,8 +53,6 @@ class Exhibit:
         return f"export_{self.view}"
 
 
-_ACCOUNT = ("venue_id", "account_name", "duplicate_no")
-_ASSET = ("asset_id", "is_custom_asset")
 EXHIBITS = (
     Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_ACCOUNT)),
     Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET)),
@@ -128,6 +129,25 @@ def book(
             ) from error
 
 
+def accounts(connection: DuckDBPyConnection, day: date) -> int:
+    """Count a book's accounts, which determine how much memory an export needs."""
+    return int(
+        scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
+    )
+
+
+def in_little_memory(
+    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Result]
+) -> Result:
+    """Call `work` with a small memory limit for DuckDB, and retry with a higher limit if needed."""
+    for factor in _MEMORY_STEPS:
+        connection.execute(f"set memory_limit = '{int(factor * megabytes)}MB'")
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            return work()
+    connection.execute("reset memory_limit")
+    return work()
+
+
 def _open_book(
     connection: DuckDBPyConnection,
     as_of: date | None,
@@ -158,25 +178,6 @@ def _open_book(
         exhibits=tuple(exhibits),
         is_firm=is_firm,
     )
-
-
-def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """Count a book's accounts, which determine how much memory an export needs."""
-    return int(
-        scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
-    )
-
-
-def in_little_memory(
-    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Result]
-) -> Result:
-    """Call `work` with a small memory limit for DuckDB, and retry with a higher limit if needed."""
-    for factor in _MEMORY_STEPS:
-        connection.execute(f"set memory_limit = '{int(factor * megabytes)}MB'")
-        with contextlib.suppress(duckdb.OutOfMemoryException):
-            return work()
-    connection.execute("reset memory_limit")
-    return work()
 
 
 def _find_book(

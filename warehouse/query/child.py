@@ -68,6 +68,18 @@ def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetResult:
     return ParquetResult(content, facts["rows"], facts["is_cut"])
 
 
+def answer(request: bytes) -> bytes:
+    """Run a query in the child process. Return the result or the error as JSON."""
+    return json.dumps(_attempt(_answer, json.loads(request))).encode()
+
+
+def parquet_result(request: bytes) -> bytes:
+    """Run a query in the child process. Return a line of JSON, followed by the Parquet file."""
+    content = io.BytesIO()
+    facts = _attempt(lambda **question: _write_parquet(content, **question), json.loads(request))
+    return json.dumps(facts).encode() + b"\n" + content.getvalue()
+
+
 def _run(function: str, database: Path, sql: str, limit: int | None, limits: ChildLimits) -> bytes:
     question = json.dumps({"database": str(database), "sql": sql, "limit": limit}).encode()
     try:
@@ -122,18 +134,6 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {_KIND: "struct", "value": {str(key): _to_json(item) for key, item in value.items()}}
     return text(value)
-
-
-def answer(request: bytes) -> bytes:
-    """Run a query in the child process. Return the result or the error as JSON."""
-    return json.dumps(_attempt(_answer, json.loads(request))).encode()
-
-
-def parquet_result(request: bytes) -> bytes:
-    """Run a query in the child process. Return a line of JSON, followed by the Parquet file."""
-    content = io.BytesIO()
-    facts = _attempt(lambda **question: _write_parquet(content, **question), json.loads(request))
-    return json.dumps(facts).encode() + b"\n" + content.getvalue()
 
 
 def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:

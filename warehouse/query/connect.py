@@ -62,19 +62,6 @@ def connect(
     return connection
 
 
-def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
-    """Block access to files, except to the nights' lake files if `with_lake` is set."""
-    # All connections to the same file share their settings, so another reader may already have
-    # blocked access to files.
-    if not scalar(connection, "select current_setting('enable_external_access')"):
-        return
-    if with_lake and lake_files(connection):
-        connection.execute("set variable files = (select list(file) from internal.lake_files)")
-        connection.execute("set allowed_paths = getvariable('files')")
-        connection.execute("reset variable files")
-    connection.execute("set enable_external_access = false")
-
-
 def lake_files(connection: DuckDBPyConnection) -> list[str]:
     """Return the paths of all Parquet files in the lake that an open warehouse's views read."""
     query = "select count(*) from information_schema.tables where table_name = 'lake_files'"
@@ -135,3 +122,16 @@ def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:
     # method.
     rows = connection.execute(query, list(values)).fetchall()
     return rows[0][0] if rows else None
+
+
+def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
+    """Block access to files, except to the nights' lake files if `with_lake` is set."""
+    # All connections to the same file share their settings, so another reader may already have
+    # blocked access to files.
+    if not scalar(connection, "select current_setting('enable_external_access')"):
+        return
+    if with_lake and lake_files(connection):
+        connection.execute("set variable files = (select list(file) from internal.lake_files)")
+        connection.execute("set allowed_paths = getvariable('files')")
+        connection.execute("reset variable files")
+    connection.execute("set enable_external_access = false")

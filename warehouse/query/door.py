@@ -40,48 +40,6 @@ class NoBookThatDay(LookupError):
     """The requested date has no book. The message lists the nearest dates with a book."""
 
 
-def open_book(
-    home: str | os.PathLike[str] | None = None,
-    *,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> "ReadOnlyBook":
-    """Open the published book in `home`, or in the configured home if `home` is not given.
-
-    `home` may also be the path of the DuckDB file or of a copy. `clock` returns the current time,
-    which `attrs["night"]["is_tonights"]` needs. Raises `FileNotFoundError` if nothing is published
-    there, and `QueryFailed` if the file cannot be read or is not a book.
-    """
-    settings = DEFAULTS | {
-        name: value
-        for name, value in merged_environment(Path(), os.environ).items()
-        if value.strip()
-    }
-    path = home_path(os.fspath(home) if home is not None else settings[HOME])
-    candidates = (Layout(path).database, path, path / DATABASE, path / "current" / DATABASE)
-    database = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if database is None:
-        origin = "the path that you passed" if home is not None else f"{HOME}, or its default"
-        raise FileNotFoundError(
-            f"There is no book at {candidates[0]} ({path} is {origin}). Pass the home or the file, "
-            "as in open_book('/path/to/data'). Or pull a first night with `nightbook run`, or try "
-            "`nightbook demo`."
-        )
-    return ReadOnlyBook(database, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
-
-
-def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that a path links to. Return its real path and a connection."""
-    # Retry, because a publish may replace and remove a version before it is opened.
-    for attempt in range(_ATTEMPTS):
-        file = database.resolve()
-        try:
-            return file, connect(file, is_apart=True, max_temp_directory_size="0B")
-        except (FileNotFoundError, QueryFailed):
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
-
-
 class ReadOnlyBook:
     """One version of the book, open for queries. It is also a context manager.
 
@@ -343,6 +301,48 @@ class ReadOnlyBook:
                 comments[row["column_name"]].add(row["comment"])
         # Omit columns that have different meanings in different tables.
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
+
+
+def open_book(
+    home: str | os.PathLike[str] | None = None,
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> "ReadOnlyBook":
+    """Open the published book in `home`, or in the configured home if `home` is not given.
+
+    `home` may also be the path of the DuckDB file or of a copy. `clock` returns the current time,
+    which `attrs["night"]["is_tonights"]` needs. Raises `FileNotFoundError` if nothing is published
+    there, and `QueryFailed` if the file cannot be read or is not a book.
+    """
+    settings = DEFAULTS | {
+        name: value
+        for name, value in merged_environment(Path(), os.environ).items()
+        if value.strip()
+    }
+    path = home_path(os.fspath(home) if home is not None else settings[HOME])
+    candidates = (Layout(path).database, path, path / DATABASE, path / "current" / DATABASE)
+    database = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if database is None:
+        origin = "the path that you passed" if home is not None else f"{HOME}, or its default"
+        raise FileNotFoundError(
+            f"There is no book at {candidates[0]} ({path} is {origin}). Pass the home or the file, "
+            "as in open_book('/path/to/data'). Or pull a first night with `nightbook run`, or try "
+            "`nightbook demo`."
+        )
+    return ReadOnlyBook(database, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
+
+
+def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
+    """Open the version that a path links to. Return its real path and a connection."""
+    # Retry, because a publish may replace and remove a version before it is opened.
+    for attempt in range(_ATTEMPTS):
+        file = database.resolve()
+        try:
+            return file, connect(file, is_apart=True, max_temp_directory_size="0B")
+        except (FileNotFoundError, QueryFailed):
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
 
 
 def _day(day: date | str | None) -> date | None:

@@ -19,31 +19,21 @@ from warehouse.exact import EXACT, plain
 # Keep this pattern identical to the pattern in the macro internal.plain_digits.
 AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?"
 
+_EXACT_KINDS = (int, Decimal)
+
+_INTEGER_DIVISION = EXACT.copy()
+_INTEGER_DIVISION.traps[DivisionByZero] = True
+
+_AMOUNT = re.compile(AMOUNT_PATTERN)
+
+_EXACT_QUOTIENT = Context(prec=400, traps=[Inexact, DivisionByZero, InvalidOperation])
+_ROUNDED_QUOTIENT = Context(prec=28, traps=[DivisionByZero, InvalidOperation])
+_ROUNDING = EXACT.copy()
+_ROUNDING.clear_traps()
+
 
 class NotExact(ArithmeticError):
     """A result was refused, because it would be rounded or would omit amounts."""
-
-
-_EXACT_KINDS = (int, Decimal)
-
-
-def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Calculate exactly, or return NotImplemented for other types. Raises `NotExact` for floats."""
-    if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
-        return ExactAmount(operation(left, right))
-    _refuse_float(left, right)
-    return NotImplemented
-
-
-def _refuse_float(*operands: Any) -> None:
-    for operand in operands:
-        if isinstance(operand, float | np.floating):
-            raise NotExact(
-                f"{operand} is a float, and amounts cannot be combined with floats; nothing was "
-                f"calculated. Write Decimal('{operand}') or a whole number. A quantile is exact "
-                "with interpolation='lower'. For charts, convert the amounts to floats: `from "
-                "warehouse import floats`, then floats(frame['total'])."
-            )
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
@@ -52,10 +42,6 @@ def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any,
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),
     )
-
-
-_INTEGER_DIVISION = EXACT.copy()
-_INTEGER_DIVISION.traps[DivisionByZero] = True
 
 
 class ExactAmount(Decimal):
@@ -163,20 +149,6 @@ class AmountText(str):
         )
 
 
-_AMOUNT = re.compile(AMOUNT_PATTERN)
-
-
-def is_amount(text: str) -> bool:
-    """Return whether a string is an amount, in the format of the API or of a calculated sum."""
-    return _AMOUNT.fullmatch(text) is not None
-
-
-_EXACT_QUOTIENT = Context(prec=400, traps=[Inexact, DivisionByZero, InvalidOperation])
-_ROUNDED_QUOTIENT = Context(prec=28, traps=[DivisionByZero, InvalidOperation])
-_ROUNDING = EXACT.copy()
-_ROUNDING.clear_traps()
-
-
 class Quotient(ExactAmount):
     """A quotient of amounts, which adds exactly and can be converted to a float.
 
@@ -190,6 +162,30 @@ class Quotient(ExactAmount):
 
     def __complex__(self) -> complex:  # type: ignore[override]
         return complex(float(self))
+
+
+def is_amount(text: str) -> bool:
+    """Return whether a string is an amount, in the format of the API or of a calculated sum."""
+    return _AMOUNT.fullmatch(text) is not None
+
+
+def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
+    """Calculate exactly, or return NotImplemented for other types. Raises `NotExact` for floats."""
+    if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
+        return ExactAmount(operation(left, right))
+    _refuse_float(left, right)
+    return NotImplemented
+
+
+def _refuse_float(*operands: Any) -> None:
+    for operand in operands:
+        if isinstance(operand, float | np.floating):
+            raise NotExact(
+                f"{operand} is a float, and amounts cannot be combined with floats; nothing was "
+                f"calculated. Write Decimal('{operand}') or a whole number. A quantile is exact "
+                "with interpolation='lower'. For charts, convert the amounts to floats: `from "
+                "warehouse import floats`, then floats(frame['total'])."
+            )
 
 
 def _quotient(left: Any, right: Any) -> Any:

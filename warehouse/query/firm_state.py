@@ -166,10 +166,6 @@ def state_of(connection: DuckDBPyConnection) -> FirmState:
     )
 
 
-def _nights(connection: DuckDBPyConnection, query: str) -> tuple[FirmNight, ...]:
-    return tuple(FirmNight(**row) for row in records(connection, query))
-
-
 def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
@@ -212,3 +208,7 @@ def known_sources(connection: DuckDBPyConnection, catalog: str = "") -> dict[str
     """Return the rows of `ops.sources` by source, in the open database or an attached `catalog`."""
     query = f"select * from {catalog}ops.sources order by source"
     return {row["source"]: row for row in records(connection, query)}
+
+
+def _nights(connection: DuckDBPyConnection, query: str) -> tuple[FirmNight, ...]:
+    return tuple(FirmNight(**row) for row in records(connection, query))

@@ -11,31 +11,6 @@ from typing import Any
 
 from warehouse.exact import plain
 
-
-def printable(text: str) -> str:
-    """Return one line with unprintable characters escaped as in Python."""
-    return _escape(text, lambda character: character.encode("unicode_escape").decode())
-
-
-def printable_lines(text: str) -> str:
-    """Return several lines with unprintable characters escaped as in Python."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def printable_json(text: str) -> str:
-    """Return equivalent JSON in which unprintable characters are escaped."""
-    lines = text.split("\n")
-    return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
-
-
-def _escape(line: str, escape: Callable[[str], str]) -> str:
-    if line.isprintable():
-        return line
-    return "".join(
-        character if character.isprintable() else escape(character) for character in line
-    )
-
-
 LARGEST_JSON_INTEGER = 2**53
 _LINE_END = "\r\n"
 
@@ -54,6 +29,25 @@ class QueryResult:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     is_cut: bool
+
+
+def printable(text: str) -> str:
+    """Return one line with unprintable characters escaped as in Python."""
+    return _escape(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def printable_json(text: str) -> str:
+    """Return equivalent JSON in which unprintable characters are escaped."""
+    lines = text.split("\n")
+    return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
+
+
+def _escape(line: str, escape: Callable[[str], str]) -> str:
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else escape(character) for character in line
+    )
 
 
 def text(value: object) -> str:
@@ -158,3 +152,8 @@ FORMATS: Mapping[str, Callable[[QueryResult], str]] = {
     "csv": as_csv,
     "jsonl": as_jsonl,
 }
+
+
+def printable_lines(text: str) -> str:
+    """Return several lines with unprintable characters escaped as in Python."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -59,6 +59,8 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     )
 }
 
+Values = list[ExactAmount | None] | list[str | None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedResult:
@@ -150,15 +152,6 @@ class RoundedCellsWarning(UserWarning):
     """A spreadsheet was written with rounded amounts."""
 
 
-def _positions(column: Any) -> Any:
-    """Replace a column's amounts with their ranks, and its index with row numbers."""
-    if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
-        column = amounts(column)
-    is_exact = pd.api.types.infer_dtype(column) == "decimal"
-    values = column.rank(method="dense") if is_exact else column
-    return pd.Series(values.to_numpy(), name=column.name)
-
-
 def to_pandas(answer: TypedResult) -> AmountFrame:
     """Return a frame with exact amounts, dates as datetimes, and nullable integers.
 
@@ -168,14 +161,6 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
     for name, values in _amount_columns(answer):
         frame[name] = _object_series(values)
     return frame
-
-
-def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
-    # Use a NumPy array of objects, because pandas would convert a list of strings to its own string
-    # type.
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return pd.Series(column, dtype=object)
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
@@ -215,7 +200,54 @@ def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
     return AmountSeries(exact_amounts.to_numpy(), index=texts.index, name=texts.name, dtype=object)
 
 
-Values = list[ExactAmount | None] | list[str | None]
+def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
+    """Add up the amounts in a pandas, polars or Arrow frame, grouped by the columns `by`.
+
+    Return a frame with the columns `by`, the sums of the column `of` (by default `total`, or
+    `amount` if there is no `total`) and their text in `..._text`. Raises `NotExact` if the amounts
+    are floats or a group has several assets or nights, and `KeyError` if a column is missing.
+    """
+    names = frame.column_names if isinstance(frame, pa.Table) else list(map(str, frame.columns))
+    name = of or next((default for default in ("total", "amount") if default in names), "")
+    source = name if name in names else f"{name}{TEXT_SUFFIX}"
+    if missing := [column for column in (source, *by) if column not in names]:
+        raise KeyError(
+            f"the frame has no column {missing[0]!r}; it has {', '.join(names)}. Choose the "
+            "column to add up with of=..., and the columns to group by with by=[...]."
+        )
+    addends = pd.DataFrame(
+        {column: _column(frame, column) for column in names if column in {*by, *SEPARATE_COLUMNS}}
+    )
+    addends[name] = _addends(frame, name, names)
+    _require_one_asset_and_night(addends, list(by))
+    if not by:
+        sums = [addends[name].sum()] if len(addends) else []
+        totals = pd.DataFrame({name: pd.Series(sums, dtype=object)})
+    else:
+        grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
+        totals = grouped[name].sum().reset_index()
+    # Convert every sum to `ExactAmount`, because pandas returns the integer 0 for a group without
+    # amounts.
+    totals[name] = totals[name].map(ExactAmount).astype(object)
+    totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
+    return AmountFrame(totals)
+
+
+def _positions(column: Any) -> Any:
+    """Replace a column's amounts with their ranks, and its index with row numbers."""
+    if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
+        column = amounts(column)
+    is_exact = pd.api.types.infer_dtype(column) == "decimal"
+    values = column.rank(method="dense") if is_exact else column
+    return pd.Series(values.to_numpy(), name=column.name)
+
+
+def _object_series(values: Sequence[Any]) -> "pd.Series[Any]":
+    # Use a NumPy array of objects, because pandas would convert a list of strings to its own string
+    # type.
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return pd.Series(column, dtype=object)
 
 
 def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
@@ -324,39 +356,6 @@ def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decim
             f"differ. Use the name {name}{TEXT_SUFFIX} only for the text of {name}."
         )
     return value
-
-
-def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
-    """Add up the amounts in a pandas, polars or Arrow frame, grouped by the columns `by`.
-
-    Return a frame with the columns `by`, the sums of the column `of` (by default `total`, or
-    `amount` if there is no `total`) and their text in `..._text`. Raises `NotExact` if the amounts
-    are floats or a group has several assets or nights, and `KeyError` if a column is missing.
-    """
-    names = frame.column_names if isinstance(frame, pa.Table) else list(map(str, frame.columns))
-    name = of or next((default for default in ("total", "amount") if default in names), "")
-    source = name if name in names else f"{name}{TEXT_SUFFIX}"
-    if missing := [column for column in (source, *by) if column not in names]:
-        raise KeyError(
-            f"the frame has no column {missing[0]!r}; it has {', '.join(names)}. Choose the "
-            "column to add up with of=..., and the columns to group by with by=[...]."
-        )
-    addends = pd.DataFrame(
-        {column: _column(frame, column) for column in names if column in {*by, *SEPARATE_COLUMNS}}
-    )
-    addends[name] = _addends(frame, name, names)
-    _require_one_asset_and_night(addends, list(by))
-    if not by:
-        sums = [addends[name].sum()] if len(addends) else []
-        totals = pd.DataFrame({name: pd.Series(sums, dtype=object)})
-    else:
-        grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
-        totals = grouped[name].sum().reset_index()
-    # Convert every sum to `ExactAmount`, because pandas returns the integer 0 for a group without
-    # amounts.
-    totals[name] = totals[name].map(ExactAmount).astype(object)
-    totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
-    return AmountFrame(totals)
 
 
 def _column(frame: Any, name: str) -> "pd.Series[Any]":

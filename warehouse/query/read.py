@@ -19,6 +19,35 @@ from warehouse.query.formats import QueryResult
 # intervals have no months, times have no nanoseconds, and bytes are printed in a different format.
 _READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
+_WRITING = ("ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DROP", "EXPORT", "INSERT", "UPDATE")
+_LISTED = """
+with listed as (
+    select schema_name, table_name as name, 'table' as kind, comment, [] as parameters
+    from duckdb_tables() where database_name = current_database() and not internal
+        and not temporary
+    union all
+    select schema_name, view_name, 'view', comment, []
+    from duckdb_views() where database_name = current_database() and not internal
+    union all
+    select schema_name, function_name, 'macro', comment, parameters
+    from duckdb_functions()
+    where database_name = current_database() and not internal
+        and function_type in ('macro', 'table_macro')
+),
+
+columns as (
+    select schema_name, table_name as name,
+        list((column_name, data_type, coalesce(comment, '')) order by column_index) as columns
+    from duckdb_columns() where database_name = current_database() and not internal
+    group by all
+)
+
+select schema_name, name, kind, comment, parameters, if(kind = 'macro', null, columns)
+from listed left join columns using (schema_name, name)
+where schema_name <> 'internal'
+order by schema_name = 'ops', schema_name = 'history', kind = 'macro', name
+"""
+
 
 class NotAQuestion(QueryFailed):
     """An invalid query: bad SQL, an unknown name, or several statements."""
@@ -50,18 +79,6 @@ def run(database: Path, sql: str, limit: int | None = None) -> QueryResult:
         rows = connection.fetchall() if limit is None else connection.fetchmany(limit + 1)
     first_rows = rows if limit is None else rows[:limit]
     return QueryResult(columns, tuple(first_rows), len(first_rows) < len(rows))
-
-
-def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:
-    """Rerun the query, casting columns to text if Python would change their values."""
-    texts = [
-        f"#{n}::varchar" if _READ_AS_TEXT.search(kind) else f"#{n}"
-        for n, kind in enumerate(kinds, 1)
-    ]
-    if any(text.endswith("varchar") for text in texts):
-        [statement] = connection.extract_statements(sql)
-        query = statement.query.rstrip("; \n")
-        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - the query itself, which already ran unchanged
 
 
 @contextlib.contextmanager
@@ -109,6 +126,34 @@ def query_error(error: duckdb.Error, message: str) -> QueryFailed:
     )
 
 
+def tables(database: Path) -> tuple[Description, ...]:
+    """Return all tables, views and macros of the warehouse with their comments and columns."""
+    with open_database(database, with_lake=False) as connection:
+        listed = connection.execute(_LISTED).fetchall()
+    return tuple(
+        Description(
+            schema=schema,
+            name=name,
+            kind=kind,
+            comment=comment or "",
+            columns=tuple(columns or [(parameter, "", "") for parameter in parameters]),
+        )
+        for schema, name, kind, comment, parameters, columns in listed
+    )
+
+
+def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:
+    """Rerun the query, casting columns to text if Python would change their values."""
+    texts = [
+        f"#{n}::varchar" if _READ_AS_TEXT.search(kind) else f"#{n}"
+        for n, kind in enumerate(kinds, 1)
+    ]
+    if any(text.endswith("varchar") for text in texts):
+        [statement] = connection.extract_statements(sql)
+        query = statement.query.rstrip("; \n")
+        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - the query itself, which already ran unchanged
+
+
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
     """Return advice to append to the error message of a query, or an empty string."""
     try:
@@ -151,49 +196,3 @@ def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementTy
             "at a time."
         )
     return statements[0].type
-
-
-def tables(database: Path) -> tuple[Description, ...]:
-    """Return all tables, views and macros of the warehouse with their comments and columns."""
-    with open_database(database, with_lake=False) as connection:
-        listed = connection.execute(_LISTED).fetchall()
-    return tuple(
-        Description(
-            schema=schema,
-            name=name,
-            kind=kind,
-            comment=comment or "",
-            columns=tuple(columns or [(parameter, "", "") for parameter in parameters]),
-        )
-        for schema, name, kind, comment, parameters, columns in listed
-    )
-
-
-_WRITING = ("ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DROP", "EXPORT", "INSERT", "UPDATE")
-_LISTED = """
-with listed as (
-    select schema_name, table_name as name, 'table' as kind, comment, [] as parameters
-    from duckdb_tables() where database_name = current_database() and not internal
-        and not temporary
-    union all
-    select schema_name, view_name, 'view', comment, []
-    from duckdb_views() where database_name = current_database() and not internal
-    union all
-    select schema_name, function_name, 'macro', comment, parameters
-    from duckdb_functions()
-    where database_name = current_database() and not internal
-        and function_type in ('macro', 'table_macro')
-),
-
-columns as (
-    select schema_name, table_name as name,
-        list((column_name, data_type, coalesce(comment, '')) order by column_index) as columns
-    from duckdb_columns() where database_name = current_database() and not internal
-    group by all
-)
-
-select schema_name, name, kind, comment, parameters, if(kind = 'macro', null, columns)
-from listed left join columns using (schema_name, name)
-where schema_name <> 'internal'
-order by schema_name = 'ops', schema_name = 'history', kind = 'macro', name
-"""

@@ -43,77 +43,6 @@ class Limits:
     pace: int = 1 << 16
 
 
-def require_framing(headers: Mapping[str, str], version: str) -> None:
-    """Raise `MalformedResponse` if the body has no `Content-Length` and is not chunked.
-
-    In such a body, nothing marks the end, so a truncated body would look complete. `version` is the
-    HTTP version.
-    """
-    is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
-    if not is_chunked and "content-length" not in headers:
-        raise MalformedResponse(
-            f"the body has neither a length nor chunks ({version}), so its end is unknown"
-        )
-
-
-def decode_body(
-    raw: Iterable[bytes],
-    headers: Mapping[str, str],
-    limits: Limits,
-    scrub: Callable[[str], str] = lambda text: text,
-) -> Iterator[bytes]:
-    """Decode a body (gzip or no content encoding) and yield it in pieces of limited size.
-
-    Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
-    signatures from the `Content-Encoding` header before an error quotes it.
-    """
-    # Call `scrub` before `lower`, because `scrub` would not find a key that is in lower case.
-    encoding = scrub(headers.get("content-encoding", "")).strip().lower()
-    received = _limit_size(raw, limits.wire, "on the wire")
-    if encoding in {"", "identity"}:
-        decoded: Iterator[bytes] = received
-    elif encoding in {"gzip", "x-gzip"}:
-        decoded = _gunzip(received)
-    else:
-        raise MalformedResponse(
-            f"the content encoding is {quote_text(encoding, 60)}, but only gzip or none is accepted"
-        )
-    return _limit_size(decoded, limits.decoded, "after decompression")
-
-
-def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > limit:
-            raise ResponseTooLarge("the body", limit, stage)
-        yield piece
-
-
-def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress one or more gzip members. Each must end with its checksum and length."""
-    member = zlib.decompressobj(_GZIP_WINDOW)
-    is_started = False
-    defect = ""
-    try:
-        for piece in raw:
-            compressed = piece
-            while compressed:
-                if member.eof:
-                    member = zlib.decompressobj(_GZIP_WINDOW)
-                is_started = True
-                yield member.decompress(compressed, _MAX_STEP)
-                compressed = member.unused_data if member.eof else member.unconsumed_tail
-    except zlib.error as error:
-        defect = f"the gzip stream is damaged ({error})"
-    # zlib verifies the checksum and length at the end of a member. If that end is missing, the body
-    # was truncated, even if the decompressed part happens to be complete JSON.
-    if not defect and not (is_started and member.eof):
-        defect = "the gzip stream was cut short"
-    if defect:
-        raise MalformedResponse(defect)
-
-
 class Body:
     """The decoded bytes of a response body. They are written once, then read through `buffer`."""
 
@@ -184,7 +113,78 @@ class Body:
             self._file = None
 
 
+def require_framing(headers: Mapping[str, str], version: str) -> None:
+    """Raise `MalformedResponse` if the body has no `Content-Length` and is not chunked.
+
+    In such a body, nothing marks the end, so a truncated body would look complete. `version` is the
+    HTTP version.
+    """
+    is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
+    if not is_chunked and "content-length" not in headers:
+        raise MalformedResponse(
+            f"the body has neither a length nor chunks ({version}), so its end is unknown"
+        )
+
+
+def decode_body(
+    raw: Iterable[bytes],
+    headers: Mapping[str, str],
+    limits: Limits,
+    scrub: Callable[[str], str] = lambda text: text,
+) -> Iterator[bytes]:
+    """Decode a body (gzip or no content encoding) and yield it in pieces of limited size.
+
+    Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
+    signatures from the `Content-Encoding` header before an error quotes it.
+    """
+    # Call `scrub` before `lower`, because `scrub` would not find a key that is in lower case.
+    encoding = scrub(headers.get("content-encoding", "")).strip().lower()
+    received = _limit_size(raw, limits.wire, "on the wire")
+    if encoding in {"", "identity"}:
+        decoded: Iterator[bytes] = received
+    elif encoding in {"gzip", "x-gzip"}:
+        decoded = _gunzip(received)
+    else:
+        raise MalformedResponse(
+            f"the content encoding is {quote_text(encoding, 60)}, but only gzip or none is accepted"
+        )
+    return _limit_size(decoded, limits.decoded, "after decompression")
+
+
 def release_pages(buffer: object) -> None:
     """Free the physical memory of a memory map, if the system can. Ignore all other buffers."""
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         buffer.madvise(mmap.MADV_DONTNEED)
+
+
+def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise ResponseTooLarge("the body", limit, stage)
+        yield piece
+
+
+def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Decompress one or more gzip members. Each must end with its checksum and length."""
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    is_started = False
+    defect = ""
+    try:
+        for piece in raw:
+            compressed = piece
+            while compressed:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP_WINDOW)
+                is_started = True
+                yield member.decompress(compressed, _MAX_STEP)
+                compressed = member.unused_data if member.eof else member.unconsumed_tail
+    except zlib.error as error:
+        defect = f"the gzip stream is damaged ({error})"
+    # zlib verifies the checksum and length at the end of a member. If that end is missing, the body
+    # was truncated, even if the decompressed part happens to be complete JSON.
+    if not defect and not (is_started and member.eof):
+        defect = "the gzip stream was cut short"
+    if defect:
+        raise MalformedResponse(defect)

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.0+)?", re.ASCII)
+_NO_VALUES = {"", "false", "no", "none", "null", "0", "ok", "n/a"}
+_YES_VALUES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
+_MAX_NAME_LENGTH = 2000
+
 
 class Evidence(Enum):
     """A hint's kind of evidence: complete response, incomplete response, or page position.
@@ -126,11 +132,6 @@ _KNOWN_WORDS = sorted(
 )  # fmt: skip
 _JOINED = re.compile(f"(?:{'|'.join(_KNOWN_WORDS)})+")
 _KNOWN_WORD = re.compile("|".join(_KNOWN_WORDS))
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
-_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.0+)?", re.ASCII)
-_NO_VALUES = {"", "false", "no", "none", "null", "0", "ok", "n/a"}
-_YES_VALUES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
-_MAX_NAME_LENGTH = 2000
 
 
 def describe(code: str) -> str:

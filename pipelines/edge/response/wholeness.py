@@ -60,6 +60,9 @@ _STANDARD_HEADERS = re.compile(
     "x-xss-protection"
 )
 
+# A hint with its location and an example.
+_Found = tuple[str, Hint, str]
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TruncationHint:
@@ -72,41 +75,6 @@ class TruncationHint:
     location: str
     code: str
     example: str
-
-
-# A hint with its location and an example.
-_Found = tuple[str, Hint, str]
-
-
-def find_truncation_hints(
-    envelope: Envelope, headers: Mapping[str, str], resource: str
-) -> tuple[TruncationHint, ...]:
-    """Return at most `MAX_HINTS` hints that a response is incomplete, sorted by location.
-
-    `resource` is the kind of the records, for example `portfolios`.
-    """
-    reader = _Reader(envelope, resource)
-    found = [*reader.read_body(), *reader.read_headers(headers)]
-    # A page position (`page: 1`) does not count if another hint proves that the response is
-    # complete (`hasMore: false`). Evidence of an incomplete response always counts.
-    is_proved = any(hint.evidence is Evidence.COMPLETE for _, hint, _ in found)
-    counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
-    # For each location and code, keep the first example.
-    first_hints = {
-        (location, hint.code): TruncationHint(location, hint.code, example)
-        for location, hint, example in sorted(found, key=lambda item: item[2], reverse=True)
-        if hint.evidence in counted
-    }
-    return tuple(sorted(first_hints.values())[:MAX_HINTS])
-
-
-def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, name and example of each undocumented member in the envelope or in `meta`."""
-    for name, raw in envelope.other_members.items():
-        yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
-    members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
-    for name, raw in members.items():
-        yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
 
 
 class _Reader:
@@ -212,6 +180,43 @@ class _Reader:
         return OTHER_COUNT if is_other else COMPLETE
 
 
+def find_truncation_hints(
+    envelope: Envelope, headers: Mapping[str, str], resource: str
+) -> tuple[TruncationHint, ...]:
+    """Return at most `MAX_HINTS` hints that a response is incomplete, sorted by location.
+
+    `resource` is the kind of the records, for example `portfolios`.
+    """
+    reader = _Reader(envelope, resource)
+    found = [*reader.read_body(), *reader.read_headers(headers)]
+    # A page position (`page: 1`) does not count if another hint proves that the response is
+    # complete (`hasMore: false`). Evidence of an incomplete response always counts.
+    is_proved = any(hint.evidence is Evidence.COMPLETE for _, hint, _ in found)
+    counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
+    # For each location and code, keep the first example.
+    first_hints = {
+        (location, hint.code): TruncationHint(location, hint.code, example)
+        for location, hint, example in sorted(found, key=lambda item: item[2], reverse=True)
+        if hint.evidence in counted
+    }
+    return tuple(sorted(first_hints.values())[:MAX_HINTS])
+
+
+def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, name and example of each undocumented member in the envelope or in `meta`."""
+    for name, raw in envelope.other_members.items():
+        yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
+    members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
+    for name, raw in members.items():
+        yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
+
+
+def shorten(value: Any) -> str:
+    """Return a value as JSON, truncated to 120 characters."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _MAX_EXAMPLE else text[:_MAX_EXAMPLE] + "…"
+
+
 def _is_too_deep(value: Any) -> bool:
     """Return whether objects and lists are nested more than `MAX_DEPTH` levels deep."""
     level = [value] if isinstance(value, dict | list) else []
@@ -268,12 +273,6 @@ def _judge_ends(first: Any, last: Any) -> Hint | None:
 def _parse_header_value(text: str) -> bool | str:
     stripped = text.strip()
     return {"true": True, "false": False}.get(stripped.lower(), stripped)
-
-
-def shorten(value: Any) -> str:
-    """Return a value as JSON, truncated to 120 characters."""
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= _MAX_EXAMPLE else text[:_MAX_EXAMPLE] + "…"
 
 
 def _quote_key(key: str) -> str:

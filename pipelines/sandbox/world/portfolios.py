@@ -27,6 +27,22 @@ from pipelines.sandbox.world.venues import turn
 Record = dict[str, Any]
 Size = Literal["core", "usual", "dust"]
 
+_TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
+_SAFE = ("ironkeep", "vaultline", "bridgewell")
+_ALL = (*_TRADING, *_SAFE[:2], "harbour-otc", "north sea/otc desk", "lanternfish", "tidewater")
+
+_BUCKETS: Mapping[str, tuple[str, ...]] = {
+    "trading": ("free", "locked"),
+    "margin": ("locked",),
+    "staking": ("locked",),
+    "custody": ("free", "locked"),
+}
+# The buckets of a balance, as a bit mask in the order of `_BUCKETS`. Most balances have only
+# `trading`.
+_USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
+_COPY_OF_A_SHAPE = 16
+_CYCLE = 3
+
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
@@ -40,10 +56,6 @@ class PortfolioPlan:
     venues: Sequence[str] = ()
     passing: bool = False  # missing on every third night, and new on the next night
 
-
-_TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
-_SAFE = ("ironkeep", "vaultline", "bridgewell")
-_ALL = (*_TRADING, *_SAFE[:2], "harbour-otc", "north sea/otc desk", "lanternfish", "tidewater")
 
 MANDATES = (
     PortfolioPlan("treasury", ("Treasury Reserve",), ASSETS[:300], 4, _ALL),
@@ -67,18 +79,6 @@ MANDATES = (
     PortfolioPlan("empty", ("Empty",)),
     PortfolioPlan("pilot", ("Pilot Mandate",), passing=True),
 )
-
-_BUCKETS: Mapping[str, tuple[str, ...]] = {
-    "trading": ("free", "locked"),
-    "margin": ("locked",),
-    "staking": ("locked",),
-    "custody": ("free", "locked"),
-}
-# The buckets of a balance, as a bit mask in the order of `_BUCKETS`. Most balances have only
-# `trading`.
-_USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
-_COPY_OF_A_SHAPE = 16
-_CYCLE = 3
 
 
 def portfolio(

@@ -13,6 +13,28 @@ from pipelines.sandbox.world.assets import amount, draw, instant
 
 Record = dict[str, Any]
 
+_EXCHANGE, _OTC, _CUSTODIAN = ("exchange",), ("otc",), ("custodian",)
+
+_BASES = (
+    *("BTC", "ETH", "SOL", "XRP", "ADA", "DOGE", "LINK"),
+    *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
+)
+_TERMS = ("USDC", "USD", "EUR", "BTC")
+# The number of decimal places and a factor for each trading constraint. The constraint's value is
+# one to nine times the factor, in units of the last decimal place.
+_CONSTRAINTS = {
+    "minBaseQty": (4, 1),
+    "maxBaseQty": (0, 10**4),
+    "minBaseIncrement": (8, 1),
+    "minTermQty": (0, 5),
+    "minPrice": (2, 1),
+    "maxPrice": (2, 10**8),
+    "minTick": (5, 10),
+}
+_MONTHS = "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"
+_FRIDAY = 4
+_OPENED = date(2021, 3, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
@@ -27,8 +49,6 @@ class VenuePlan:
     dated: int = 0  # number of base assets with dated futures
     symbols: str = "{base}{term}"
 
-
-_EXCHANGE, _OTC, _CUSTODIAN = ("exchange",), ("otc",), ("custodian",)
 
 HOUSES = (
     VenuePlan("kestrel", _EXCHANGE, ("Kestrel Exchange",), spots=40, perpetuals=8, dated=2),
@@ -59,26 +79,6 @@ HOUSES = (
     VenuePlan("tidewater", _EXCHANGE, ("Tidewater Futures",), ("suspended",), dated=2),
     VenuePlan("old-granite", _EXCHANGE, ("Old Granite Börse",), ("unsupported",), spots=3),
 )
-
-_BASES = (
-    *("BTC", "ETH", "SOL", "XRP", "ADA", "DOGE", "LINK"),
-    *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
-)
-_TERMS = ("USDC", "USD", "EUR", "BTC")
-# The number of decimal places and a factor for each trading constraint. The constraint's value is
-# one to nine times the factor, in units of the last decimal place.
-_CONSTRAINTS = {
-    "minBaseQty": (4, 1),
-    "maxBaseQty": (0, 10**4),
-    "minBaseIncrement": (8, 1),
-    "minTermQty": (0, 5),
-    "minPrice": (2, 1),
-    "maxPrice": (2, 10**8),
-    "minTick": (5, 10),
-}
-_MONTHS = "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"
-_FRIDAY = 4
-_OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:

@@ -61,44 +61,6 @@ where accounts.snapshot_date = $day
 order by all
 """
 
-
-def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    """Return facts about one date's book, as values that JSON can represent.
-
-    - `rejects`: the number of API objects that could not be read.
-    - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
-    - `waiting`: newer nights that are held.
-    - `missing_sources`, only for a firm: the organisations that are not in the book.
-    - `undecided_portfolios`, only for a firm: the portfolios that several organisations see and
-      firm.toml assigns to none of them.
-    """
-    firm_facts = _firm_facts(connection, day) if has_sources(connection) else {}
-    [row] = records(connection, _FIRM_NIGHT if firm_facts else _NIGHT, day)
-    query, after = (_FIRM_WAITING, day) if firm_facts else (_WAITING, row["snapshot_id"])
-    waiting = connection.execute(query, [HELD, after]).fetchall()
-    incomplete = connection.execute(_INCOMPLETE, {"day": day}).fetchall()
-    return {
-        "snapshot_id": row["snapshot_id"],
-        "as_of": row["snapshot_date"].isoformat(),
-        "rejects": row["reject_count"] or 0,
-        "incomplete_portfolios": [portfolio for (portfolio,) in incomplete],
-        "waiting": [snapshot for (snapshot,) in waiting],
-        **firm_facts,
-    }
-
-
-def _firm_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    missing = connection.execute(_MISSING, [day]).fetchall()
-    return {
-        "missing_sources": [source for (source,) in missing],
-        "undecided_portfolios": [
-            portfolio.portfolio_id
-            for portfolio in shared_portfolios(connection, day)
-            if not portfolio.is_settled
-        ],
-    }
-
-
 _SHOWN = 8
 
 
@@ -133,6 +95,31 @@ class NamedThing:
         return (self.id,) if self.name is None else (self.id, self.name)
 
 
+def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
+    """Return facts about one date's book, as values that JSON can represent.
+
+    - `rejects`: the number of API objects that could not be read.
+    - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
+    - `waiting`: newer nights that are held.
+    - `missing_sources`, only for a firm: the organisations that are not in the book.
+    - `undecided_portfolios`, only for a firm: the portfolios that several organisations see and
+      firm.toml assigns to none of them.
+    """
+    firm_facts = _firm_facts(connection, day) if has_sources(connection) else {}
+    [row] = records(connection, _FIRM_NIGHT if firm_facts else _NIGHT, day)
+    query, after = (_FIRM_WAITING, day) if firm_facts else (_WAITING, row["snapshot_id"])
+    waiting = connection.execute(query, [HELD, after]).fetchall()
+    incomplete = connection.execute(_INCOMPLETE, {"day": day}).fetchall()
+    return {
+        "snapshot_id": row["snapshot_id"],
+        "as_of": row["snapshot_date"].isoformat(),
+        "rejects": row["reject_count"] or 0,
+        "incomplete_portfolios": [portfolio for (portfolio,) in incomplete],
+        "waiting": [snapshot for (snapshot,) in waiting],
+        **firm_facts,
+    }
+
+
 def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
     """Return the item of `things` with this ID or name. Ignore case if no match is exact.
 
@@ -155,6 +142,18 @@ def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str)
         f"There is no {noun} {printable(name)!r} in {location}. "
         f"{_list_alternatives(name, things, noun)} Nothing was traced."
     )
+
+
+def _firm_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
+    missing = connection.execute(_MISSING, [day]).fetchall()
+    return {
+        "missing_sources": [source for (source,) in missing],
+        "undecided_portfolios": [
+            portfolio.portfolio_id
+            for portfolio in shared_portfolios(connection, day)
+            if not portfolio.is_settled
+        ],
+    }
 
 
 def _list_labels(things: Sequence[NamedThing]) -> str:
