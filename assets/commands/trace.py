@@ -26,10 +26,10 @@ from warehouse.query.facts.figures import (
     FigureSelection,
     NightPruned,
     PositionAccount,
-    PublishedSum,
     TracedFigures,
     figures,
 )
+from warehouse.query.facts.published_sums import PublishedSum
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 

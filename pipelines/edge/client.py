@@ -23,7 +23,7 @@ from typing import Self, TypeVar
 import httpx
 
 from pipelines.edge import requests
-from pipelines.edge.errors import ClientClosed, EdgeError, MalformedResponse
+from pipelines.edge.errors import ClientClosed, EdgeError, MalformedResponseError
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 from pipelines.edge.requests import Call, is_same_id
 from pipelines.edge.response.body import Limits
@@ -251,20 +251,20 @@ class EdgeClient:
         record = self._decode(self.fetch(call), model)
         if not is_same_id(requested_id, record.id):
             defect = "the ID differs from the requested ID"
-            raise MalformedResponse(defect, f"GET {call.path}")
+            raise MalformedResponseError(defect, f"GET {call.path}")
         return record
 
     def _decode(self, response: ApiResponse, model: type[_Model]) -> _Model:
         try:
             decoded = decode(response.envelope.data, model)
             require_strict(raw_records(response.envelope))
-        except MalformedResponse as error:
+        except MalformedResponseError as error:
             defect = self._sender.credentials.scrub(error.defect)
         else:
             return decoded
         finally:
             response.body.close()
-        raise MalformedResponse(defect, f"GET {response.call.path}", response.attempts)
+        raise MalformedResponseError(defect, f"GET {response.call.path}", response.attempts)
 
 
 class _WaitingCalls:

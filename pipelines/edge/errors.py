@@ -6,12 +6,12 @@
     │   ├── TimestampRefused      set this machine's clock             (TIMESTAMP_INVALID)
     │   ├── AuthenticationFailed  get a working key and secret         (AUTHENTICATION_FAILED)
     │   ├── AccessDenied          ask for access to this resource      (ACCESS_DENIED, 400 and 401)
-    │   ├── InvalidRequest        fix our request                      (PARAMETER_*,
+    │   ├── InvalidRequestError        fix our request                      (PARAMETER_*,
     │   │                                                               METHOD_UNSUPPORTED)
     │   ├── ResourceNotFound      check the ID of the resource         (RESOURCE_NOT_FOUND)
     │   ├── ServerError           wait, because the service is failing (INTERNAL_SERVER_ERROR, 5xx)
     │   └── UndocumentedError     ask the owner of the API
-    ├── MalformedResponse         ask the owner of the API
+    ├── MalformedResponseError         ask the owner of the API
     ├── ResponseTooLarge          raise the limit if the response is genuine
     ├── UnexpectedRedirect        set the service's new address
     ├── DeadlineExceeded          give the pull more time, or find the slow part
@@ -123,7 +123,7 @@ class AccessDenied(ApiResponseError):
     advice = "Nothing was read. Ask the key's owner for access to this resource."
 
 
-class InvalidRequest(ApiResponseError):
+class InvalidRequestError(ApiResponseError):
     """The API rejected a parameter or the method, so the request itself is wrong (§7)."""
 
     advice = "Nothing was read. Correct the request before you send it again."
@@ -148,7 +148,7 @@ class UndocumentedError(ApiResponseError):
 
 
 @dataclass(eq=False, repr=False)
-class MalformedResponse(EdgeError):
+class MalformedResponseError(EdgeError):
     """The response is not strict JSON in the documented envelope, or a value has the wrong type."""
 
     defect: str
@@ -316,7 +316,7 @@ def describe_problem(error: EdgeError | None) -> str:
             return f"The API has been unreachable ({error.reason})"
         case ServerError():
             return f"The API has answered with status {error.status}"
-        case MalformedResponse():
+        case MalformedResponseError():
             return "The API's responses have been malformed"
         case _:
             return ""

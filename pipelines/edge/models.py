@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.errors import MalformedResponseError
 
 OptionalText = str | UnsetType | None
 
@@ -158,10 +158,10 @@ VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
     """Decode a record or a list of records into a model type.
 
-    Raises `MalformedResponse` with the JSON path of the invalid value.
+    Raises `MalformedResponseError` with the JSON path of the invalid value.
     """
     try:
         return msgspec.json.decode(raw, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or type(error).__name__
-    raise MalformedResponse(f"a record does not match the API document: {reason}")
+    raise MalformedResponseError(f"a record does not match the API document: {reason}")

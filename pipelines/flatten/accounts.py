@@ -15,9 +15,10 @@ from pipelines.flatten.columns import Level, UnfitValue
 from pipelines.flatten.venues import LandedResponse, landed_responses
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
-from pipelines.records.fast_reader import Element, distinct_records
-from pipelines.records.json_text import Members, Notes, read_json
-from pipelines.records.tolerant_reader import JsonPath, TolerantReader, UnusableRecord, leaves
+from pipelines.records.identity import Element, distinct_records
+from pipelines.records.json_text import Members, read_json
+from pipelines.records.notes import Notes
+from pipelines.records.tolerant_reader import JsonPath, TolerantReader, UnusableRecordError, leaves
 from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
 
@@ -177,7 +178,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccou
         reader = TolerantReader(cut.record.request_no, Notes(), schema.PORTFOLIO.name)
         try:
             reader.record(members, _ACCOUNT, here, money=True)
-        except UnusableRecord:
+        except UnusableRecordError:
             continue
         stated = dict(_amounts(cut, raw, members.get("balance"), here))
         yield LandedAccount(

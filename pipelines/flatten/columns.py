@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.records import amounts, fast_reader, timestamps, tolerant_reader
-from pipelines.records.fast_reader import Element
-from pipelines.records.json_text import Drift, Inexact, Notes, Reject
+from pipelines.records.identity import Element
+from pipelines.records.notes import Drift, Inexact, Notes, Reject
 from pipelines.records.schema import (
     INSTRUMENT,
     PORTFOLIO,
@@ -225,7 +225,7 @@ def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa
     """Return a batch's rows for each table, and add rejects and other findings to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
-    except fast_reader.UndocumentedRecord:
+    except fast_reader.UndocumentedRecordError:
         return _tolerant_rows(batch, resource, notes)
 
 
@@ -235,7 +235,7 @@ def _plain_rows(
     records = fast_reader.read([element.raw for element in batch], resource.shape)
     filled = resource.fill(records)
     if not all(value.legal for value in filled.unfit):
-        raise fast_reader.UndocumentedRecord("a string is not a valid amount or time")
+        raise fast_reader.UndocumentedRecordError("a string is not a valid amount or time")
     for key in filled.keys:
         fast_reader.require_distinct(key)
     fast_reader.record_undocumented_values(records, resource.shape, notes)
@@ -271,7 +271,7 @@ def _tolerant_records(
         try:
             raw, money = bytes(element.raw), resource.carries_money
             record = reader.read_record(raw, resource.shape, place, money=money)
-        except tolerant_reader.UnusableRecord:
+        except tolerant_reader.UnusableRecordError:
             continue
         if resource.settle is not None:
             resource.settle(record, reader, place)

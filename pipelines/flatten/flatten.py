@@ -21,9 +21,10 @@ from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.flatten.venues import Carry, Embedded, landed_elements, landed_responses, nothing
 from pipelines.landing.manifest import Manifest, RequestRecord
-from pipelines.records import fast_reader, schema
-from pipelines.records.fast_reader import Element, batches, distinct_records, id_of
-from pipelines.records.json_text import Notes
+from pipelines.records import identity, schema
+from pipelines.records.fast_reader import batches
+from pipelines.records.identity import Element, distinct_records, id_of
+from pipelines.records.notes import Notes
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
 from warehouse.progress import ROWS, ProgressCallback, Tally, silent
@@ -231,7 +232,7 @@ def _ids(elements: list[Element]) -> set[str]:
 
 
 def _instruments_of_venues(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
-    embedded = ((id_of(raw), fast_reader.embedded_ids(raw)) for raw in raws)
+    embedded = ((id_of(raw), identity.embedded_ids(raw)) for raw in raws)
     return {venue_id: ids for venue_id, ids in embedded if venue_id is not None and ids}
 
 

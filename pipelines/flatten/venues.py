@@ -20,8 +20,8 @@ from pipelines.flatten.columns import Resource, TableBatch
 from pipelines.landing import snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records.defects import repeated_type
-from pipelines.records.fast_reader import Element, id_of
-from pipelines.records.json_text import UNKNOWN_FIELD, Notes
+from pipelines.records.identity import Element, id_of
+from pipelines.records.notes import UNKNOWN_FIELD, Notes
 from pipelines.records.schema import INSTRUMENT, VENUE
 from pipelines.records.tolerant_reader import JsonPath, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES

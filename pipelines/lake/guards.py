@@ -24,7 +24,7 @@ from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Manifest, Window
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.records.defects import Defect
-from pipelines.records.json_text import Reject
+from pipelines.records.notes import Reject
 from pipelines.records.schema import BALANCE_KINDS
 from warehouse.contract.model import and_more, count_of
 from warehouse.exact import exact, plain

@@ -147,7 +147,7 @@ def hold_lock(
     descriptor = _open(layout, lock, doing)
     try:
         try:
-            _wait(layout, descriptor, timeout)
+            _wait_for_lock(layout, descriptor, timeout)
         except WriterBusy as busy:
             if lock == layout.pull_lock:
                 raise PullRunning(layout, busy.holder) from None
@@ -182,7 +182,7 @@ def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]
             with contextlib.suppress(FileNotFoundError):
                 descriptor = os.open(layout.lock, os.O_RDONLY)
                 stack.callback(os.close, descriptor)
-                _wait(layout, descriptor, NO_WAIT)
+                _wait_for_lock(layout, descriptor, NO_WAIT)
             yield
     else:
         with hold_writer_lock(layout, doing, now):
@@ -265,7 +265,7 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
         raise HomeReadOnly(layout, doing, error) from error
 
 
-def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
+def _wait_for_lock(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
     """Wait until the lock is acquired, or raise `WriterBusy` after the timeout."""
     waited, next_report, reported_holder = 0.0, 0.0, ""
     while True:

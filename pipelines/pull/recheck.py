@@ -56,7 +56,7 @@ class Recheck:
         session, first = self._recorder, self._portfolios
         has_lost = bool(recorder.to_request(self._known, session.marks[first.number]))
         if has_lost:
-            pause(self._wait())
+            pause(self._seconds_to_wait())
         after = round(self._since())
         second = session.next_request("portfolios", list_portfolios(), purpose=CLOSING)
         venues = session.next_request("venues", list_venues(), purpose=CLOSING)
@@ -71,7 +71,7 @@ class Recheck:
             second_after=after if is_confirmed else None,
         )
 
-    def _wait(self) -> float:
+    def _seconds_to_wait(self) -> float:
         """Return the seconds to wait before the second read, at most half of the remaining time."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))

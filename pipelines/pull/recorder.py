@@ -12,7 +12,7 @@ from pipelines.edge.errors import (
     AuthenticationFailed,
     EdgeError,
     InvalidId,
-    MalformedResponse,
+    MalformedResponseError,
     ResourceNotFound,
 )
 from pipelines.edge.requests import Call, list_instruments
@@ -32,16 +32,16 @@ from pipelines.landing.manifest import (
 )
 from pipelines.landing.notices import NoticeCounter
 from pipelines.landing.zone import PendingSnapshot
-from pipelines.records import fast_reader
-from pipelines.records.fast_reader import id_of
+from pipelines.records import identity
+from pipelines.records.identity import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
 # Seconds between two reads of a list. The second read confirms that portfolios are missing.
 CONFIRM_AFTER = 10.0
 # The maximum number of portfolios to request by ID.
-MOST_ASKED = 10
-SHOWN = 3
+MAX_ASKED = 10
+MAX_SHOWN = 3
 
 # Maps each record's ID to the fields that show whether the record has changed.
 Marks = Mapping[str, tuple[str | None, ...]]
@@ -210,7 +210,7 @@ class Recorder:
                 reply.body.release_pages()
                 file = self._pulling.land(request.name, reply.body.buffer())
         except RecursionError:
-            error = MalformedResponse(
+            error = MalformedResponseError(
                 "a record is nested too deeply", request.call.path, reply.attempts
             )
             if required:
@@ -244,7 +244,7 @@ class Recorder:
         operation = request.call.operation
         self.notices.note(operation, reply.truncation_hints)
         if operation == "list_instruments":
-            ids = fast_reader.ids_of(raw_records(reply.envelope))
+            ids = identity.ids_of(raw_records(reply.envelope))
             self.listed.setdefault(str(request.venue_id), set()).update(ids)
         else:
             self.marks[request.number] = marks(_records(reply))
@@ -280,7 +280,7 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
     changed = changed_ids(first, last) - new - gone
     parts = (("new", new), ("gone", gone), ("changed", changed))
     differences = [
-        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], SHOWN)})"
+        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], MAX_SHOWN)})"
         for word, ids in parts
         if ids
     ]
@@ -297,7 +297,7 @@ def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]
     is_worthwhile = any(previous[portfolio_id] for portfolio_id in gone) or len(gone) == len(
         previous
     )
-    return gone[:MOST_ASKED] if is_worthwhile else []
+    return gone[:MAX_ASKED] if is_worthwhile else []
 
 
 def final_state(error: EdgeError | None) -> str:
@@ -335,7 +335,7 @@ def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None
     """
     ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:
-        if (venue_id := fast_reader.id_of(raw)) is not None:
-            previous, ids = ids_by_venue.get(venue_id, set()), fast_reader.embedded_ids(raw)
+        if (venue_id := identity.id_of(raw)) is not None:
+            previous, ids = ids_by_venue.get(venue_id, set()), identity.embedded_ids(raw)
             ids_by_venue[venue_id] = None if previous is None or ids is None else previous | ids
     return ids_by_venue

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from warehouse.exact import exact, fit_decimal
 
 TYPE = pa.decimal128(38, 18)
-EXPONENT_LIMIT = 200
-LONGEST = 1000
+MAX_EXPONENT = 200
+MAX_LENGTH = 1000
 # If a string matches this pattern, Arrow casts it exactly to DECIMAL(38,18). For other strings,
 # Arrow may raise an error or overflow silently.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
@@ -27,7 +27,7 @@ _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+
 
 def parse(text: str) -> Decimal | None:
     """Convert an amount to an exact number. Return None if the string is not an amount."""
-    match = _GRAMMAR.fullmatch(text) if len(text) <= LONGEST else None
+    match = _GRAMMAR.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         return None
     exponent = match[3]
@@ -74,4 +74,4 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
 def _is_beyond_limit(exponent: str) -> bool:
     """Return whether an exponent exceeds the limit, without converting very long exponents."""
     digits = exponent.lstrip("+-").lstrip("0")
-    return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
+    return len(digits) > len(str(MAX_EXPONENT)) or int(digits or "0") > MAX_EXPONENT

@@ -1,27 +1,17 @@
-"""A JSON parser with exact numbers and limited nesting, and the issues found in records."""
+"""A JSON parser with exact numbers and limited nesting."""
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.records.defects import Defect
-
-DEEPEST = 500
+MAX_DEPTH = 500
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NON_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-UNKNOWN_FIELD = "unknown field"
-UNKNOWN_VALUE = "unknown value"
-UNKNOWN_BALANCE = "unknown balance"
-MISSING_FIELD = "missing field"
-CHANGED_TYPE = "changed type"
-MAX_EXAMPLE_LENGTH = 200
 
 
 class Number(str):
@@ -68,97 +58,30 @@ class _PrintedContainer(NamedTuple):
         return f"[{body}]" if self.keys is None else f"{{{body}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A value that breaks the contract and was rejected: its path, the defect, and its JSON."""
-
-    request_no: int
-    path: str
-    defect: Defect
-    value: str
-    carries_money: bool
-
-    def row(self) -> dict[str, Any]:
-        """Return the row for `ops.rejects`, without the snapshot's columns."""
-        return {
-            "request_no": self.request_no,
-            "path": self.path,
-            "reason": self.defect.message,
-            "value": self.value,
-            "carries_money": self.carries_money,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Inexact:
-    """A value that its column cannot store exactly. `value` is the exact value as a string."""
-
-    request_no: int
-    path: str
-    table_name: str
-    column_name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """An undocumented field or value, with its path, kind, example and number of occurrences."""
-
-    path: str
-    kind: str
-    word: str
-    example: str
-    seen: int
-
-
-@dataclass(slots=True)
-class Notes:
-    """Issues collected while flattening. `drift` maps (path, kind, word) to (example, count)."""
-
-    rejects: list[Reject] = field(default_factory=list)
-    inexact: list[Inexact] = field(default_factory=list)
-    drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
-
-    def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
-        """Count an occurrence of an undocumented field or value, and store an example.
-
-        Only the alphabetically first example is stored, so the order of the records does not
-        matter.
-        """
-        key, example = (path, kind, word[:MAX_EXAMPLE_LENGTH]), example[:MAX_EXAMPLE_LENGTH]
-        before, seen = self.drift.get(key, (example, 0))
-        self.drift[key] = (min(before, example), seen + count)
-
-    def drift_rows(self) -> Iterator[Drift]:
-        """Yield undocumented fields and values as rows for `ops.drift`, in a fixed order."""
-        for (path, kind, word), (example, seen) in sorted(self.drift.items()):
-            yield Drift(path=path, kind=kind, word=word, example=example, seen=seen)
-
-
 _DECODER = json.JSONDecoder(
     object_pairs_hook=Members, parse_float=Number, parse_int=Number, parse_constant=Number
 )
 
 
 def is_too_deep(raw: bytes) -> bool:
-    """Return whether a JSON string is nested more than `DEEPEST` levels deep."""
-    # A record with at most `DEEPEST` opening brackets cannot be too deep. This is true for nearly
+    """Return whether a JSON string is nested more than `MAX_DEPTH` levels deep."""
+    # A record with at most `MAX_DEPTH` opening brackets cannot be too deep. This is true for nearly
     # every record.
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return False
     # Remove the strings, so that only brackets are left. An opening bracket adds one level, a
     # closing bracket removes one, and the running sum is the depth. With many brackets, this is
     # much faster than a loop over the bytes.
     brackets = _STRING.sub(b"", raw).translate(None, _NON_BRACKETS)
     steps = _STEPS[np.frombuffer(brackets, np.uint8)]
-    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)
+    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > MAX_DEPTH)
 
 
 def read_json(raw: bytes) -> Any:
     """Parse one JSON value. Raises `ValueError` or `RecursionError` if that fails."""
     # Strings contain no lone surrogates, because the check of the whole response has rejected them.
     if is_too_deep(raw):
-        raise ValueError(f"nested more than {DEEPEST} levels deep")
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
     return _DECODER.decode(raw.decode("utf-8"))
 
 

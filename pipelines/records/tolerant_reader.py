@@ -7,20 +7,16 @@ from typing import Any
 
 from pipelines.records import amounts, defects, timestamps
 from pipelines.records.defects import Defect
-from pipelines.records.json_text import (
+from pipelines.records.json_text import Members, Number, is_text, read_json, text_of
+from pipelines.records.notes import (
     CHANGED_TYPE,
     MISSING_FIELD,
     UNKNOWN_BALANCE,
     UNKNOWN_FIELD,
     UNKNOWN_VALUE,
     Inexact,
-    Members,
     Notes,
-    Number,
     Reject,
-    is_text,
-    read_json,
-    text_of,
 )
 from pipelines.records.schema import (
     BALANCE,
@@ -48,7 +44,7 @@ _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
 Row = dict[str, str]
 OTHER = "other"
 _NAME = re.compile(r"[\w-]+")
-SHOWN = 60
+MAX_SHOWN = 60
 MISSING = object()
 
 
@@ -88,7 +84,7 @@ class Leaf:
         return None
 
 
-class InvalidText(Exception):
+class InvalidTextError(Exception):
     """A string is not a valid amount or timestamp."""
 
     def __init__(self, defect: Defect) -> None:
@@ -96,7 +92,7 @@ class InvalidText(Exception):
         self.defect = defect
 
 
-class UnusableRecord(Exception):
+class UnusableRecordError(Exception):
     """A record cannot become a row, and has already been added to the rejects."""
 
 
@@ -130,14 +126,14 @@ class TolerantReader:
     ) -> dict[str, Any]:
         """Parse a record from a response, and return its usable parts.
 
-        Raises `UnusableRecord` if the record cannot become a row.
+        Raises `UnusableRecordError` if the record cannot become a row.
         """
         try:
             value = read_json(raw)
         except (ValueError, RecursionError):
             text = raw.decode(errors="backslashreplace")
             self._add_reject(place, defects.TOO_DEEP, text, money=money)
-            raise UnusableRecord from None
+            raise UnusableRecordError from None
         return self.record(value, shape, place, money=money)
 
     def record(
@@ -145,13 +141,13 @@ class TolerantReader:
     ) -> dict[str, Any]:
         """Return the usable parts of a parsed record.
 
-        Raises `UnusableRecord` if the record is not an object, has a repeated key, or lacks a key
-        field.
+        Raises `UnusableRecordError` if the record is not an object, has a repeated key, or lacks a
+        key field.
         """
         if not isinstance(value, Members):
             raise self._broken(place, defects.NOT_AN_OBJECT, value, money=money)
         if value.repeated:
-            defect = defects.repeated_key(value.repeated_key()[:SHOWN])
+            defect = defects.repeated_key(value.repeated_key()[:MAX_SHOWN])
             raise self._broken(place, defect, value, money=money)
         clean: dict[str, Any] = {}
         for field in shape.fields.values():
@@ -169,10 +165,10 @@ class TolerantReader:
 
     def _broken(
         self, place: JsonPath, defect: Defect, value: Any, *, money: bool
-    ) -> UnusableRecord:
+    ) -> UnusableRecordError:
         """Add a reject for a record that cannot become a row. Return the exception to raise."""
         self.reject(place, defect, value, money=money)
-        return UnusableRecord(defect.message)
+        return UnusableRecordError(defect.message)
 
     def _field(
         self,
@@ -201,7 +197,7 @@ class TolerantReader:
             if rows := self._amounts_elsewhere(value, field, location):
                 clean.setdefault(OTHER, []).extend(rows)
                 return None
-        except InvalidText as error:
+        except InvalidTextError as error:
             defect = error.defect
         return self._without(record, field, place, defect, value, money=money)
 
@@ -215,7 +211,7 @@ class TolerantReader:
         *,
         money: bool,
     ) -> None:
-        """Add a reject for an invalid field. Raises `UnusableRecord` if the field is a key."""
+        """Add a reject for an invalid field. Raises `UnusableRecordError` if the field is a key."""
         if field.is_key:
             raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
         self.reject(place.member(field.name), defect, value, money=field.carries_money)
@@ -238,7 +234,7 @@ class TolerantReader:
         raise TypeError
 
     def _text(self, value: Any, field: Field, location: JsonPath) -> Any:
-        """Check and return a string. Raises `InvalidText` for an invalid amount or timestamp."""
+        """Check and return a string. Raises `InvalidTextError` for a wrong amount or timestamp."""
         if not is_text(value):
             raise TypeError
         if field.kind is Kind.AMOUNT:
@@ -253,7 +249,7 @@ class TolerantReader:
         """Check an amount, and add it to `notes` if its column cannot store it exactly."""
         value = amounts.parse(text)
         if value is None:
-            raise InvalidText(defects.NOT_AN_AMOUNT)
+            raise InvalidTextError(defects.NOT_AN_AMOUNT)
         if fit_decimal(value) is None:
             self._inexact(text, source, location)
 
@@ -261,7 +257,7 @@ class TolerantReader:
         """Check a timestamp, and add it to `notes` if its column cannot store it exactly."""
         moment = timestamps.parse(text)
         if moment is None:
-            raise InvalidText(defects.NOT_A_TIMESTAMP)
+            raise InvalidTextError(defects.NOT_A_TIMESTAMP)
         if not moment[1]:
             self._inexact(text, source, location)
 
@@ -284,7 +280,7 @@ class TolerantReader:
             raise TypeError
         try:
             inner = self.record(value, field.shape, location, money=field.carries_money)
-        except UnusableRecord:
+        except UnusableRecordError:
             return None
         rows = inner.pop(OTHER, [])
         if field.shape.name == BALANCE:
@@ -308,7 +304,7 @@ class TolerantReader:
                 continue
             try:
                 elements.append(self.record(value, field.shape, place, money=field.carries_money))
-            except UnusableRecord:
+            except UnusableRecordError:
                 continue
         return elements
 

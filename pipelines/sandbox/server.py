@@ -33,7 +33,7 @@ DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
 
 _BACKLOG = 512
 
-_LONGEST_BODY = 64 * 1024
+_MAX_BODY = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ async def _body(request: Request) -> bytes:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _LONGEST_BODY:
+        if len(body) > _MAX_BODY:
             break
     return body
 

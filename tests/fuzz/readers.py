@@ -18,14 +18,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response import envelope
 from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import columns, portfolios, venues
 from pipelines.flatten.columns import Resource
 from pipelines.records import fast_reader
-from pipelines.records.fast_reader import Element, distinct_records, id_of
-from pipelines.records.json_text import Notes
+from pipelines.records.identity import Element, distinct_records, id_of
+from pipelines.records.notes import Notes
 from tests.fuzz import shapeless
 
 DAY = date(2026, 11, 20)
@@ -57,7 +57,7 @@ def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     tolerant = _by(columns._tolerant_rows, batch, how())
     try:
         fast = _by(columns._plain_rows, batch, how())
-    except fast_reader.UndocumentedRecord:
+    except fast_reader.UndocumentedRecordError:
         if _by(columns.rows, batch, how()) != tolerant:
             return "what was refused left something behind"
         return "refused"
@@ -73,7 +73,7 @@ def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
     try:
         read = read_envelope(body, single=False)
         return [bytes(raw) for raw in raw_records(read)]
-    except (MalformedResponse, RecursionError):
+    except (MalformedResponseError, RecursionError):
         return None
 
 

@@ -49,6 +49,7 @@ TESTED_IN: dict[str, str] = {
     "tests/pipelines/records/test_fast_reader_laws.py": (
         "pipelines/flatten/accounts pipelines/flatten/columns pipelines/flatten/portfolios"
     ),
+    "tests/pipelines/records/test_tolerant_reader.py": "pipelines/records/notes",
     "tests/pipelines/sandbox/test_world.py": (
         "pipelines/sandbox/world/assets pipelines/sandbox/world/portfolios "
         "pipelines/sandbox/world/venues"
@@ -68,7 +69,9 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",
-    "tests/system/test_trace.py": "assets/commands/trace warehouse/query/facts/figures",
+    "tests/system/test_trace.py": (
+        "assets/commands/trace warehouse/query/facts/figures warehouse/query/facts/published_sums"
+    ),
     "tests/homes/test_reconciliation_upgraded.py": "warehouse/reconcile/record/migrate",
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "

@@ -24,10 +24,10 @@ from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.firm_state import has_sources, shared_portfolios
 
 Result = TypeVar("Result")
-SHOWN_DATES = 5
+MAX_SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
-_LEAST_MEGABYTES = 90
+_MIN_MEGABYTES = 90
 # Try small memory limits first, because DuckDB uses all the memory that it is allowed to use.
 _MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)
 
@@ -162,7 +162,7 @@ def _open_book(
     day: date = snapshot["snapshot_date"]
     in_little_memory(
         connection,
-        max(_LEAST_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
+        max(_MIN_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
         lambda: _stage(connection, exhibits, day, texts_only=texts_only),
     )
     return OpenBook(
@@ -196,10 +196,10 @@ def _find_book(
             "`nightbook accept ID`."
         )
     days = sorted({row["snapshot_date"].isoformat() for row in books})
-    more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
+    more = f", ... ({len(days)} in all)" if len(days) > MAX_SHOWN_DATES else ""
     raise NotExported(
         f"There is no book on or before {as_of}. The dates with a book are "
-        f"{', '.join(days[:SHOWN_DATES])}{more}, and the latest is {days[-1]}. No file was "
+        f"{', '.join(days[:MAX_SHOWN_DATES])}{more}, and the latest is {days[-1]}. No file was "
         "written. Choose one of these dates with --as-of, or omit it for the latest book."
     )
 
@@ -296,5 +296,5 @@ def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
             "If several organisations share a portfolio, it is counted only once. For the "
             "following portfolios, firm.toml does not name an organisation, or the organisation "
             "is not included in these figures: "
-            f"{and_more(uncertain, SHOWN_DATES)}. See firm_shared_portfolios."
+            f"{and_more(uncertain, MAX_SHOWN_DATES)}. See firm_shared_portfolios."
         )

@@ -30,7 +30,7 @@ from warehouse.storage.layout import DATABASE, Layout
 Parameters = Sequence[object] | Mapping[str, object]
 # Try several times to open a version, because a publish may remove it in the meantime.
 _ATTEMPTS = 5
-_SHOWN_DAYS = 6
+_MAX_SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 # Suffixes of macro names. Without its suffix, the name belongs to a view with the same columns.
 _MACRO = re.compile(r"_(as_of|between)$")
@@ -194,12 +194,12 @@ class ReadOnlyBook:
             return "The file has no book yet. See `nightbook snapshots`."
         gaps = records(self._connection, "select reason from ops.gaps where snapshot_date = ?", day)
         reason = f" ({gaps[0]['reason']})" if gaps else ""
-        nearest = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
+        nearest = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_MAX_SHOWN_DAYS])
         return (
             f"{day} has no book{reason}. The dates with a book are between {self.days[0]} and "
             f"{self.days[-1]}, and the nearest are "
-            f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of these "
-            "dates, or omit as_of for the newest book."
+            f"{and_more([book.isoformat() for book in nearest], _MAX_SHOWN_DAYS)}. Choose one of "
+            "these dates, or omit as_of for the newest book."
         )
 
     def _frame(self, sql: str, params: Parameters, day: date | None) -> pd.DataFrame:

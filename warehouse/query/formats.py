@@ -11,7 +11,7 @@ from typing import Any
 
 from warehouse.exact import plain
 
-LARGEST_JSON_INTEGER = 2**53
+MAX_JSON_INTEGER = 2**53
 _LINE_END = "\r\n"
 
 
@@ -81,7 +81,7 @@ def _json_value(value: object) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else text(value)
-    if isinstance(value, int) and abs(value) <= LARGEST_JSON_INTEGER:
+    if isinstance(value, int) and abs(value) <= MAX_JSON_INTEGER:
         return value
     return text(value)
 

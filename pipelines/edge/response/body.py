@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_text
+from pipelines.edge.errors import MalformedResponseError, ResponseTooLarge, quote_text
 
 # A body larger than this (in bytes) is stored in a file.
 MAX_IN_MEMORY = 1 << 20
@@ -114,14 +114,14 @@ class Body:
 
 
 def require_framing(headers: Mapping[str, str], version: str) -> None:
-    """Raise `MalformedResponse` if the body has no `Content-Length` and is not chunked.
+    """Raise `MalformedResponseError` if the body has no `Content-Length` and is not chunked.
 
     In such a body, nothing marks the end, so a truncated body would look complete. `version` is the
     HTTP version.
     """
     is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
     if not is_chunked and "content-length" not in headers:
-        raise MalformedResponse(
+        raise MalformedResponseError(
             f"the body has neither a length nor chunks ({version}), so its end is unknown"
         )
 
@@ -134,7 +134,7 @@ def decode_body(
 ) -> Iterator[bytes]:
     """Decode a body (gzip or no content encoding) and yield it in pieces of limited size.
 
-    Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
+    Raises `MalformedResponseError` and `ResponseTooLarge`. `scrub` removes the key, the secret and
     signatures from the `Content-Encoding` header before an error quotes it.
     """
     # Call `scrub` before `lower`, because `scrub` would not find a key that is in lower case.
@@ -145,7 +145,7 @@ def decode_body(
     elif encoding in {"gzip", "x-gzip"}:
         decoded = _gunzip(received)
     else:
-        raise MalformedResponse(
+        raise MalformedResponseError(
             f"the content encoding is {quote_text(encoding, 60)}, but only gzip or none is accepted"
         )
     return _limit_size(decoded, limits.decoded, "after decompression")
@@ -187,4 +187,4 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
     if not defect and not (is_started and member.eof):
         defect = "the gzip stream was cut short"
     if defect:
-        raise MalformedResponse(defect)
+        raise MalformedResponseError(defect)

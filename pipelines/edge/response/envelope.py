@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from pipelines.edge.errors import ErrorEntry, MalformedResponse
+from pipelines.edge.errors import ErrorEntry, MalformedResponseError
 from pipelines.edge.response.body import release_pages
 
 # These limits prevent a hostile body from using up all memory.
@@ -71,7 +71,7 @@ class _Key:
 def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
     """Read and strictly check a success body (§2.9), without decoding its records.
 
-    Raises `MalformedResponse`.
+    Raises `MalformedResponseError`.
     """
     commas = _check_encoding(body)
     # Every record except the last is followed by a comma, so `commas` also limits the number of
@@ -80,14 +80,14 @@ def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
     walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
     members = walk.members if walk else _read_members(body)
     if "data" not in members:
-        raise MalformedResponse(f"the envelope has no `data`, only {_list_names(members)}")
+        raise MalformedResponseError(f"the envelope has no `data`, only {_list_names(members)}")
     if "meta" not in members:
-        raise MalformedResponse(f"the envelope has no `meta`, only {_list_names(members)}")
+        raise MalformedResponseError(f"the envelope has no `meta`, only {_list_names(members)}")
     for name, raw in members.items():
         if name != "data":
             _require_strict_member(name, raw)
     if "errors" in members and msgspec.json.decode(members["errors"]):
-        raise MalformedResponse("the envelope has both `data` and `errors`")
+        raise MalformedResponseError("the envelope has both `data` and `errors`")
     _require_opening("data", members["data"], b"{" if single else b"[")
     _require_opening("meta", members["meta"], b"{")
     return Envelope(
@@ -118,7 +118,13 @@ def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | Non
     try:
         members = _read_members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
-    except (MalformedResponse, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (
+        MalformedResponseError,
+        KeyError,
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+    ):
         return None
     return tuple(
         ErrorEntry(_string_or_empty(entry.get("error")), _string_or_empty(entry.get("message")))
@@ -130,10 +136,10 @@ def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | Non
 
 
 def require_strict(records: Iterable[msgspec.Raw]) -> None:
-    """Raise `MalformedResponse` if a record has a duplicate key or a number out of range."""
+    """Raise `MalformedResponseError` if a record has a duplicate key or a number out of range."""
     for index, record in enumerate(records):
         if defect := find_record_defect(record):
-            raise MalformedResponse(f"record {index} of `data` is not strict JSON: {defect}")
+            raise MalformedResponseError(f"record {index} of `data` is not strict JSON: {defect}")
 
 
 def find_record_defect(record: bytes | msgspec.Raw) -> str | None:
@@ -197,14 +203,14 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
             _require_new(key.text, members)
             members[key.text] = raw
         return members
-    raise MalformedResponse(f"not a JSON object with the envelope's structure: {reason}")
+    raise MalformedResponseError(f"not a JSON object with the envelope's structure: {reason}")
 
 
 def _check_encoding(body: bytes | mmap | memoryview) -> int:
     """Check that a body is UTF-8 and not padded with white space. Return the number of commas.
 
     This is necessary because msgspec does not check the encoding of strings that it skips. Raises
-    `MalformedResponse`.
+    `MalformedResponseError`.
     """
     commas = 0
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -217,33 +223,33 @@ def _check_encoding(body: bytes | mmap | memoryview) -> int:
             if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
             if len(chunk) == _CHUNK and chunk.isspace():
-                raise MalformedResponse("a megabyte of white space")
+                raise MalformedResponseError("a megabyte of white space")
             if start % _MIN_WALKED == 0:
                 release_pages(body)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise MalformedResponse(f"not UTF-8: {error.reason}") from None
+        raise MalformedResponseError(f"not UTF-8: {error.reason}") from None
     return commas
 
 
 def _require_new(key: str, members: Mapping[str, msgspec.Raw]) -> None:
     if key in members:
-        raise MalformedResponse(f"the envelope has the key `{key[:40]}` twice")
+        raise MalformedResponseError(f"the envelope has the key `{key[:40]}` twice")
 
 
 def _require_strict_member(name: str, raw: msgspec.Raw) -> None:
     if len(memoryview(raw)) > _MAX_DECODED_MEMBER:
-        raise MalformedResponse(
+        raise MalformedResponseError(
             f"`{name[:40]}` in the envelope is larger than {_MAX_DECODED_MEMBER:,} bytes"
         )
     if defect := find_record_defect(raw):
-        raise MalformedResponse(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
+        raise MalformedResponseError(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
 
 
 def _require_opening(name: str, raw: msgspec.Raw, opening: bytes) -> None:
     if bytes(memoryview(raw)[:1]) != opening:
         kind = "a list" if opening == b"[" else "an object"
-        raise MalformedResponse(f"`{name}` is not {kind}")
+        raise MalformedResponseError(f"`{name}` is not {kind}")
 
 
 def _list_names(members: dict[str, msgspec.Raw]) -> str:
@@ -260,7 +266,7 @@ def _string_or_empty(value: Any) -> str:
 class _Walk:
     """A step-by-step scan of a large body, which finds its members and the records in `data`.
 
-    Raises `MalformedResponse`. After each step, `_position` is the end of the last token.
+    Raises `MalformedResponseError`. After each step, `_position` is the end of the last token.
     """
 
     def __init__(self, body: bytes | mmap | memoryview) -> None:
@@ -278,16 +284,16 @@ class _Walk:
             self._skip(b",")
         self._skip(b"}")
         if self._peek():
-            raise MalformedResponse(f"data after the document, at byte {self._position}")
+            raise MalformedResponseError(f"data after the document, at byte {self._position}")
 
     def _read_member(self) -> None:
         if self._peek() != b'"':
-            raise MalformedResponse(f"expected a key at byte {self._position}")
+            raise MalformedResponseError(f"expected a key at byte {self._position}")
         start, end = self._skip_value(MAX_RECORD_SIZE)
         key: str = msgspec.json.decode(self._view[start:end], type=str)
         _require_new(key, self.members)
         if len(self.members) == MAX_MEMBERS:
-            raise MalformedResponse(f"the envelope has more than {MAX_MEMBERS} members")
+            raise MalformedResponseError(f"the envelope has more than {MAX_MEMBERS} members")
         self._skip(b":")
         if key != "data":
             start, end = self._skip_value(MAX_MEMBER_SIZE)
@@ -302,7 +308,7 @@ class _Walk:
         self._position += 1
         while self._peek() != b"]" or self.spans:
             if len(self.spans) == 2 * MAX_RECORDS:
-                raise MalformedResponse(f"`data` has more than {MAX_RECORDS:,} records")
+                raise MalformedResponseError(f"`data` has more than {MAX_RECORDS:,} records")
             record_start, record_end = self._skip_value(MAX_RECORD_SIZE)
             self.spans.extend((record_start - start, record_end - start))
             if self._peek() == b"]":
@@ -333,7 +339,7 @@ class _Walk:
     def _skip(self, expected: bytes) -> None:
         if (found := self._peek()) != expected:
             shown = repr(found.decode("latin-1")) if found else "the end"
-            raise MalformedResponse(
+            raise MalformedResponseError(
                 f"not a JSON object: expected {expected.decode()}, but found {shown}"
             )
         self._position += 1
@@ -352,7 +358,7 @@ def _value_length(view: memoryview, limit: int) -> int:
     if trailing := _TRAILING.search(message):
         return int(trailing[1]) - 1
     if len(view) == limit:
-        raise MalformedResponse(
+        raise MalformedResponseError(
             f"a record, or a member next to `data`, is larger than {limit:,} bytes"
         )
-    raise MalformedResponse(f"not JSON: {message}")
+    raise MalformedResponseError(f"not JSON: {message}")

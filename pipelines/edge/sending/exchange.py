@@ -20,7 +20,7 @@ from pipelines.edge.errors import (
     ConnectionFailed,
     EdgeError,
     InvalidId,
-    MalformedResponse,
+    MalformedResponseError,
     ResponseTooLarge,
     SpoolFailed,
     UnexpectedRedirect,
@@ -130,7 +130,7 @@ class Sender:
         body = Body(self.spool_dir)
         try:
             response = self._exchange(call, body, on_accepted)
-        except (MalformedResponse, ResponseTooLarge, SpoolFailed, InvalidId) as error:
+        except (MalformedResponseError, ResponseTooLarge, SpoolFailed, InvalidId) as error:
             failure: EdgeError = error.copy_with(request_line=request_line)
         except httpx.InvalidURL:
             failure = InvalidId(call.target, "results in an invalid URL")
@@ -225,7 +225,7 @@ class Sender:
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
                 _spool(body.write, piece)
-        except (MalformedResponse, ResponseTooLarge, *_NETWORK_ERRORS):
+        except (MalformedResponseError, ResponseTooLarge, *_NETWORK_ERRORS):
             body.close()
             return Body()
         return body

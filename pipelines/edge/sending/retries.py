@@ -15,7 +15,7 @@ from pipelines.edge.errors import (
     ClientClosed,
     ConnectionFailed,
     EdgeError,
-    MalformedResponse,
+    MalformedResponseError,
     ServerError,
     TimestampRefused,
 )
@@ -97,7 +97,7 @@ class FailedAttempt:
     @property
     def is_service_failure(self) -> bool:
         """True if the service failed, rather than throttling or refusing the request."""
-        is_failure = isinstance(self.error, ConnectionFailed | MalformedResponse | ServerError)
+        is_failure = isinstance(self.error, ConnectionFailed | MalformedResponseError | ServerError)
         return is_failure and not self.is_throttled
 
 
@@ -138,7 +138,7 @@ class _CallState:
             self.failures = self.malformed = 0
             self.failed_probes, self.final_error = failed_probes, None
         self.failures += 1
-        self.malformed += isinstance(error, MalformedResponse)
+        self.malformed += isinstance(error, MalformedResponseError)
 
 
 class RetryingSender:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, SpoolFailed
+from pipelines.edge.errors import MalformedResponseError, ResponseTooLarge, SpoolFailed
 from pipelines.edge.requests import list_venues
 from pipelines.edge.response.body import MAX_IN_MEMORY, Body, Limits, decode_body, require_framing
 from pipelines.edge.response.envelope import raw_records
@@ -48,7 +48,7 @@ def test_truncated_gzip_is_refused(body: bytes, data: st.DataObject) -> None:
     """A gzip stream is refused if any part of its end is missing."""
     packed = gzip.compress(body)
     cut = data.draw(st.integers(0, len(packed) - 1))
-    with pytest.raises(MalformedResponse, match="cut short"):
+    with pytest.raises(MalformedResponseError, match="cut short"):
         b"".join(decode_body([packed[:cut]], GZIP, ROOMY))
 
 
@@ -58,7 +58,7 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
     packed = bytearray(gzip.compress(body))
     bit = data.draw(st.integers(0, len(packed) * 8 - 1))
     packed[bit // 8] ^= 1 << bit % 8
-    with contextlib.suppress(MalformedResponse):
+    with contextlib.suppress(MalformedResponseError):
         assert b"".join(decode_body([bytes(packed)], GZIP, ROOMY)) == body
 
 
@@ -80,7 +80,7 @@ def test_a_plain_body_is_returned_unchanged(encoding: str) -> None:
 )
 def test_unrequested_encodings_are_refused(encoding: str) -> None:
     """The client offers only gzip, so all other and all nested encodings are malformed."""
-    with pytest.raises(MalformedResponse, match="content encoding"):
+    with pytest.raises(MalformedResponseError, match="content encoding"):
         list(decode_body([b"a"], {"content-encoding": encoding}, ROOMY))
 
 
@@ -124,7 +124,7 @@ def test_a_body_without_a_marked_end_is_refused(headers: dict[str, str], *, fram
     if framed:
         require_framing(headers, "HTTP/1.1")
     else:
-        with pytest.raises(MalformedResponse, match="its end is unknown"):
+        with pytest.raises(MalformedResponseError, match="its end is unknown"):
             require_framing(headers, "HTTP/1.0")
 
 
@@ -238,9 +238,9 @@ with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
 @pytest.mark.parametrize(
     ("kind", "outcome"),
     [
-        ("spaces", "MalformedResponse"),
-        ("records", "MalformedResponse"),
-        ("keys", "MalformedResponse"),
+        ("spaces", "MalformedResponseError"),
+        ("records", "MalformedResponseError"),
+        ("keys", "MalformedResponseError"),
     ],
 )
 def test_a_zip_bomb_does_not_fill_the_memory(

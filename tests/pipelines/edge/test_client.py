@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pipelines.edge.client import EdgeClient, now_ms
-from pipelines.edge.errors import AccessDenied, InvalidOrigin, MalformedResponse
+from pipelines.edge.errors import AccessDenied, InvalidOrigin, MalformedResponseError
 from pipelines.edge.requests import get_venue, list_instruments, list_venues
 from pipelines.edge.sending.exchange import ApiResponse
 from pipelines.edge.sending.transport import parse_origin
@@ -90,9 +90,9 @@ def test_a_record_with_a_different_id_is_refused(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """A single record whose ID differs from the requested ID is refused."""
-    with pytest.raises(MalformedResponse, match="differs from the requested"):
+    with pytest.raises(MalformedResponseError, match="differs from the requested"):
         connect(transport=answering(VENUE)).venue("w")
-    with pytest.raises(MalformedResponse, match="differs from the requested"):
+    with pytest.raises(MalformedResponseError, match="differs from the requested"):
         connect(transport=answering(PORTFOLIO)).portfolio("P")
 
 
@@ -108,7 +108,7 @@ def test_an_invalid_record_is_reported_with_its_json_path(
 ) -> None:
     """The error about a record that contradicts the document names the JSON path."""
     broken = {**VENUE, "displayName": None}
-    with pytest.raises(MalformedResponse, match=r"displayName.*Nothing|displayName.*nothing"):
+    with pytest.raises(MalformedResponseError, match=r"displayName.*Nothing|displayName.*nothing"):
         connect(transport=answering([VENUE, broken])).venues()
 
 
@@ -137,10 +137,10 @@ def test_an_ambiguous_record_is_refused(
 
     assert len(client(f"[{plain},{plain}]").portfolios()) == 2
     with pytest.raises(
-        MalformedResponse, match=f"record 1 of `data` is not strict JSON: .*{words}"
+        MalformedResponseError, match=f"record 1 of `data` is not strict JSON: .*{words}"
     ):
         client(f"[{plain},{odd}]").portfolios()
-    with pytest.raises(MalformedResponse, match=words):
+    with pytest.raises(MalformedResponseError, match=words):
         client(odd).portfolio("p")
 
 

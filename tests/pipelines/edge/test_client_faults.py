@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import EdgeError, MalformedResponse, TimestampRefused
+from pipelines.edge.errors import EdgeError, MalformedResponseError, TimestampRefused
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.retries import Event
@@ -88,7 +88,7 @@ TIMED = [
         3,
         {"sleep": lambda _: time.sleep(1.2)},
     ),
-    Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), MalformedResponse, 2),
+    Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), MalformedResponseError, 2),
 ]
 ELSEWHERE = {
     5: test_exchange.test_a_closed_port_is_tried_five_times,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import ErrorEntry, MalformedResponse
+from pipelines.edge.errors import ErrorEntry, MalformedResponseError
 from pipelines.edge.response import envelope as envelope_module
 from pipelines.edge.response.envelope import (
     find_record_defect,
@@ -87,7 +87,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_is_not_strict_json_is_refused(body: bytes) -> None:
     """A body that is not strict JSON in the envelope is malformed, with a one-line message."""
-    with pytest.raises(MalformedResponse) as caught:
+    with pytest.raises(MalformedResponseError) as caught:
         read_envelope(body, single=False)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -106,7 +106,7 @@ def test_a_single_record_must_be_an_object() -> None:
     """A single-record operation requires an object in `data` and refuses a list (2.9)."""
     envelope = read_envelope(b'{"data":{"id":"x"},"meta":{}}', single=True)
     assert [bytes(element) for element in raw_records(envelope)] == [b'{"id":"x"}']
-    with pytest.raises(MalformedResponse, match="not an object"):
+    with pytest.raises(MalformedResponseError, match="not an object"):
         read_envelope(b'{"data":[],"meta":{}}', single=True)
 
 
@@ -135,7 +135,7 @@ def test_both_readers_find_the_same_records(
         monkeypatch.setattr(envelope_module, "_MIN_WALKED", least)
         try:
             envelope = read_envelope(body, single=False)
-        except MalformedResponse:
+        except MalformedResponseError:
             told.append(None)
         else:
             told.append([*map(bytes, (envelope.data, envelope.meta, *raw_records(envelope)))])
@@ -170,7 +170,7 @@ def test_a_body_with_too_many_records_is_refused(
     monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
     monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
     body = b'{"data":[' + b",".join([element] * 5_002) + b'],"meta":{}}'
-    with pytest.raises(MalformedResponse, match="more than 5,000 records"):
+    with pytest.raises(MalformedResponseError, match="more than 5,000 records"):
         read_envelope(body, single=False)
 
 
@@ -247,11 +247,11 @@ def test_a_record_or_meta_above_its_size_limit_is_refused(monkeypatch: pytest.Mo
         if is_good:
             assert len(raw_records(read_envelope(body, single=False))) == 1
         else:
-            with pytest.raises(MalformedResponse, match="larger than 4,096 bytes"):
+            with pytest.raises(MalformedResponseError, match="larger than 4,096 bytes"):
                 read_envelope(body, single=False)
     monkeypatch.setattr(envelope_module, "MAX_RECORD_SIZE", 1 << 20)
     monkeypatch.setattr(envelope_module, "MAX_MEMBER_SIZE", 4096)
-    with pytest.raises(MalformedResponse, match="next to `data`, is larger than 4,096 bytes"):
+    with pytest.raises(MalformedResponseError, match="next to `data`, is larger than 4,096 bytes"):
         read_envelope(b'{"data":[],"meta":{"a":"' + b"x" * 5000 + b'"}}', single=False)
     single = b'{"meta":{},"data":{"a":"' + b"x" * 5000 + b'"}}'
     assert len(read_envelope(single, single=True).data) > 5000

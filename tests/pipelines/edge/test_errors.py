@@ -22,7 +22,7 @@ from pipelines.edge.errors import (
     InvalidCredential,
     InvalidId,
     InvalidOrigin,
-    MalformedResponse,
+    MalformedResponseError,
     ResourceNotFound,
     ResponseTooLarge,
     SpoolFailed,
@@ -65,7 +65,7 @@ TWO = (ErrorEntry("ACCESS_DENIED", "m1"), ErrorEntry("NEW", "m2"))
             {"status": 400, "errors": TWO},
         ),
         (
-            lambda: MalformedResponse("garbage", "GET /a", 3),
+            lambda: MalformedResponseError("garbage", "GET /a", 3),
             {"defect": "garbage", "request_line": "GET /a"},
         ),
         (
@@ -113,7 +113,7 @@ def test_an_error_without_more_facts_has_defaults() -> None:
     assert ConnectionFailed("w", "r").args == ("w", "r", 1)
     assert ConnectionFailed("w", "r").is_permanent is False
     assert ApiResponseError("w", 400).args == ("w", 400, (), 1, "")
-    assert MalformedResponse("f").args == ("f", "the body", 1)
+    assert MalformedResponseError("f").args == ("f", "the body", 1)
     assert DeadlineExceeded("w").args == ("w", "", "")
     assert CircuitBreakerOpen("w", 8).args == ("w", 8, "")
     assert "The last failure" not in str(DeadlineExceeded("w")) + str(CircuitBreakerOpen("w", 8))

@@ -17,7 +17,7 @@ from pipelines.edge.errors import (
     EdgeError,
     ErrorEntry,
     InvalidId,
-    MalformedResponse,
+    MalformedResponseError,
     ResourceNotFound,
     ResponseTooLarge,
     ServerError,
@@ -40,7 +40,7 @@ Connect = Callable[..., EdgeClient]
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: MalformedResponse("garbage"), MalformedResponse("garbage", "GET /a")),
+        (lambda: MalformedResponseError("garbage"), MalformedResponseError("garbage", "GET /a")),
         (
             lambda: ResponseTooLarge("it", 12, "on the wire"),
             ResponseTooLarge("GET /a", 12, "on the wire"),
@@ -50,7 +50,7 @@ Connect = Callable[..., EdgeClient]
     ],
 )
 def test_copy_with_changes_only_the_request_line(
-    make: Callable[[], MalformedResponse | ResponseTooLarge | SpoolFailed | InvalidId],
+    make: Callable[[], MalformedResponseError | ResponseTooLarge | SpoolFailed | InvalidId],
     expected: EdgeError,
 ) -> None:
     """`copy_with` changes only the request line, and ignores it if the error has none."""
@@ -62,7 +62,7 @@ def test_copy_with_changes_only_the_request_line(
     ("make", "args"),
     [
         (lambda: ConnectionFailed("GET /a", "r", is_permanent=True), ("GET /a", "r", 4)),
-        (lambda: MalformedResponse("f", "GET /a"), ("f", "GET /a", 4)),
+        (lambda: MalformedResponseError("f", "GET /a"), ("f", "GET /a", 4)),
         (lambda: ResourceNotFound("GET /a", 400, ONE), ("GET /a", 400, ONE, 4, "A note.")),
         (lambda: ServerError("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
     ],
@@ -106,7 +106,7 @@ def test_the_error_about_an_invalid_record_counts_the_attempts(connect: Connect)
     body = {"data": [{"id": 7}], "meta": {}}
     answers = [httpx.Response(503), httpx.Response(200, json=body)]
     edge = connect(transport=httpx.MockTransport(lambda _: answers.pop(0)))
-    with pytest.raises(MalformedResponse) as misread:
+    with pytest.raises(MalformedResponseError) as misread:
         edge.venues()
     assert (misread.value.attempts, misread.value.request_line) == (2, "GET /edge/v1beta/venues")
 
@@ -115,7 +115,7 @@ def test_the_error_about_a_duplicate_key_hides_a_secret(connect: Connect) -> Non
     """The error about a duplicate key names the request, and hides a secret in the response."""
     content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
-    with pytest.raises(MalformedResponse) as misread:
+    with pytest.raises(MalformedResponseError) as misread:
         connect(transport=transport).fetch(list_venues())
     found, where, attempts = misread.value.args
     assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
@@ -143,7 +143,7 @@ def test_a_response_that_is_too_large_is_reported_with_its_limit(
 def test_status_201_is_malformed(connect: Connect) -> None:
     """Status 201 is malformed, and the error names the status, the request and the attempts."""
     transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
-    with pytest.raises(MalformedResponse) as misread:
+    with pytest.raises(MalformedResponseError) as misread:
         connect(transport=transport).fetch(list_venues())
     found, where, attempts = misread.value.args
     assert "201" in found
@@ -230,7 +230,7 @@ def test_the_error_about_missing_data_lists_a_few_names(
     members: dict[str, int], names: str
 ) -> None:
     """The error about an envelope without `data` lists at most five names of 40 characters each."""
-    with pytest.raises(MalformedResponse) as misread:
+    with pytest.raises(MalformedResponseError) as misread:
         read_envelope(json.dumps(members).encode(), single=False)
     assert misread.value.defect == f"the envelope has no `data`, only {names}"
 

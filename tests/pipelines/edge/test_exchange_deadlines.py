@@ -24,7 +24,7 @@ from pipelines.edge.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     EdgeError,
-    MalformedResponse,
+    MalformedResponseError,
 )
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response import envelope as envelope_module
@@ -343,7 +343,7 @@ def test_a_wait_until_a_date_ends_exactly_at_that_date(connect: Connect) -> None
 
 def test_a_large_error_body_with_status_200_is_malformed(connect: Connect) -> None:
     """An error body above a megabyte is not parsed, even with status 200, and is malformed."""
-    for size, kind in ((1 << 10, AccessDenied), (2 << 20, MalformedResponse)):
+    for size, kind in ((1 << 10, AccessDenied), (2 << 20, MalformedResponseError)):
         body = {"errors": [{"error": "ACCESS_DENIED", "message": "x" * size}], "meta": {}}
         transport = httpx.MockTransport(lambda _, body=body: httpx.Response(200, json=body))
         with pytest.raises(kind):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pipelines.edge import models
-from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 
 BALANCE = {
@@ -142,7 +142,7 @@ def test_a_record_without_a_required_field_is_refused(
         without = {key: value for key, value in record.items() if key != name}
         for broken in (without, record | {name: None}):
             if required:
-                with pytest.raises(MalformedResponse, match="does not match the API document"):
+                with pytest.raises(MalformedResponseError, match="does not match the API document"):
                     decode(encoded(broken), model)
             else:
                 decode(encoded(broken), model)
@@ -160,7 +160,7 @@ def test_absent_null_and_empty_remain_different() -> None:
 def test_an_amount_must_be_a_string(amount: object) -> None:
     """An amount that is not a string is refused, because a number may already have lost digits."""
     record = encoded(PORTFOLIO).replace(b'"1.10"', encoded(amount))
-    with pytest.raises(MalformedResponse, match=r"positions.*trading\.free"):
+    with pytest.raises(MalformedResponseError, match=r"positions.*trading\.free"):
         decode(record, Portfolio)
 
 

@@ -23,10 +23,10 @@ CODES = {
     "ACCESS_DENIED": errors.AccessDenied,
     "AUTHENTICATION_FAILED": errors.AuthenticationFailed,
     "INTERNAL_SERVER_ERROR": errors.ServerError,
-    "METHOD_UNSUPPORTED": errors.InvalidRequest,
-    "PARAMETER_INVALID": errors.InvalidRequest,
-    "PARAMETER_UNSUPPORTED": errors.InvalidRequest,
-    "PARAMETER_VALUE_INVALID": errors.InvalidRequest,
+    "METHOD_UNSUPPORTED": errors.InvalidRequestError,
+    "PARAMETER_INVALID": errors.InvalidRequestError,
+    "PARAMETER_UNSUPPORTED": errors.InvalidRequestError,
+    "PARAMETER_VALUE_INVALID": errors.InvalidRequestError,
     "RESOURCE_NOT_FOUND": errors.ResourceNotFound,
     "TIMESTAMP_INVALID": errors.TimestampRefused,
 }
@@ -167,7 +167,7 @@ EVERY = [
         for code in CODES
     ),
     errors.UndocumentedError("GET /x", 418),
-    errors.MalformedResponse("not JSON", "GET /x", 2),
+    errors.MalformedResponseError("not JSON", "GET /x", 2),
     errors.ResponseTooLarge("GET /x", 1 << 20, "on the wire"),
     errors.UnexpectedRedirect("GET /x", 302, "https://elsewhere.example"),
     errors.DeadlineExceeded("GET /x", "time-out"),

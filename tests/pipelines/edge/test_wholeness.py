@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response import hints
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.response.wholeness import find_truncation_hints, unknown_members
@@ -97,7 +97,7 @@ DENIALS: dict[str, Json] = {
 def test_an_incomplete_response_results_in_hints(name: str, where: str) -> None:
     """Signs of an incomplete response are found in `meta` and next to `data` (2.9, 4.6)."""
     if where == "top" and name == "errors":
-        with pytest.raises(MalformedResponse):
+        with pytest.raises(MalformedResponseError):
             read(None, **DENIALS[name])
         return
     assert read(DENIALS[name]) if where == "meta" else read(None, **DENIALS[name])
@@ -254,7 +254,7 @@ def test_an_empty_errors_member_means_success(errors: str) -> None:
 @pytest.mark.parametrize("errors", ['[{"error":"X","message":""}]', "[null]", '{"a":1}', '"x"'])
 def test_data_with_errors_that_are_not_empty_is_malformed(errors: str) -> None:
     """A response with `data` and with `errors` that are not empty is malformed."""
-    with pytest.raises(MalformedResponse, match="both `data` and `errors`"):
+    with pytest.raises(MalformedResponseError, match="both `data` and `errors`"):
         read_envelope(f'{{"data":[],"errors":{errors},"meta":{{}}}}'.encode(), single=False)
 
 

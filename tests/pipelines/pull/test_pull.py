@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from pipelines.edge.errors import AuthenticationFailed, EdgeError, MalformedResponse
+from pipelines.edge.errors import AuthenticationFailed, EdgeError, MalformedResponseError
 from pipelines.edge.response.body import Limits
 from pipelines.edge.response.envelope import Envelope, raw_records
 from pipelines.edge.signing import Credentials
@@ -297,7 +297,7 @@ def test_a_venue_list_nested_too_deeply_fails_the_pull(
 ) -> None:
     """If the list of venues is nested too deeply to be split, the pull fails and lands nothing."""
     monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"resource":"venue"'))
-    with pytest.raises(MalformedResponse, match="nested too deeply"):
+    with pytest.raises(MalformedResponseError, match="nested too deeply"):
         night.take()
     assert list(night.layout.landing.iterdir()) == []
 

@@ -12,7 +12,7 @@ from pipelines.edge.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     EdgeError,
-    MalformedResponse,
+    MalformedResponseError,
     ServerError,
 )
 from pipelines.edge.sending.retries import Event
@@ -234,7 +234,7 @@ def test_a_changed_contract_gets_about_one_request_per_minute(tmp_path: Path) ->
     The error at the deadline names `meta`.
     """
     simulation = Simulation(reach=lambda _: httpx.Response(200, json={"data": []}))
-    with pytest.raises((DeadlineExceeded, MalformedResponse), match="meta"):
+    with pytest.raises((DeadlineExceeded, MalformedResponseError), match="meta"):
         taken(tmp_path, simulation)
     assert len(simulation.asked) < 60
     assert simulation.time.seconds <= DEADLINE

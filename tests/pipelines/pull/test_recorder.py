@@ -181,10 +181,10 @@ def test_a_briefly_empty_list_loses_no_portfolio(pulled: Night) -> None:
 
 
 FATES = {
-    "access-lost": dict.fromkeys(sorted(KNOWN)[: recorder.MOST_ASKED], REFUSED),
+    "access-lost": dict.fromkeys(sorted(KNOWN)[: recorder.MAX_ASKED], REFUSED),
     "portfolio-vanished": {LARGEST: DELETED},
     "data-ten,path=/portfolios": None,
-    "portfolios-empty,path=/portfolios": dict.fromkeys(sorted(KNOWN)[: recorder.MOST_ASKED], THERE),
+    "portfolios-empty,path=/portfolios": dict.fromkeys(sorted(KNOWN)[: recorder.MAX_ASKED], THERE),
 }
 
 
@@ -231,7 +231,7 @@ def test_missing_portfolios_with_money_are_requested_first() -> None:
         (errors.AccessDenied("x", 401), REFUSED),
         (errors.ResourceNotFound("x", 400), DELETED),
         (errors.ServerError("x", 500), UNTOLD),
-        (errors.InvalidRequest("x", 400), UNTOLD),
+        (errors.InvalidRequestError("x", 400), UNTOLD),
     ],
 )
 def test_a_response_shows_the_state_of_a_missing_portfolio(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.records import amounts, json_text, timestamps
-from pipelines.records.json_text import DEEPEST, is_too_deep
+from pipelines.records.json_text import MAX_DEPTH, is_too_deep
 from tests.support import oracle, strategies
 from warehouse.exact import exact_sum, fit_decimal, plain
 
@@ -194,9 +194,9 @@ def test_the_depth_of_json_ignores_brackets_in_strings(value: Any) -> None:
         inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         return isinstance(part, list | dict) + max(map(depth, inner), default=0)
 
-    for more in (DEEPEST - depth(value), DEEPEST - depth(value) + 1):
+    for more in (MAX_DEPTH - depth(value), MAX_DEPTH - depth(value) + 1):
         raw = b"[" * more + json.dumps(value).encode() + b"]" * more
-        assert is_too_deep(raw) is (more + depth(value) > DEEPEST)
+        assert is_too_deep(raw) is (more + depth(value) > MAX_DEPTH)
 
 
 @pytest.mark.parametrize(("one", "other"), [('{"a":[1,2],"b":3}', '{"b":3,"a":[2,1]}')])

@@ -30,5 +30,5 @@ def test_repeated_keys_of_one_parent_are_found(
     if len(set(rows)) == len(rows):
         fast_reader.require_distinct(columns)
     else:
-        with pytest.raises(fast_reader.UndocumentedRecord, match="is repeated"):
+        with pytest.raises(fast_reader.UndocumentedRecordError, match="is repeated"):
             fast_reader.require_distinct(columns)

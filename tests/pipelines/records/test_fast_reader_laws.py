@@ -15,7 +15,7 @@ from unittest import mock
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.flatten import columns
 from pipelines.records import fast_reader
@@ -44,7 +44,7 @@ def home() -> Iterator[Layout]:
 
 def tolerant_only() -> Any:
     """Patch the fast reader to refuse every batch, so that the tolerant reader reads all."""
-    refusal = fast_reader.UndocumentedRecord("a test wants care")
+    refusal = fast_reader.UndocumentedRecordError("a test wants care")
     return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
 
 
@@ -224,7 +224,7 @@ def _assume_it_is_let_in(text: str) -> None:
     """Skip a document whose envelope is refused, mostly for halves of surrogate pairs."""
     try:
         read_envelope(nights.body(text.encode()), single=False)
-    except MalformedResponse:
+    except MalformedResponseError:
         reject()
 
 

@@ -33,7 +33,7 @@ def test_a_null_is_accepted_only_in_an_optional_field(name: str) -> None:
     field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
     raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
     if field is None or field.required:
-        with pytest.raises(fast_reader.UndocumentedRecord):
+        with pytest.raises(fast_reader.UndocumentedRecordError):
             fast_reader.read(raws, INSTRUMENT)
         return
     rows = fast_reader.read(raws, INSTRUMENT).to_pylist()
@@ -45,5 +45,5 @@ def test_a_null_is_accepted_only_in_an_optional_field(name: str) -> None:
 def test_values_that_are_not_instruments_are_refused(odd: bytes) -> None:
     """A value that is not an instrument is refused at any position, even if a line of it is one."""
     for raws in ([odd, _instrument("id", "a")], [_instrument("id", "a"), odd], [odd]):
-        with pytest.raises(fast_reader.UndocumentedRecord):
+        with pytest.raises(fast_reader.UndocumentedRecordError):
             fast_reader.read(raws, INSTRUMENT)

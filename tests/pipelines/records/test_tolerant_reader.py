@@ -10,7 +10,8 @@ import pytest
 
 from pipelines.flatten.control_totals import reference
 from pipelines.records import tolerant_reader
-from pipelines.records.json_text import DEEPEST, Notes
+from pipelines.records.json_text import MAX_DEPTH
+from pipelines.records.notes import Notes
 from pipelines.records.schema import PORTFOLIO
 from tests.pipelines.records.test_fast_reader_laws import tolerant_only
 from tests.support import nights
@@ -277,7 +278,7 @@ def test_a_record_nested_too_deeply_is_rejected_with_its_text() -> None:
     notes = Notes()
     reader = tolerant_reader.TolerantReader(7, notes, "Portfolio")
     text = "[" * 200_000
-    with pytest.raises(tolerant_reader.UnusableRecord):
+    with pytest.raises(tolerant_reader.UnusableRecordError):
         reader.read_record(
             text.encode(), PORTFOLIO, tolerant_reader.JsonPath("data[3]", "data[]"), money=True
         )
@@ -298,15 +299,15 @@ def test_the_reader_and_the_count_have_the_same_depth_limit(calls: int) -> None:
         raw = json.dumps(portfolio())[:-1].encode() + f',"new":{nested}}}'.encode()
         reader = tolerant_reader.TolerantReader(7, Notes(), "Portfolio")
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
-        with contextlib.suppress(tolerant_reader.UnusableRecord):
+        with contextlib.suppress(tolerant_reader.UnusableRecordError):
             reader.read_record(
                 raw, PORTFOLIO, tolerant_reader.JsonPath("data[3]", "data[]"), money=True
             )
             return True, is_counted
         return False, is_counted
 
-    assert read(DEEPEST, calls) == (True, True)
-    assert read(DEEPEST + 1, calls) == (False, False)
+    assert read(MAX_DEPTH, calls) == (True, True)
+    assert read(MAX_DEPTH + 1, calls) == (False, False)
 
 
 def test_counts_of_equal_drift_are_added_up() -> None:

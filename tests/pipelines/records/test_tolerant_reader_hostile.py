@@ -279,7 +279,7 @@ def _expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 @contextmanager
 def read_by(reader: str) -> Iterator[mock.Mock]:
     """Give batches to the fast reader first, or only to the tolerant one, whose mock is yielded."""
-    refusal = fast_reader.UndocumentedRecord if reader == TOLERANT else None
+    refusal = fast_reader.UndocumentedRecordError if reader == TOLERANT else None
     fast = mock.Mock(wraps=columns._plain_rows, side_effect=refusal)
     slow = mock.Mock(wraps=columns._tolerant_rows)
     with mock.patch.multiple(columns, _tolerant_rows=slow, _plain_rows=fast):

@@ -20,7 +20,7 @@ from pipelines.sandbox.faults import Fault, FaultCounter
 from pipelines.sandbox.server import RunningServer
 from pipelines.sandbox.specification import PREFIX
 
-_LONGEST_HEAD = 256 * 1024
+_MAX_HEAD = 256 * 1024
 _FOREVER = 24 * 3600.0
 
 
@@ -49,7 +49,7 @@ Break = Callable[[asyncio.StreamWriter, WireReply, Fault], Awaitable[None]]
 
 async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
     """Send a request to the application and return the response."""
-    reader, writer = await asyncio.open_connection(*upstream, limit=_LONGEST_HEAD)
+    reader, writer = await asyncio.open_connection(*upstream, limit=_MAX_HEAD)
     try:
         writer.write(request.head + request.body)
         answered = await reader.read()
@@ -245,7 +245,7 @@ async def start_front(
         if fault.name == REFUSED:
             up.set()
             await asyncio.sleep(fault.seconds_or(_FOREVER))
-    server = await asyncio.start_server(converse, sock=listener, limit=_LONGEST_HEAD)
+    server = await asyncio.start_server(converse, sock=listener, limit=_MAX_HEAD)
     up.set()
     return server
 

@@ -105,7 +105,7 @@ class Landed:
 
     def staged(self) -> dict[str, Path]:
         """Flatten into Parquet, without control totals. Return the files by table."""
-        notes = importlib.import_module("pipelines.records.json_text").Notes()
+        notes = importlib.import_module("pipelines.records.notes").Notes()
         _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
         venues = self.flatten.flatten_venues(self.layout, self.manifest)
         names = [*written, *venues.tables]

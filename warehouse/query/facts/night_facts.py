@@ -61,7 +61,7 @@ where accounts.snapshot_date = $day
 order by all
 """
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
 class NotInBook(LookupError):
@@ -157,7 +157,7 @@ def _firm_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
 
 
 def _list_labels(things: Sequence[NamedThing]) -> str:
-    return and_more([thing.label for thing in things], _SHOWN)
+    return and_more([thing.label for thing in things], _MAX_SHOWN)
 
 
 def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
@@ -165,6 +165,6 @@ def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> st
     if not things:
         return f"It contains no {noun}s."
     by_name = {known.casefold(): thing for thing in things for known in thing.names}
-    similar = difflib.get_close_matches(name.casefold(), by_name, n=_SHOWN)
+    similar = difflib.get_close_matches(name.casefold(), by_name, n=_MAX_SHOWN)
     ordered = dict.fromkeys([*(by_name[known] for known in similar), *things])
     return f"It has {count_of(len(things), noun)}: {_list_labels(list(ordered))}."

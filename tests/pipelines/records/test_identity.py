@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.records.fast_reader import id_of
+from pipelines.records.identity import id_of
 
 MEMBERS = st.dictionaries(
     st.text().filter(lambda key: key != "id"),
