@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pipelines.edge.access import Access, is_visible_ascii, read_access
-from pipelines.lake.iceberg.address import CatalogAddress, is_catalog_option, read_catalog
+from pipelines.lakehouse import entrance as lakehouse
 from pipelines.schedule import is_schedule
-from pipelines.shelf.object_store import OPTIONS as STORE_OPTIONS
-from pipelines.shelf.object_store import StoreAddress, read_address
 from warehouse.storage.home import DEFAULTS as PLACE_DEFAULTS
 from warehouse.storage.home import home_path, merged_environment, misleading_sign
+
+if TYPE_CHECKING:
+    from pipelines.lakehouse.entrance import CatalogAddress, StoreAddress
 
 DEFAULTS: Final = {
     **PLACE_DEFAULTS,
@@ -86,8 +87,8 @@ class Settings:
     access: Access | None
     alerts: tuple[str, ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
-    shelf: StoreAddress | None = None
-    catalog: CatalogAddress | None = None
+    shelf: "StoreAddress | None" = None
+    catalog: "CatalogAddress | None" = None
     pinned_assets: tuple[str, ...] = ()
 
 
@@ -104,12 +105,17 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         raise InvalidSettings((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {name: value for name, value in merged.items() if not _KUBERNETES.search(name)}
-    return {name: value for name, value in merged.items() if _is_foreign(name) or _is_setting(name)}
+    has_lakehouse = _has_lakehouse(merged)
+    return {
+        name: value
+        for name, value in merged.items()
+        if _is_setting(name) or (has_lakehouse and lakehouse.is_option(name))
+    }
 
 
-def _is_foreign(name: str) -> bool:
-    """Return whether a variable is an option of the object store library or catalog library."""
-    return name in STORE_OPTIONS or is_catalog_option(name)
+def _has_lakehouse(variables: Mapping[str, str]) -> bool:
+    """Return whether there is an object store or a catalog, whose libraries have options too."""
+    return any(variables.get(name, "").strip() for name in (lakehouse.SHELF, lakehouse.CATALOG))
 
 
 def _is_setting(name: str) -> bool:
@@ -122,9 +128,7 @@ def _is_setting(name: str) -> bool:
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     """Yield an error for each unknown variable name, because it may be a typo."""
-    for name in sorted(variables.keys() - set(NAMES)):
-        if _is_foreign(name):
-            continue
+    for name in filter(_is_setting, sorted(variables.keys() - set(NAMES))):
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
         yield f"{name[:SHOWN]} is not a setting. Did you mean {nearest}?"
 
@@ -136,7 +140,10 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
     complaints = list(_unknown_names(variables))
-    shelf = read_address(variables, complaints)
+    shelf, catalog = None, None
+    namespace = lakehouse.NAMESPACE
+    if _has_lakehouse(variables) or variables[namespace] != DEFAULTS[namespace]:
+        shelf, catalog = lakehouse.read_addresses(variables, complaints)
     settings = Settings(
         home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),
@@ -149,7 +156,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         alerts=_alerts(variables, complaints),
         heartbeat=_heartbeat(variables, complaints),
         shelf=shelf,
-        catalog=read_catalog(variables, shelf, complaints),
+        catalog=catalog,
         pinned_assets=_pinned_assets(variables),
     )
     if complaints:

@@ -1,12 +1,12 @@
 """`nightbook doctor`: check settings, disk, API, key, clock, warehouse and schedule."""
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assets.console.declaration import DONE, FAILED, WRONG_USAGE
 from assets.console.errors import disk_message, is_ours
@@ -31,14 +31,15 @@ from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import InvalidSettings, Settings
-from pipelines.shelf.object_store import open_store, probe
-from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
 from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from pipelines.lakehouse.entrance import Lakehouse
 
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
@@ -142,10 +143,12 @@ def _findings_at_home(
     yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
     if not is_reader:
         yield from _run_check("schedule", lambda: [_schedule(nightbook, home)])
-    if shelf.shelf_of(nightbook) is not None:
-        yield from _run_check("shelf", lambda: [_shelf(nightbook, is_reader=is_reader)])
-    if shelf.catalog_of(nightbook) is not None:
-        yield from _run_check("catalog", lambda: [_well("catalog", shelf.look(nightbook))])
+    if (lakehouse := shelf.shelf_of(nightbook)) is not None:
+        yield from _run_check("shelf", lambda: [_shelf(lakehouse, is_reader=is_reader)])
+        if lakehouse.catalog is not None:
+            yield from _run_check(
+                "catalog", lambda: [_well("catalog", lakehouse.describe_catalog())]
+            )
 
 
 def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
@@ -327,20 +330,16 @@ def _turned_on(nightbook: Nightbook) -> Finding:
     return _well("schedule", f"turned on in Dagster: {', '.join(names)}")
 
 
-def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
+def _shelf(lakehouse: "Lakehouse", *, is_reader: bool) -> Finding:
     """Test whether the object store works as a shelf.
 
     Raises an error if the store cannot be reached or is not consistent. The test does not write on
     a reader's machine, because readers may lack write permission.
     """
-    address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
-    store = open_store(address)
-    count = len(newest_manifests(store, read_record(layout, address.url).shelved_nights))
-    if not is_reader:
-        probe(store, secrets.token_hex())
+    count = lakehouse.count_nights(is_reader=is_reader)
     verb = "can be read" if is_reader else "passed its test"
-    message = f"{address.url} {verb}; {count_of(count, 'night')}"
-    missing = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
+    message = f"{lakehouse.url} {verb}; {count_of(count, 'night')}"
+    missing = lakehouse.waiting_nights(snapshots.landed_snapshots(lakehouse.layout))
     if missing:
         message += (
             f"; {count_of(len(missing), 'night')} in this home must still be uploaded. Type: "

@@ -107,7 +107,7 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
     if not is_published:
         print(f"{address.url}: {count}, all of them already in this home.")
         return 0
-    new = len(result.fetched)
+    new = len(result.nights)
     print(f"{address.url}: {count}, {new} of them new or changed.\n  {nightbook.layout.database}")
     print(f"Query: {command_for(nightbook.layout)} query 'from holdings_by_asset'")
     return 0
@@ -210,8 +210,7 @@ def _record(
     verb = "accept" if state == states.ACCEPTED else "reject"
     with writing(nightbook, f"{verb} {snapshot_id}"):
         snapshot = publish.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
-        shelf.shelve_after_deciding(nightbook, shelf_error)
-        shelf.register_after_deciding(nightbook)
+        shelf.share_decision(nightbook, shelf_error)
         return snapshot
 
 
@@ -223,8 +222,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
         publish.publish_pending(nightbook)
         revoked = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
-        shelf.shelve_after_deciding(nightbook, shelf_error)
-        shelf.register_after_deciding(nightbook)
+        shelf.share_decision(nightbook, shelf_error)
     print(
         f"{name} was revoked. From now on, nights are held for this reason: "
         f"{printable(revoked[-1].reason.words)}"

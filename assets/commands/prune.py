@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.home.daemon_state import DagsterFailed, change_record
@@ -25,16 +25,17 @@ from pipelines.maintenance.prune import (
     MissingDates,
     PruneResult,
     prune,
-    prune_shelf,
     require_limit,
 )
-from pipelines.shelf.object_store import StoreAddress
 from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.query.formats import printable_lines
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, sync_directory
+
+if TYPE_CHECKING:
+    from pipelines.lakehouse.entrance import Lakehouse
 
 GIGABYTE = 10**9
 # A new version of the warehouse starts as a copy of the last version. Including temporary files, it
@@ -64,7 +65,7 @@ def run(
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(max_gb)
     require_limit(keep_days, most)
-    address = shelf.require_shelf(nightbook, "prune --shelf") if is_shelf else None
+    lakehouse = shelf.require_shelf(nightbook, "prune --shelf") if is_shelf else None
     with writing(nightbook, "pruning"):
         try:
             shelf.require_all_on_shelf(nightbook)
@@ -88,8 +89,8 @@ def run(
         if is_unpublished or (result.snapshots and not dry_run):
             placement.settle(layout)
             _publish(nightbook)
-        if address is not None:
-            _prune_shelf(nightbook, address, result.snapshots, verb, dry_run=dry_run)
+        if lakehouse is not None:
+            _prune_shelf(lakehouse, result.snapshots, verb, dry_run=dry_run)
     print(f"The remaining nights' API responses and tables take up {result.left / 1e6:.1f} MB.")
     print(ALWAYS_KEPT)
     if most is not None and result.left > most:
@@ -99,23 +100,15 @@ def run(
 
 
 def _prune_shelf(
-    nightbook: Nightbook,
-    address: StoreAddress,
-    pruned: tuple[str, ...],
-    verb: str,
-    *,
-    dry_run: bool,
+    lakehouse: "Lakehouse", pruned: tuple[str, ...], verb: str, *, dry_run: bool
 ) -> None:
     """Delete the pruned nights from the shelf, after removing them from the Iceberg tables."""
-    shelver = shelf.shelver_of(nightbook, address)
-    forget = partial(shelf.expire, nightbook)
-    result = prune_shelf(shelver, forget, pruned, dry_run=dry_run)
-    nights = count_of(len(result.snapshots), "night")
+    result = lakehouse.prune(pruned, dry_run=dry_run)
+    nights = count_of(len(result.nights), "night")
     count = count_of(len(result.objects), "object")
-    size = sum(item.size for item in result.objects)
-    print(f"{nights} {verb} from {address.url}: {count}, {size / 1e6:.1f} MB.")
-    if result.problems:
-        raise shelf.NotAllDone(result.problems, len(result.snapshots))
+    size = sum(result.objects.values())
+    print(f"{nights} {verb} from {lakehouse.url}: {count}, {size / 1e6:.1f} MB.")
+    result.require_complete()
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import date
+from typing import TYPE_CHECKING
 
 from assets.console.declaration import DONE, FAILED
 from assets.console.invocation import program, spell_for
@@ -12,16 +13,19 @@ from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
+from pipelines.lakehouse import entrance
 from pipelines.landing import snapshots
-from pipelines.maintenance.proof import Proof, prove
-from pipelines.maintenance.verify import WAREHOUSE, Damage, verify, verify_shelf
-from pipelines.shelf.object_store import open_store
+from pipelines.landing.damage import Damage
+from pipelines.maintenance.verify import WAREHOUSE, verify
 from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import find_damage
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from pipelines.lakehouse.entrance import Proof
 
 COLUMNS = ("file", "night", "what", "remedy")
 UNREADABLE = "unreadable"
@@ -31,8 +35,8 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     """Check every stored file. Print each damaged or missing file, its night, and the remedy."""
     layout = nightbook.layout
     if is_shelf:
-        address = require_shelf(nightbook, "verify --shelf")
-        files, packs, unreadable = list(verify_shelf(open_store(address))), [], []
+        files = list(require_shelf(nightbook, "verify --shelf").verify())
+        packs, unreadable = [], []
     else:
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
         unreadable = [] if files else list(_unreadable(layout))
@@ -117,7 +121,9 @@ def run_proof(
 
     Return 1 if any totals differ.
     """
-    nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
+    nights = entrance.prove(
+        nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts
+    )
     proofs = list(nights) if output_format else list(_print_each(engine, nights))
     if output_format:
         print_rows(output_format, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
@@ -137,7 +143,7 @@ def run_proof(
     return FAILED if mismatches else DONE
 
 
-def _row(engine: str, proof: Proof) -> tuple[object, ...]:
+def _row(engine: str, proof: "Proof") -> tuple[object, ...]:
     return (
         proof.snapshot.snapshot_date,
         proof.snapshot.snapshot_id,
@@ -151,7 +157,7 @@ def _row(engine: str, proof: Proof) -> tuple[object, ...]:
     )
 
 
-def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
+def _print_each(engine: str, proofs: "Iterable[Proof]") -> "Iterable[Proof]":
     for proof in proofs:
         rows = count_of(proof.rows, "row")
         if proof.rows != proof.stated_rows:

@@ -85,7 +85,7 @@ def shelf_assets(
 
     A shelf or a catalog that is not configured has no step.
     """
-    if shelf.shelf_of(nightbook) is None:
+    if (lakehouse := shelf.shelf_of(nightbook)) is None:
         return []
     shelved_nights = _transfer_asset(
         SHELF,
@@ -98,7 +98,7 @@ def shelf_assets(
         "store is down, only this step fails. "
         "The book is published on this machine, and the next run shelves the missing nights.",
     )
-    if shelf.catalog_of(nightbook) is None:
+    if lakehouse.catalog is None:
         return [shelved_nights]
     iceberg_tables = _transfer_asset(
         ICEBERG,

@@ -15,8 +15,8 @@ from typing import IO, Any, cast
 
 from assets.console.invocation import program
 from pipelines.landing import night_folders
+from pipelines.landing.damage import BodiesNotLocal, without_bodies
 from pipelines.maintenance import verify
-from pipelines.shelf.shelf_list import without_bodies
 from warehouse.contract.model import and_more
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
@@ -180,7 +180,7 @@ def _open_record(layout: Layout) -> None:
 def _require_nights(layout: Layout) -> None:
     """Check that the landing folder contains nights, and that no known night is missing from it."""
     if nights := without_bodies(layout):
-        raise verify.BodiesNotLocal(nights, "No backup was written")
+        raise BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assets.nightbook import Nightbook
+from pipelines.lakehouse.entrance import CATALOG, SHELF
 from pipelines.landing import snapshots
-from pipelines.shelf.object_store import SETTING as SHELF
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.query.read import run as ask
@@ -53,7 +53,7 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         if not is_empty:
             _link_home(nightbook.layout, home)
         # Disable the shelf, so that other machines do not see the result of the dry run.
-        variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: ""}
+        variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: "", CATALOG: ""}
         try:
             yield replace(nightbook, variables=lambda: variables)
         except Exception as error:

@@ -75,9 +75,9 @@ class NightRun:
 
 def steps_of(nightbook: Nightbook) -> tuple[Step, ...]:
     """Return the steps of a night. A shelf or catalog that is not configured has no step."""
-    has_shelf = shelf.shelf_of(nightbook) is not None
-    has_catalog = has_shelf and shelf.catalog_of(nightbook) is not None
-    return (*STEPS, *[SHELVE] * has_shelf, *[REGISTER] * has_catalog)
+    lakehouse = shelf.shelf_of(nightbook)
+    has_catalog = lakehouse is not None and lakehouse.catalog is not None
+    return (*STEPS, *[SHELVE] * (lakehouse is not None), *[REGISTER] * has_catalog)
 
 
 def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = False) -> NightRun:

@@ -3,14 +3,13 @@
 Before calling a function that writes, acquire the home's writer lock.
 """
 
-import importlib
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
@@ -19,15 +18,14 @@ from assets.publishing import repair
 from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.lakehouse import entrance
 from pipelines.landing import lock, snapshots
-from pipelines.landing.manifest import Manifest
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.landing.snapshots import Decision, Snapshot
 from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import (
     Finish,
-    finish_flattened_nights,
-    night_tasks,
     outdated_nights,
     rebuild_nights,
     upgraded_from,
@@ -42,6 +40,9 @@ from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, digest_of, sync_directory, written_aside
+
+if TYPE_CHECKING:
+    from pipelines.lakehouse.entrance import FlattenedNight
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +166,6 @@ def publish_pending(nightbook: Nightbook) -> None:
 SPARK = "spark"
 
 
-class SparkMissing(Exception):
-    """The Spark engine was requested, but its package is not installed."""
-
-    exit_code = 2
-
-    def __init__(self) -> None:
-        super().__init__(
-            "--engine spark needs Java 17, and the same version of pyspark as the cluster. "
-            "Install it with: pip install 'nightbook[spark]'. Nothing was changed."
-        )
-
-
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     """Rebuild the warehouse and, with `from_landing`, the lake. Decisions do not change."""
     _require_rebuildable(nightbook, from_landing=from_landing)
@@ -186,25 +175,27 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
 def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
     """Rebuild each home's lake and warehouse from its landing folder, flattening on Spark.
 
-    Nothing has changed if this raises `SparkMissing`, `SparkFailed` or `NotFlattened`.
+    Nothing has changed if this raises `LakehouseError`.
     """
-    spark = _spark()
     for nightbook in nightbooks:
         _require_rebuildable(nightbook, from_landing=True)
     first, *_ = nightbooks  # Report the progress for all homes with the first home's context.
     say = progress_reporter(first, first.tell, "flattening")
-    with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
-        finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))
+    layouts = [nightbook.layout for nightbook in nightbooks]
+    with entrance.flattened_on_spark(layouts, say) as flattened:
+        finish = _finish_for_workers(flattened)
         return [_rebuild(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
 
 
-def _spark() -> ModuleType:
-    try:
-        return importlib.import_module("pipelines.maintenance.spark")
-    except ModuleNotFoundError as error:
-        if error.name in ("pyspark", "py4j"):
-            raise SparkMissing from None
-        raise
+def _finish_for_workers(flattened: "Mapping[str, FlattenedNight]") -> Finish:
+    """Return a function that finishes nights, of which workers have flattened some."""
+
+    def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
+        if entrance.stage_night(manifests.layout, folder, flattened):
+            return night.judge(manifests, load_manifest(folder), now)
+        return night.finish(manifests, folder, now)
+
+    return finish
 
 
 def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:

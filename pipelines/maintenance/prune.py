@@ -1,8 +1,8 @@
-"""Deletion of the oldest nights in this home and on the shelf, with limits that a person sets."""
+"""Deletion of the oldest nights in this home, with limits that a person sets."""
 
 import contextlib
 import errno
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -11,14 +11,10 @@ from pathlib import Path
 from pipelines.flatten import flatten
 from pipelines.lake import lake_manifest
 from pipelines.landing import night_folders, snapshots
+from pipelines.landing.damage import SURPLUS
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.snapshots import DECISION, Snapshot, merge
-from pipelines.maintenance.verify import SURPLUS, verify
-from pipelines.shelf.arrival import require_same_answers
-from pipelines.shelf.night_manifest import UNUSABLE, NightManifest
-from pipelines.shelf.object_store import ObjectStore, StoredObject
-from pipelines.shelf.shelf_list import newest_manifests, read_night
-from pipelines.shelf.shelving import Shelver
+from pipelines.landing.snapshots import DECISION, Snapshot
+from pipelines.maintenance.verify import verify
 from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
@@ -26,7 +22,6 @@ from warehouse.storage.layout import Layout, sync_directory
 BY = "prune"
 MOST_DAYS = 36500  # a hundred years, to reject typos and dates that are out of range
 MOST_BYTES = 10**18
-FOLDERS = ("landing/", "lake/")
 
 
 class InvalidLimit(ValueError):
@@ -309,84 +304,3 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
-
-
-@dataclass(frozen=True, slots=True)
-class ShelfPruneResult:
-    """The nights pruned from the shelf, their deleted objects, and problems with other nights."""
-
-    snapshots: tuple[str, ...]
-    objects: tuple[StoredObject, ...]
-    problems: tuple[str, ...] = ()
-
-
-def prune_shelf(
-    shelver: Shelver,
-    forget: Callable[[Collection[str]], None],
-    would_go: Collection[str] = (),
-    *,
-    dry_run: bool,
-) -> ShelfPruneResult:
-    """Delete the objects of pruned nights from the shelf. With `dry_run`, only list them.
-
-    `forget` is called before any object is deleted. It removes the nights from the Iceberg tables,
-    which refer to their objects. In a dry run, `would_go` contains the nights to be pruned in this
-    home. Raises `StoreFailed`.
-    """
-    pruned = [
-        snapshot
-        for snapshot in snapshots.landed_snapshots(shelver.layout)
-        if snapshot.state == PRUNED or snapshot.snapshot_id in would_go
-    ]
-    objects = _objects(shelver.store, {snapshot.snapshot_id for snapshot in pruned})
-    going = [snapshot for snapshot in pruned if snapshot.snapshot_id in objects]
-    if going and not dry_run:
-        forget([snapshot.snapshot_id for snapshot in going])
-        going, problems = _mark(shelver, going)
-        keys = [item.key for snapshot in going for item in objects[snapshot.snapshot_id]]
-        shelver.store.delete(keys)
-    else:
-        problems = []
-    names = tuple(snapshot.snapshot_id for snapshot in going)
-    gone = tuple(item for name in names for item in objects[name])
-    return ShelfPruneResult(names, gone, tuple(problems))
-
-
-def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, list[StoredObject]]:
-    """Return the large objects of these nights on the shelf, including leftovers of killed runs."""
-    objects: dict[str, list[StoredObject]] = {}
-    for folder_key in FOLDERS:
-        for item in store.list(folder_key):
-            snapshot_id = item.key.rpartition("/")[2].partition("-")[0]
-            if snapshot_id in snapshot_ids:
-                objects.setdefault(snapshot_id, []).append(item)
-    return objects
-
-
-def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Mark nights as pruned on the shelf by writing a new generation of each night's manifest.
-
-    Return the nights for which this succeeded, and the problems with other nights.
-    """
-    newest, marked, problems = newest_manifests(shelver.store), list[Snapshot](), list[str]()
-    for snapshot in nights:
-        next_generation = partial(_pruned_generation, shelver, snapshot)
-        try:
-            if (key := newest.get(snapshot.snapshot_id)) is not None:
-                before = read_night(shelver.store, key)
-                shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # If a killed run left no manifest, there is nothing to mark.
-        except UNUSABLE as error:
-            problems.append(str(error))
-    return marked, problems
-
-
-def _pruned_generation(
-    shelver: Shelver, snapshot: Snapshot, before: NightManifest
-) -> NightManifest:
-    """Build the next manifest, which marks the night as pruned, unless `before` already does."""
-    if before.state == PRUNED:
-        return before
-    require_same_answers(snapshot, before)
-    decisions = merge(snapshot.decisions, before.decisions)
-    return shelver.generation(snapshot, before, decisions, before.documents, files=())

@@ -1,38 +1,28 @@
 """Functions that rebuild nights that were built with older contracts."""
 
 import contextlib
-import platform
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow as pa
-
 from pipelines import night
-from pipelines.flatten import flatten, venues
-from pipelines.flatten.columns import VENUES
-from pipelines.flatten.venues import CarriedInstruments
 from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
-from pipelines.landing import night_folders, snapshots
+from pipelines.landing import night_folders
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract.lake import LAKE, lake_contract
 from warehouse.contract.states import PRUNED
 from warehouse.progress import ProgressCallback, Tally, silent
-from warehouse.storage.layout import Layout, make_directory, sync_directory
+from warehouse.storage.layout import Layout, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
 # A function that runs all steps after landing for one night. Its arguments are the lake's
 # manifests, the landed folder and the current time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
-COLUMN = "night"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,117 +129,3 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
     for name in {*sealed["tables"], *sealed["nightly"]} - declared:
         layout.parquet(name, day, snapshot_id).unlink(missing_ok=True)
         layout.staged_file(name, snapshot_id).unlink(missing_ok=True)
-
-
-class NightTask(msgspec.Struct, frozen=True):
-    """A task for a worker that flattens one night.
-
-    It contains the home, the landed folder, the staging folder and the required versions.
-    """
-
-    home: str
-    folder: str
-    staged_in: str
-    program: str
-
-
-class FlattenedNight(msgspec.Struct, frozen=True):
-    """A worker's result: the folder with the staged files of a night, or a problem.
-
-    `failed` and `empty` are the venues whose instruments are carried over from the previous night.
-    """
-
-    folder: str
-    staged_in: str = ""
-    failed: set[str] = set()
-    empty: set[str] = set()
-    problem: str = ""
-
-
-def program() -> str:
-    """Describe the versions that must be equal on all machines that flatten nights for a lake."""
-    return f"nightbook with contract {lake_contract()} and pyarrow {pa.__version__}"
-
-
-@contextlib.contextmanager
-def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield tasks for all landed nights in these homes, and delete the tasks' files afterwards."""
-    with contextlib.ExitStack() as stack:
-        nights = []
-        for layout in layouts:
-            make_directory(layout.work)
-            staged_in = Path(tempfile.mkdtemp(prefix="flattened-", dir=layout.work)).absolute()
-            stack.callback(shutil.rmtree, staged_in, ignore_errors=True)
-            nights += [
-                NightTask(
-                    str(layout.home.absolute()), str(folder.absolute()), str(staged_in), program()
-                )
-                for folder in night_folders.folders(layout)
-                if snapshots.read(folder).state != PRUNED
-            ]
-        yield nights
-
-
-def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the tasks in each batch, and yield the results. Both are in a single column, as JSON."""
-    for batch in batches:
-        nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
-        answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
-        yield pa.RecordBatch.from_pydict({COLUMN: pa.array(answers, pa.string())})
-
-
-def flatten_task(landed: NightTask) -> FlattenedNight:
-    """Flatten a landed night into a new folder, so that concurrent attempts cannot collide."""
-    folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
-    if program() != landed.program:
-        problem = (
-            f"{worker} has {program()}, not {landed.program}: install the required versions there."
-        )
-        return FlattenedNight(landed.folder, problem=problem)
-    if not (folder / night_folders.MANIFEST).is_file():
-        problem = f"{worker} cannot see {folder}: mount the home on that machine, at the same path."
-        return FlattenedNight(landed.folder, problem=problem)
-    staged_in = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=landed.staged_in))
-    layout = Layout(Path(landed.home), staged_in)
-    flattened = FlattenedNight(landed.folder, str(staged_in))
-
-    def note(failed: set[str], empty: set[str]) -> CarriedInstruments:
-        flattened.failed.update(failed)
-        flattened.empty.update(empty)
-        return CarriedInstruments()
-
-    try:
-        manifest = load_manifest(folder)
-        flatten.flatten_portfolios(layout, manifest)
-        flatten.flatten_venues(layout, manifest, note)
-    except DamagedFile as error:
-        return FlattenedNight(landed.folder, problem=str(error))
-    return flattened
-
-
-def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
-    """Return a function that finishes the nights that workers have flattened.
-
-    For all other nights, the function runs all steps after landing.
-    """
-
-    def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
-        flattened_night = flattened.get(str(folder.absolute()))
-        if flattened_night is None:  # This night was landed after the tasks were created.
-            return night.finish(manifests, folder, now)
-        layout, manifest = manifests.layout, load_manifest(folder)
-        source = Layout(layout.home, Path(flattened_night.staged_in))
-        carried = venues.carry_from_last(
-            layout, manifest, flattened_night.failed, flattened_night.empty
-        )
-        if carried.rows:
-            # Remove the venues part before the night enters the lake. Then `judge` flattens the
-            # venues again, now with the carried instruments.
-            source.part(VENUES, folder.name).unlink()
-            sync_directory(source.staging(folder.name))
-        make_directory(layout.staging(folder.name).parent)
-        source.staging(folder.name).rename(layout.staging(folder.name))
-        sync_directory(layout.staging(folder.name).parent)
-        return night.judge(manifests, manifest, now)
-
-    return finish

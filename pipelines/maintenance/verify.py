@@ -1,31 +1,31 @@
-"""Functions that compare the files of nights in a home and on the shelf with recorded digests."""
+"""Functions that compare the files of a home with the digests that were recorded for them."""
 
 import contextlib
-import hashlib
 import re
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from pipelines.lake import night_files
 from pipelines.landing import night_folders, snapshots
+from pipelines.landing.damage import (
+    CHANGED,
+    MISSING,
+    SURPLUS,
+    BodiesNotLocal,
+    Damage,
+    without_bodies,
+)
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
-from pipelines.shelf import night_manifest
-from pipelines.shelf.arrival import blocks_of
-from pipelines.shelf.night_manifest import NewerManifest, NightManifest, ShelvedFile, by_object
-from pipelines.shelf.object_store import ObjectStore, manifest_key
-from pipelines.shelf.shelf_list import newest_manifests, read_night, without_bodies
 from warehouse.contract import states
-from warehouse.contract.model import count_of
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
 
-CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
 LANDED = "restore it from a backup, because the API keeps no history"
 LAKE = "rebuild the lake with: nightbook rebuild --from-landing"
 WAREHOUSE = "rebuild the warehouse with: nightbook rebuild"
@@ -37,39 +37,6 @@ RESTORE = (
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 _MOST_NAMED = 5  # maximum number of damaged files that an error message names
-# The label and the advice for objects on the shelf that a newer version wrote, and the advice for
-# damaged objects.
-NEWER = "written by a newer version of nightbook"
-UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
-REMEDY = "restore this object under the same key, from an older version in the store or a backup"
-
-
-class BodiesNotLocal(Exception):
-    """The command needs response bodies, but nights were loaded from the shelf without them."""
-
-    def __init__(self, nights: Collection[str], not_done: str) -> None:
-        super().__init__(
-            f"The bodies of {count_of(len(nights), 'night')} (up to {max(nights)}) are not in this "
-            f"home, because it was loaded from a shelf without them. {not_done}. Download them "
-            "with: nightbook publish --with-landing"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A damaged or unexpected file. `what` is "changed", "missing" or "surplus".
-
-    `night` is the snapshot ID, the date if only the date is known, or None.
-    """
-
-    file: Path
-    what: str
-    night: str | None
-    remedy: str
-
-    def __str__(self) -> str:
-        night_note = f" (night {self.night})" if self.night else ""
-        return f"{self.file}{night_note}: {self.what}; {self.remedy}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +196,8 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
     digests: dict[Path, str] = {}
     # Use the list of tables in the manifest, because the night may have been built with an older
     # contract that had different tables.
-    for role, name, digest in night_manifest.entries(sealed):
-        places = night_manifest.places(layout, role, name, day, snapshot_id)
+    for role, name, digest in night_files.entries(sealed):
+        places = night_files.places(layout, role, name, day, snapshot_id)
         stored = [place for place in places if place.exists()] or [places[0]]
         digests |= dict.fromkeys(stored, digest)
     return digests
@@ -302,66 +269,3 @@ def _night_of(path: Path) -> str | None:
     """Return the snapshot ID in a path, or None if there is none."""
     match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return match.group() if match else None
-
-
-def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
-    """Check all objects on the shelf. Yield damage for each missing or changed object.
-
-    Raises `StoreFailed`, and `DamagedFile` if the shelf's list of nights is incomplete.
-    """
-    for snapshot_id, key in newest_manifests(store).items():
-        try:
-            night = read_night(store, key)
-        except DamagedFile:
-            yield Damage(Path(key), CHANGED, snapshot_id, REMEDY)
-            continue
-        except NewerManifest:
-            yield Damage(Path(key), NEWER, snapshot_id, UPDATE)
-            continue
-        yield from _broken_chain(store, night)
-        for object_key, files in by_object(night.files):
-            yield from _damage(store, night, object_key, files)
-
-
-def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Check a night's earlier manifests, latest first. Yield damage for the first broken one."""
-    while night.previous is not None:
-        key = manifest_key(night.snapshot_id, night.generation - 1)
-        if store.head(key) is None:
-            yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
-            return
-        try:
-            previous = read_night(store, key)
-        except DamagedFile:
-            previous = None
-        if previous is None or previous.seal != night.previous:
-            yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
-            return
-        night = previous
-
-
-def _damage(
-    store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
-) -> Iterator[Damage]:
-    """Yield damage if an object on the shelf is missing, or contains a changed file."""
-    size = max(file.offset + file.size for file in files)
-    stored = store.head(key)
-    if stored is None:
-        yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
-    elif stored.size != size:
-        yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
-    else:
-        with tempfile.TemporaryFile() as scratch:
-            for block in store.get_blocks(key, 0, size):
-                scratch.write(block)
-            if any(_digest(scratch, file) != file.sha256 for file in files):
-                yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
-
-
-def _digest(source: IO[bytes], file: ShelvedFile) -> str:
-    """Compute the SHA-256 of one of the files in a shelf object."""
-    digest = hashlib.sha256()
-    source.seek(file.offset)
-    for block in blocks_of(source, file.size):
-        digest.update(block)
-    return digest.hexdigest()

@@ -18,9 +18,10 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import lock, snapshots
+from pipelines.landing.damage import CHANGED, MISSING
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.snapshots import DecisionNotAllowed
-from pipelines.maintenance.verify import CHANGED, MISSING, verify
+from pipelines.maintenance.verify import verify
 from tests.crash.nights import Clock, answers, at, land, nightbook, run
 from warehouse.contract.book import BOOK
 from warehouse.contract.states import HELD

@@ -35,7 +35,8 @@ from pipelines import night
 from pipelines.lake import lessons
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import lock, night_folders, snapshots
-from pipelines.maintenance.verify import CHANGED, LAKE, MISSING, verify
+from pipelines.landing.damage import CHANGED, MISSING
+from pipelines.maintenance.verify import LAKE, verify
 from tests.crash import nights
 from tests.fuzz.dying import dies
 from tests.fuzz.remembered import (

@@ -1,6 +1,7 @@
 """Tests of imports between rooms, of the home of each framework, and of function sizes."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,8 +41,15 @@ HOMES = {
     "xlsxwriter": ("warehouse",),
     "openpyxl": ("warehouse",),
     "dotenv": ("warehouse.storage.home",),
-    "pyspark": ("pipelines.maintenance.spark",),
+    "obstore": ("pipelines.lakehouse",),
+    "pyiceberg": ("pipelines.lakehouse",),
+    "sqlalchemy": ("pipelines.lakehouse",),
+    "pyspark": ("pipelines.lakehouse.spark",),
 }
+# Few homes need this room, so a reader of the core never opens it. The other rooms import only its
+# entrance, and among the pipelines, only the settings do.
+LAKEHOUSE, ENTRANCE = "pipelines.lakehouse", "pipelines.lakehouse.entrance"
+VISITORS = ("assets", "pipelines.settings")
 # The only modules that may use Dagster's private modules. `web` builds the web process by hand.
 PRIVATE_DAGSTER = ("assets.home.instance", "assets.runs.web")
 # Modules with vague names collect code that belongs elsewhere.
@@ -86,7 +94,8 @@ def _names(node: ast.AST) -> list[str]:
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         base = "." * node.level + (node.module or "")
-        return [f"{base}.{alias.name}" if node.module in ROOMS else base for alias in node.names]
+        is_whole = node.module in (*ROOMS, LAKEHOUSE)
+        return [f"{base}.{alias.name}" if is_whole else base for alias in node.names]
     return []
 
 
@@ -109,9 +118,19 @@ def complaints(root: Path) -> list[str]:
             found.append(f"{where}; it may import only {', '.join(_allowed(one.module))}")
         if top in HOMES and not within(one.module, HOMES[top]):
             found.append(f"{where}, at home in {', '.join(HOMES[top])}")
+        if within(one.name, (LAKEHOUSE,)) and not within(one.module, (LAKEHOUSE,)):
+            found += [f"{where}, but {trespass}" for trespass in _trespasses(one)]
         if one.name.startswith("dagster._") and one.module not in PRIVATE_DAGSTER:
             found.append(f"{where}, which is Dagster's own: {' or '.join(PRIVATE_DAGSTER)} may")
     return found + _sizes(root)
+
+
+def _trespasses(one: Import) -> Iterator[str]:
+    """Yield a message if a module of a different room may not import this from the lakehouse."""
+    if one.name != ENTRANCE:
+        yield f"only {ENTRANCE} is for other rooms"
+    elif not within(one.module, VISITORS):
+        yield f"only {', '.join(VISITORS)} may"
 
 
 def _allowed(module: str) -> tuple[str, ...]:
@@ -164,6 +183,9 @@ def test_the_architecture_rules_hold() -> None:
         ("assets", "from dagster._core.errors import X", "Dagster's own: assets.home.instance"),
         ("assets", "def f():\n    import json", "inside a function"),
         ("assets", "from . import cli", "write the whole name"),
+        ("assets", "from pipelines.lakehouse.proof import prove", "is for other rooms"),
+        ("assets", "from pipelines.lakehouse import proof", "is for other rooms"),
+        ("pipelines", "from pipelines.lakehouse import entrance", "pipelines.settings"),
     ],
 )
 def test_each_violation_of_the_architecture_is_reported(
@@ -177,6 +199,29 @@ def test_each_violation_of_the_architecture_is_reported(
     assert len(found) == 1
     assert words in found[0]
     assert "breach" in found[0]
+
+
+def test_commands_load_no_lakehouse_if_no_object_store_is_set(tmp_path: Path) -> None:
+    """Without NIGHTBOOK_LAKE, commands load only the entrance of the lakehouse."""
+    code = """
+import sys
+from assets import commands
+from assets.cli import main
+for name in commands.__all__:
+    getattr(commands, name)
+for line in ("status", "doctor", "snapshots", "verify", "rebuild", "prune --keep 9"):
+    main(line.split())
+print("loaded:", *sorted(name for name in sys.modules if name.startswith("pipelines.lakehouse")))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "NIGHTBOOK_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"loaded: {LAKEHOUSE} {ENTRANCE}\n" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_a_vague_module_name_is_reported(tmp_path: Path) -> None:

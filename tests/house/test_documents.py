@@ -12,10 +12,8 @@ import duckdb
 import pytest
 
 from assets.commands.command_line import COMMANDS, RECONCILE, command_line
-from pipelines import settings
+from pipelines import lakehouse, settings
 from pipelines.edge import access
-from pipelines.lake.iceberg import address as iceberg
-from pipelines.shelf import object_store
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
 from warehouse.contract import states
 from warehouse.reconcile.settings.layout import LAYOUT
@@ -199,7 +197,7 @@ def test_every_option_of_a_page_exists() -> None:
 
 def test_every_setting_is_in_the_table_of_settings() -> None:
     """The table of settings has exactly the variables that are read, and .env.example no others."""
-    readers = [Path(str(module.__file__)) for module in (settings, access, object_store, iceberg)]
+    readers = [Path(str(module.__file__)) for module in (settings, access, lakehouse)]
     source = "".join(path.read_text(encoding="utf-8") for path in readers)
     read = set(re.findall(r"NIGHTBOOK_[A-Z_]*[A-Z]", source))
     told = set(re.findall(r"^\| `(NIGHTBOOK_[A-Z_]+)`", EVERY_TEXT, re.MULTILINE))

@@ -26,20 +26,19 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/publishing/test_shelf.py": "assets/publishing/repair",
     "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
     "tests/assets/runs/test_night.py": "assets/commands/run",
-    "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
-    "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
+    "tests/lakehouse/test_iceberg.py": "pipelines/lakehouse/iceberg_tables",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
     "tests/pipelines/edge/test_retries.py": "pipelines/edge/response/refusal",
     "tests/pipelines/edge/test_wholeness.py": (
         "pipelines/edge/response/hints pipelines/landing/notices"
     ),
     "tests/pipelines/flatten/test_reference.py": "pipelines/flatten/control_totals/totals",
-    "tests/pipelines/lake/iceberg/test_registration.py": "pipelines/lake/iceberg/address",
     "tests/pipelines/lake/test_placement.py": (
         "pipelines/lake/lake_manifest pipelines/landing/snapshots pipelines/flatten/flatten"
     ),
     "tests/pipelines/maintenance/test_verify.py": (
-        "assets/commands/verify warehouse/storage/digests warehouse/storage/layout"
+        "assets/commands/verify pipelines/lake/night_files pipelines/landing/damage "
+        "warehouse/storage/digests warehouse/storage/layout"
     ),
     "tests/pipelines/pull/test_recorder.py": "pipelines/pull/recheck",
     "tests/pipelines/records/test_amounts.py": (
@@ -54,11 +53,18 @@ TESTED_IN: dict[str, str] = {
         "pipelines/sandbox/world/assets pipelines/sandbox/world/portfolios "
         "pipelines/sandbox/world/venues"
     ),
-    "tests/pipelines/shelf/test_shelving.py": (
-        "pipelines/shelf/arrival pipelines/shelf/night_manifest pipelines/shelf/object_store"
+    "tests/pipelines/lakehouse/test_iceberg_catalog.py": "pipelines/lakehouse/lakehouse",
+    "tests/pipelines/lakehouse/test_proof.py": "pipelines/lakehouse/engine_sums",
+    "tests/pipelines/lakehouse/test_shelving.py": (
+        "pipelines/lakehouse/arrival pipelines/lakehouse/decisions pipelines/lakehouse/errors "
+        "pipelines/lakehouse/night_manifest pipelines/lakehouse/object_store "
+        "pipelines/lakehouse/shelf_check pipelines/lakehouse/shelf_list "
+        "pipelines/lakehouse/transfer"
     ),
+    "tests/pipelines/lakehouse/test_spark_tasks.py": "pipelines/maintenance/upgrade",
     "tests/pipelines/test_settings.py": (
-        "pipelines/edge/access pipelines/schedule warehouse/storage/home"
+        "pipelines/edge/access pipelines/lakehouse/addresses pipelines/schedule "
+        "warehouse/storage/home"
     ),
     "tests/system/test_demo.py": "assets/commands/demo",
     "tests/system/test_deployment.py": "assets/commands/install",
@@ -73,6 +79,7 @@ TESTED_IN: dict[str, str] = {
         "assets/commands/trace warehouse/query/facts/figures warehouse/query/facts/published_sums"
     ),
     "tests/homes/test_reconciliation_upgraded.py": "warehouse/reconcile/record/migrate",
+    "tests/house/test_architecture.py": "pipelines/lakehouse/entrance",
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
@@ -85,9 +92,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/database/ddl warehouse/database/new_version"
     ),
     "tests/warehouse/database/test_materialized_views.py": "warehouse/database/materialization",
-    "tests/warehouse/database/test_publish.py": (
-        "warehouse/storage/engine_sums warehouse/storage/parquet"
-    ),
+    "tests/warehouse/database/test_publish.py": "warehouse/storage/parquet",
     "tests/warehouse/export/test_export.py": (
         "assets/commands/export warehouse/export/staged_tables warehouse/query/book"
     ),

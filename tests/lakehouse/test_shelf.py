@@ -15,9 +15,10 @@ import pytest
 
 from assets.console.declaration import FAILED
 from pipelines.lake import placement
+from pipelines.lakehouse.addresses import StoreAddress
+from pipelines.lakehouse.object_store import ObjectStore as Shelf
+from pipelines.lakehouse.object_store import open_store
 from pipelines.landing import snapshots
-from pipelines.shelf.object_store import ObjectStore as Shelf
-from pipelines.shelf.object_store import StoreAddress, open_store
 from tests.support.object_stores import ObjectStore
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox, sandbox
 from tests.support.shelves import NOW, files, require_whole_nights, shelve, take
@@ -154,7 +155,7 @@ def test_a_lost_response_loses_no_data(
         worst.forget(LOST, at, "PUT")
         case = Path(shutil.copytree(home, tmp_path / f"lost-{at}", symlinks=True))
         result = shelve(case, open_store(address_of(object_store, f"lost-{at}", endpoint)))
-        assert (result.shelved, result.problems) == (NIGHTS, ())
+        assert (result.nights, result.problems) == (NIGHTS, ())
         direct = open_store(address_of(object_store, f"lost-{at}"))
         assert require_whole_nights(home, direct, tmp_path / "reader") == NIGHTS
 
@@ -197,7 +198,7 @@ def test_a_store_that_ignores_conditions_is_refused(
     assert "is not safe" in taken.err
     assert liar("query", "select count(*) from balances").code == 0
     assert "created an object that already existed" in liar("doctor").out
-    assert [entry.key for entry in open_store(address_of(rclone, "liar")).list("")] == ["probe"]
+    assert [*open_store(address_of(rclone, "liar")).list("")] == ["probe"]
 
 
 def test_a_store_that_is_down_only_delays_shelving(

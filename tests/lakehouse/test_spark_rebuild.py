@@ -158,7 +158,7 @@ def test_a_killed_command_keeps_the_lake_and_can_be_repeated(
     assert list(verify(layout)) == []
     with job(layout.home, variables, log) as running:
         assert running.wait(600) == 0, log.read_text()[-4000:]
-    assert "Rebuilt from the landing zone on Spark" in log.read_text()
+    assert "Rebuilt from the landing folder on Spark" in log.read_text()
     require_alike([layout], local)
 
 

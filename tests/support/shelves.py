@@ -13,11 +13,14 @@ import obstore
 from obstore.store import MemoryStore
 
 from pipelines.lake import placement
+from pipelines.lakehouse.addresses import StoreAddress
+from pipelines.lakehouse.arrival import fetch
+from pipelines.lakehouse.decisions import OnFollowed
+from pipelines.lakehouse.object_store import ObjectStore
+from pipelines.lakehouse.shelf_check import verify_shelf
+from pipelines.lakehouse.shelving import Shelver
+from pipelines.lakehouse.transfer import Transfer
 from pipelines.landing import snapshots
-from pipelines.maintenance.verify import verify_shelf
-from pipelines.shelf.arrival import OnFollowed, fetch
-from pipelines.shelf.object_store import ObjectStore, StoreAddress
-from pipelines.shelf.shelving import Shelver, ShelvingResult
 from warehouse.storage.layout import Layout
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -91,9 +94,7 @@ class MemoryShelf:
         return ObjectStore(StoreAddress("memory:///"), self.client, library)
 
 
-def shelve(
-    home: Path, store: ObjectStore, on_followed: OnFollowed = lambda _: None
-) -> ShelvingResult:
+def shelve(home: Path, store: ObjectStore, on_followed: OnFollowed = lambda _: None) -> Transfer:
     """Shelve the judged nights of a home, as one run does."""
     layout = Layout(home)
     shelver = Shelver(
@@ -108,7 +109,7 @@ def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[
     result = fetch(layout, store, with_landing=with_landing)
     assert result.problems == ()
     placement.settle(layout)
-    return result.fetched
+    return result.nights
 
 
 def files(home: Path, snapshot_id: str = "") -> Mapping[str, bytes]:

@@ -26,10 +26,11 @@ from assets.console.declaration import WRONG_USAGE
 from assets.nightbook import Nightbook
 from assets.publishing import publish, repair
 from pipelines.lake import lessons
+from pipelines.lakehouse.addresses import StoreAddress
+from pipelines.lakehouse.object_store import open_store
+from pipelines.lakehouse.shelf_list import newest_manifests, read_night
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from pipelines.shelf.object_store import StoreAddress, open_store
-from pipelines.shelf.shelf_list import newest_manifests, read_night
 from tests.crash import nights
 from tests.support.shelves import Calls, Killed
 from warehouse.contract.book import BOOK

@@ -19,8 +19,9 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import lock, night_folders, snapshots
 from pipelines.landing import night_folders as sealed_json
 from pipelines.landing import zone as landing
+from pipelines.landing.damage import SURPLUS
 from pipelines.landing.manifest import Manifest, RequestRecord, Window, load_manifest
-from pipelines.maintenance.verify import SURPLUS, verify_landing
+from pipelines.maintenance.verify import verify_landing
 from tests.support import nights
 from tests.support.shared import some_daily
 from warehouse.storage.layout import Layout

@@ -14,8 +14,9 @@ from assets.publishing import publish
 from assets.publishing.publish import rebuild
 from pipelines.lake import placement
 from pipelines.landing import snapshots
+from pipelines.landing.damage import CHANGED, MISSING, SURPLUS, Damage
 from pipelines.landing.night_folders import DamagedFile
-from pipelines.maintenance.verify import CHANGED, MISSING, SURPLUS, Damage, verify
+from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from warehouse.contract import states
 from warehouse.contract.book import BOOK

@@ -10,8 +10,8 @@ import pytest
 
 from assets.cli import main
 from pipelines.landing import night_folders as named
+from pipelines.landing.damage import CHANGED, MISSING
 from pipelines.landing.night_folders import DamagedFile
-from pipelines.maintenance.verify import CHANGED, MISSING
 from tests.crash import nights
 from tests.crash.scenarios import books, lake
 from tests.pipelines.maintenance.test_verify import found, published_files, rebuilt

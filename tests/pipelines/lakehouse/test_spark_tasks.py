@@ -17,18 +17,13 @@ from assets.cli import main
 from assets.publishing import publish
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.lakehouse import spark_tasks
+from pipelines.lakehouse.spark_tasks import COLUMN, FlattenedNight, NightTask
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
-from pipelines.maintenance import upgrade
-from pipelines.maintenance.upgrade import (
-    COLUMN,
-    FlattenedNight,
-    NightTask,
-    outdated_nights,
-    rebuild_nights,
-)
+from pipelines.maintenance.upgrade import outdated_nights, rebuild_nights
 from tests.pipelines.flatten.test_venues_carry_over import book
 from tests.support import nights
 from warehouse.contract.states import HELD
@@ -78,7 +73,7 @@ def files(layout: Layout) -> dict[str, str]:
 def answers(landed: list[NightTask]) -> list[FlattenedNight]:
     """Return the results of a worker that gets all these nights at once."""
     texts = pa.array([msgspec.json.encode(night).decode() for night in landed])
-    [batch] = upgrade.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
+    [batch] = spark_tasks.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
     return [msgspec.json.decode(text, type=FlattenedNight) for text in batch.column(0).to_pylist()]
 
 
@@ -91,7 +86,7 @@ def test_workers_give_the_same_lake_files_in_any_order(
     This includes nights with carried-over instruments, and a night that the workers did not get.
     """
     before = files(layout)
-    with upgrade.night_tasks([layout]) as landed:
+    with spark_tasks.night_tasks([layout]) as landed:
         lost = answers(landed)
         flattened = {answer.folder: answer for answer in answers(landed[::-1])}
         assert files(layout) == before
@@ -100,12 +95,8 @@ def test_workers_give_the_same_lake_files_in_any_order(
         del flattened[landed[1].folder]
         publish._remove_lake(layout)
         made = outdated_nights(LakeManifests(layout))
-        assert (
-            rebuild_nights(
-                layout, made, nights.STARTED, finish=upgrade.finish_flattened_nights(flattened)
-            )
-            == ()
-        )
+        finish = publish._finish_for_workers(flattened)
+        assert rebuild_nights(layout, made, nights.STARTED, finish=finish) == ()
         placement.settle(layout)
     assert files(layout) == before
     assert list(layout.work.iterdir()) == []
@@ -113,19 +104,19 @@ def test_workers_give_the_same_lake_files_in_any_order(
 
 def test_a_worker_with_different_versions_stages_nothing(layout: Layout) -> None:
     """A worker with different versions or without the home reports a remedy and stages nothing."""
-    with upgrade.night_tasks([layout]) as [landed, *_]:
+    with spark_tasks.night_tasks([layout]) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
         blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
         unlike, unseeing = answers([other, blind])
         assert list(Path(landed.staged_in).iterdir()) == []
-    assert upgrade.program() in unlike.problem
+    assert spark_tasks.program() in unlike.problem
     assert "install the required versions there" in unlike.problem
     assert "cannot see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
 
 
 def test_a_worker_reports_damage_like_a_local_rebuild(layout: Layout) -> None:
     """A worker reports a damaged night with the same error message as a local rebuild."""
-    with upgrade.night_tasks([layout]) as [landed, *_]:
+    with spark_tasks.night_tasks([layout]) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
         answer = manifest.answers[0]
         (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")

@@ -1,25 +1,25 @@
-"""Functions that flatten landed nights from any number of homes on Apache Spark.
+"""Tasks on Apache Spark, with their progress and errors.
 
-There is one task per night. Spark's own settings choose the master, the resources and the workers'
-interpreter. This module is imported only if Spark is requested, because the package is optional.
+Spark's own settings choose the master, the resources and the workers' interpreter. This module is
+imported only if Spark is requested, because the package is optional.
 """
 
 import contextlib
 import os
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import msgspec
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, flatten_batches
-from warehouse.progress import ProgressCallback, Tally, silent
+from pipelines.lakehouse.errors import LakehouseError
+from pipelines.lakehouse.spark_tasks import COLUMN, FlattenedNight, NightTask, flatten_batches
+from warehouse.progress import ProgressCallback, Tally
 
 POLL_INTERVAL = 0.5
 WORKERS_PYTHON = "PYSPARK_PYTHON"
@@ -28,7 +28,7 @@ _OTHER_PACKAGE = ("No module named", "Can't get attribute")
 _CAUSE = re.compile(r"[\w.]+(?:Error|Exception): (.+)")
 
 
-class SparkFailed(Exception):
+class SparkFailed(LakehouseError):
     """Apache Spark did not start, or a job failed."""
 
     def __init__(self, error: Exception) -> None:
@@ -45,32 +45,24 @@ class SparkFailed(Exception):
         super().__init__(f"Spark failed: {message}. {advice} Nothing was changed.")
 
 
-class NotFlattened(Exception):
-    """Some nights are damaged, or a worker has a different version or cannot read the home."""
-
-
-def flatten_on_spark(
-    nights: Sequence[NightTask], say: ProgressCallback = silent
-) -> dict[str, FlattenedNight]:
-    """Flatten landed nights, each in its own task. Return the results by landed folder.
-
-    Raises `SparkFailed`, and `NotFlattened` with every night that has a problem.
-    """
-    if not nights:
-        return {}
-    done = Tally(say, len(nights), "nights flattened")
+def run_tasks(tasks: Sequence[NightTask], say: ProgressCallback) -> list[FlattenedNight]:
+    """Flatten landed nights, each in its own task. Raises `SparkFailed`."""
+    if not tasks:
+        return []
+    progress = Tally(say, len(tasks), "nights flattened")
+    # Use one slice per night, so that each night is one task. If a worker dies, at most one night
+    # per core is lost, and the nights that it has already flattened stay staged.
+    rows = [(msgspec.json.encode(task).decode(),) for task in tasks]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _session() as session:
             # Warnings from pandas are irrelevant, because tasks and results use only Arrow.
             warnings.simplefilter("ignore", FutureWarning)
-            answers = _run_tasks(nights, done)
+            sliced = session.sparkContext.parallelize(rows, len(rows))
+            frame = session.createDataFrame(sliced, _COLUMNS).mapInArrow(flatten_batches, _COLUMNS)
+            answers = _collect(session, frame, progress, len(rows))
     except (OSError, PySparkException, Py4JError) as error:
         raise SparkFailed(error) from error
-    flattened = [msgspec.json.decode(answer, type=FlattenedNight) for answer in answers]
-    problems = dict.fromkeys(night.problem for night in flattened if night.problem)
-    if problems:
-        raise NotFlattened(f"{' '.join(problems)} Nothing was changed.")
-    return {night.folder: night for night in flattened}
+    return [msgspec.json.decode(answer[0], type=FlattenedNight) for answer in answers]
 
 
 @contextlib.contextmanager
@@ -89,38 +81,19 @@ def _session() -> Iterator[SparkSession]:
         session.stop()
 
 
-def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
-    """Run one task per night, and return the results as JSON."""
-    # Use one slice per night, so that each night is one task. If a worker dies, at most one night
-    # per core is lost, and the nights that it has already flattened stay staged.
-    rows = [(msgspec.json.encode(night).decode(),) for night in nights]
-    with _session() as session, _progress(session.sparkContext, done, len(rows)):
-        sliced = session.sparkContext.parallelize(rows, len(rows))
-        frame = session.createDataFrame(sliced, _COLUMNS).mapInArrow(flatten_batches, _COLUMNS)
-        return [str(row[0]) for row in frame.collect()]
-
-
-@contextlib.contextmanager
-def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
-    """Report the number of completed tasks while a job runs."""
-    tracker, is_over, reported = context.statusTracker(), threading.Event(), 0
-
-    def report_progress() -> None:
-        nonlocal reported
-        while not is_over.wait(POLL_INTERVAL):
+def _collect(session: SparkSession, frame: DataFrame, progress: Tally, known: int) -> list[Row]:
+    """Run a job and return its rows. Meanwhile, report the number of completed tasks."""
+    tracker, reported = session.sparkContext.statusTracker(), 0
+    with ThreadPoolExecutor(1, "spark") as pool:
+        job = pool.submit(frame.collect)
+        while not wait([job], POLL_INTERVAL).done:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             count = min(known, sum(stage.numCompletedTasks for stage in stages if stage))
-            done.add(max(0, count - reported))
+            progress.add(max(0, count - reported))
             reported = max(reported, count)
-
-    watcher = threading.Thread(target=report_progress, daemon=True)
-    watcher.start()
-    try:
-        yield
-        done.add(known - reported)
-    finally:
-        is_over.set()
-        watcher.join()
+        rows: list[Row] = job.result()
+    progress.add(known - reported)
+    return rows
 
 
 def _error_message(error: Exception) -> str:

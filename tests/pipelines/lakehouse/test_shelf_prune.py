@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from pipelines.lake import lessons
+from pipelines.lakehouse.object_store import ObjectStore
+from pipelines.lakehouse.shelf_check import verify_shelf
+from pipelines.lakehouse.shelf_list import newest_manifests, read_night, waiting_nights
+from pipelines.lakehouse.shelf_prune import ShelfPruneResult, prune_shelf
+from pipelines.lakehouse.shelving import Shelver
 from pipelines.landing import snapshots
+from pipelines.landing.damage import SHELF_RECORD
 from pipelines.landing.reasons import Reason, lesson_id
-from pipelines.maintenance.prune import ShelfPruneResult, prune, prune_shelf
-from pipelines.maintenance.verify import verify, verify_shelf
-from pipelines.shelf.object_store import ObjectStore
-from pipelines.shelf.shelf_list import RECORD, newest_manifests, read_night, waiting_nights
-from pipelines.shelf.shelving import Shelver
+from pipelines.maintenance.prune import prune
+from pipelines.maintenance.verify import verify
 from tests.support.shelves import NOW, Calls, Killed, MemoryShelf, files, shelve, take
 from warehouse.contract.states import ACCEPTED, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
@@ -39,7 +42,7 @@ def prune_there(
 
 def objects(store: ObjectStore, snapshot_id: str) -> list[str]:
     """Return the keys of a night's large objects."""
-    keys = [each.key for room in ("landing/", "lake/") for each in store.list(room)]
+    keys = [key for room in ("landing/", "lake/") for key in store.list(room)]
     return [key for key in keys if snapshot_id in key]
 
 
@@ -57,17 +60,17 @@ def test_only_objects_of_the_pruned_night_are_deleted(home: Path, tmp_path: Path
     shelve(home, store)
     kept = objects(store, SECOND)
     prune_all(Layout(home))
-    assert prune_there(home, store, told, dry_run=True).snapshots == (FIRST,)
+    assert prune_there(home, store, told, dry_run=True).nights == (FIRST,)
     assert objects(store, FIRST)
     gone = prune_there(home, store, told)
-    assert (gone.snapshots, told, gone.problems) == ((FIRST,), [[FIRST]], ())
+    assert (gone.nights, told, gone.problems) == ((FIRST,), [[FIRST]], ())
     assert (objects(store, FIRST), objects(store, SECOND)) == ([], kept)
     assert list(verify_shelf(store)) == []
     assert take(other, store) == (FIRST, SECOND)
     assert states(other) == [PRUNED, ACCEPTED]
     assert files(other, SECOND) == files(home, SECOND)
     assert take(other, store) == ()
-    assert prune_there(home, store, told).snapshots == ()
+    assert prune_there(home, store, told).nights == ()
 
 
 def test_a_home_keeps_a_night_that_is_pruned_on_the_shelf(home: Path, tmp_path: Path) -> None:
@@ -123,13 +126,13 @@ def test_a_lesson_of_a_pruned_night_is_withdrawn_on_all_machines(
     take(other, store)
     prune_all(layout)
     lessons.take_back(layout, lesson_id(lesson.key), by="ana", at=NOW, why="it is no page")
-    assert shelve(home, store).shelved == (FIRST,)
+    assert shelve(home, store).nights == (FIRST,)
     take(other, store)
     for machine in (home, other):
         [known] = lessons.all_lessons(snapshots.landed_snapshots(Layout(machine)))
         assert known.taken_back is not None
     assert (states(home), states(other)) == ([PRUNED, ACCEPTED], [ACCEPTED, ACCEPTED])
-    assert shelve(home, store).shelved == ()
+    assert shelve(home, store).nights == ()
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -142,7 +145,7 @@ def test_the_next_prune_completes_after_a_crash_at_any_call(
     while True:
         at += 1
         memory, calls = MemoryShelf(), Calls(at=at, before=before)
-        (home / RECORD).unlink(missing_ok=True)  # Each attempt has a new shelf.
+        (home / SHELF_RECORD).unlink(missing_ok=True)  # Each attempt has a new shelf.
         shelve(home, memory.reached())
         try:
             prune_there(tmp_path / "pruned", memory.reached(calls), [])

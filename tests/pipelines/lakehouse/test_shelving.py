@@ -9,27 +9,20 @@ from unittest import mock
 
 import pytest
 
+from pipelines.lakehouse import shelf_list, shelving
+from pipelines.lakehouse.addresses import StoreAddress
+from pipelines.lakehouse.arrival import fetch
+from pipelines.lakehouse.decisions import FollowedNight
+from pipelines.lakehouse.errors import StoreFailed, UnsafeStoreError
+from pipelines.lakehouse.night_manifest import decode, manifest_key
+from pipelines.lakehouse.object_store import ObjectStore
+from pipelines.lakehouse.shelf_check import verify_shelf
+from pipelines.lakehouse.shelf_list import LATEST, newest_manifests, read_night
 from pipelines.landing import night_folders, snapshots
+from pipelines.landing.damage import BodiesNotLocal
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
-from pipelines.maintenance.verify import (
-    BodiesNotLocal,
-    require_landing,
-    verify_landing,
-    verify_shelf,
-)
-from pipelines.shelf import shelf_list, shelving
-from pipelines.shelf.arrival import FollowedNight, fetch
-from pipelines.shelf.night_manifest import decode
-from pipelines.shelf.object_store import (
-    LATEST,
-    ObjectStore,
-    StoreAddress,
-    StoreFailed,
-    UnsafeStoreError,
-    manifest_key,
-)
-from pipelines.shelf.shelf_list import newest_manifests, read_night
+from pipelines.maintenance.verify import require_landing, verify_landing
 from tests.crash import nights
 from tests.support.shelves import (
     NOW,
@@ -62,11 +55,11 @@ def reject(home: Path, why: str, snapshot_id: str = SECOND) -> None:
 def test_a_second_home_gets_identical_nights(home: Path, tmp_path: Path) -> None:
     """Bodies, manifests, decisions and tables arrive unchanged, and only once."""
     shelf, other = MemoryShelf().reached(), tmp_path / "other"
-    assert shelve(home, shelf).shelved == (FIRST, SECOND)
+    assert shelve(home, shelf).nights == (FIRST, SECOND)
     assert take(other, shelf) == (FIRST, SECOND)
     assert files(other) == files(home)
     assert take(other, shelf) == ()
-    assert shelve(home, shelf).shelved == ()
+    assert shelve(home, shelf).nights == ()
 
 
 def test_a_home_without_bodies_can_fetch_them_later(home: Path, tmp_path: Path) -> None:
@@ -88,10 +81,10 @@ def test_a_later_decision_is_shelved_without_a_second_upload(home: Path, tmp_pat
     memory, other = MemoryShelf(), tmp_path / "other"
     shelve(home, memory.reached())
     take(other, memory.reached())
-    before = [entry.key for entry in memory.reached().list("lake/")]
+    before = [*memory.reached().list("lake/")]
     reject(home, "wrong")
-    assert shelve(home, memory.reached()).shelved == (SECOND,)
-    assert [entry.key for entry in memory.reached().list("lake/")] == before
+    assert shelve(home, memory.reached()).nights == (SECOND,)
+    assert [*memory.reached().list("lake/")] == before
     assert take(other, memory.reached()) == (SECOND,)
     assert snapshots.find(Layout(other), SECOND).state == REJECTED
     assert list(verify_shelf(memory.reached())) == []
@@ -123,7 +116,7 @@ def test_a_retry_recognises_the_object_that_it_created(
     """If the response to a create is lost, the retry recognises the object that it created."""
     memory = MemoryShelf()
     result = shelve(home, memory.reached(Calls(forget=key)))
-    assert (result.shelved, result.problems) == ((FIRST, SECOND), ())
+    assert (result.nights, result.problems) == ((FIRST, SECOND), ())
     assert require_whole_nights(home, memory.reached(), tmp_path / "reader") == (FIRST, SECOND)
 
 
@@ -150,9 +143,7 @@ def test_decisions_of_two_machines_are_merged(home: Path, tmp_path: Path) -> Non
     assert decisions(home) == decisions(other)
     reasons = [decision.reasons for decision in decisions(home)[SECOND]]
     assert reasons[1:] == [("this is why",), ("that is why",)]
-    generations = [
-        entry.key for entry in memory.reached().list("manifests/") if SECOND in entry.key
-    ]
+    generations = [key for key in memory.reached().list("manifests/") if SECOND in key]
     assert len(generations) == 3
     assert list(verify_shelf(memory.reached())) == []
 
@@ -255,7 +246,7 @@ def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
     memory = MemoryShelf()
     with pytest.raises(UnsafeStoreError, match="created an object that already existed"):
         shelve(home, memory.reached(Calls(ignores=True)))
-    assert [entry.key for entry in memory.reached().list("")] == ["probe"]
+    assert [*memory.reached().list("")] == ["probe"]
 
 
 def test_a_damaged_object_is_reported_and_not_fetched(home: Path, tmp_path: Path) -> None:
@@ -263,11 +254,11 @@ def test_a_damaged_object_is_reported_and_not_fetched(home: Path, tmp_path: Path
     memory = MemoryShelf()
     shelf = memory.reached()
     shelve(home, shelf)
-    [table] = [e.key for e in shelf.list("lake/balances/") if FIRST in e.key]
+    [table] = [key for key in shelf.list("lake/balances/") if FIRST in key]
     shelf.library.put(memory.client, table, b"other bytes")
     assert [str(damage.file) for damage in verify_shelf(shelf)] == [table]
     result = fetch(Layout(tmp_path / "other"), shelf)
-    assert result.fetched == (SECOND,)
+    assert result.nights == (SECOND,)
     assert [table in problem for problem in result.problems] == [True]
     assert not files(tmp_path / "other", FIRST)
 

@@ -9,11 +9,9 @@ committed one by one, and the gate table last.
 import contextlib
 import json
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -25,19 +23,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from pipelines.lake.iceberg.address import (
-    DATABASE,
-    OF_POSTGRESQL,
-    OF_PYICEBERG,
-    Conflict,
-    NoCatalog,
-)
-from pipelines.shelf.object_store import LEAST_SECRET, SECRET, StoreAddress
+from pipelines.lakehouse.addresses import DATABASE, OF_POSTGRESQL, OF_PYICEBERG, StoreAddress
+from pipelines.lakehouse.errors import Conflict, NoCatalog, without_secrets
 
 NAME = "nightbook"
-LONGEST = 500
-_QUERY = re.compile(r"\?[^\s?]+=\S*")
-_USER = re.compile(r"//[^\s/@]+@")
 REFUSED = 409  # HTTP status that a REST catalog returns if a table was changed in the meantime
 # HTTP statuses from REST catalogs that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
@@ -53,24 +42,33 @@ STORE = {
 }
 
 
+@contextlib.contextmanager
 def open_catalog(
     uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
-) -> Any:
+) -> Iterator[Any]:
     """Open the catalog at an address. A PostgreSQL catalog stores table metadata on the shelf.
 
     `options` contains the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
-    (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
+    (`PYICEBERG_CATALOG__NIGHTBOOK__…`). If the catalog fails, raises `NoCatalog` with the reason,
+    without passwords and keys.
     """
     variables = {**os.environ, **shelf.options}
     properties = {_property(name): value for name, value in options.items() if _property(name)}
     properties |= {
         name: variables[variable] for variable, name in STORE.items() if variables.get(variable)
     }
+    address = uri
     if uri.startswith(f"{DATABASE}://"):
-        uri = _database_url(uri, options)
+        address = _database_url(uri, options)
         properties["warehouse"] = f"{shelf.url}/iceberg"
-    with named_failures(uri, options, shelf.options):
-        return load_catalog(NAME, uri=uri, **properties)
+    try:
+        with load_catalog(NAME, uri=address, **properties) as catalog:
+            yield catalog
+    except (SQLAlchemyError, RESTError, OSError, ValueError) as error:
+        reason = str(getattr(error, "orig", None) or error)
+        known = {**shelf.options, **options}
+        reason = without_secrets(reason, known, make_url(uri).password) or type(error).__name__
+        raise NoCatalog(reason) from None
 
 
 def _property(name: str) -> str:
@@ -94,35 +92,6 @@ def _database_url(uri: str, options: Mapping[str, str]) -> str:
     rest = {word: value for word, value in given.items() if word not in ("user", "password")}
     url = url.set(query={**rest, **url.query})
     return str(url.render_as_string(hide_password=False))
-
-
-@contextlib.contextmanager
-def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
-    """Convert the catalog's errors to `NoCatalog`, with a clear reason.
-
-    Passwords and keys from the address, the options and the environment are removed from the
-    driver's message.
-    """
-    try:
-        yield
-    except (SQLAlchemyError, RESTError, OSError, ValueError) as error:
-        secrets = {url.password for url in [make_url(uri)] if url.password}
-        for name, value in (pair for some in (os.environ, *options) for pair in some.items()):
-            if SECRET.search(name):  # A credential may have the form key:secret. Hide both parts.
-                secrets |= {
-                    part for part in (value, *value.split(":")) if len(part) >= LEAST_SECRET
-                }
-        raise NoCatalog(_reason(error, secrets)) from None
-
-
-def _reason(error: Exception, secrets: Collection[str]) -> str:
-    """Return a driver's message on one line, without secrets or query strings."""
-    text = " ".join(str(getattr(error, "orig", None) or error).split())
-    for secret in sorted(secrets, key=len, reverse=True):
-        for form in (secret, quote(secret, safe=""), quote_plus(secret)):
-            text = text.replace(form, "...")
-    text = _QUERY.sub("?...", _USER.sub("//...@", text))
-    return text[:LONGEST] or type(error).__name__
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:

@@ -66,7 +66,7 @@ def test_doctor_reports_why_the_catalog_cannot_be_used(
     credential = f"{rest}CREDENTIAL=canary-key:canary-secret"
     _, said = command("doctor", f"NIGHTBOOK_CATALOG={place}", credential, tokens)
     [line] = [line for line in said.splitlines() if " catalog " in line]
-    assert line.startswith("✗ catalog    The Iceberg catalog of NIGHTBOOK_CATALOG cannot be used")
+    assert line.startswith("✗ catalog    The Iceberg catalog in NIGHTBOOK_CATALOG cannot be used")
     assert why in line
     assert "canary" not in said
     assert server.password not in said

@@ -7,16 +7,24 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.lakehouse.errors import StoreFailed
+from pipelines.lakehouse.night_manifest import (
+    ADVICE,
+    FOLDER,
+    NightManifest,
+    decode,
+    generation_of,
+)
+from pipelines.lakehouse.object_store import ObjectStore
 from pipelines.landing import night_folders
+from pipelines.landing.damage import SHELF_RECORD
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
-from pipelines.shelf.night_manifest import ADVICE, NightManifest, decode
-from pipelines.shelf.object_store import FOLDER, LATEST, ObjectStore, StoreFailed, generation_of
 from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
-RECORD = "shelf.json"
+LATEST = "LATEST"
 JUDGED = (ACCEPTED, HELD, REJECTED)
 
 
@@ -54,7 +62,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     """
     # Read `LATEST` before the list. If the list is complete, it contains the manifest in `LATEST`.
     latest = store.get(LATEST)
-    keys = [entry.key for entry in store.list(f"{FOLDER}/")]
+    keys = store.list(f"{FOLDER}/")
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
         raise DamagedFile(
@@ -137,12 +145,7 @@ def read_record(layout: Layout, url: str) -> ShelfRecord:
 
 def write_record(layout: Layout, record: ShelfRecord) -> None:
     """Save this home's record of the shelf, atomically."""
-    night_folders.write(layout.home / RECORD, msgspec.to_builtins(record))
-
-
-def without_bodies(layout: Layout) -> set[str]:
-    """Return the IDs of the nights whose response bodies were not loaded from the shelf."""
-    return {name for name, night in _read(layout).nights.items() if not night.has_bodies}
+    night_folders.write(layout.home / SHELF_RECORD, msgspec.to_builtins(record))
 
 
 def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list[Snapshot]:
@@ -190,6 +193,6 @@ def _version(path: Path) -> tuple[int, ...]:
 def _read(layout: Layout) -> ShelfRecord:
     """Read this home's record, or return an empty record if the file is missing or damaged."""
     with contextlib.suppress(DamagedFile, msgspec.ValidationError):
-        if (layout.home / RECORD).is_file():
-            return msgspec.convert(night_folders.read(layout.home / RECORD), ShelfRecord)
+        if (layout.home / SHELF_RECORD).is_file():
+            return msgspec.convert(night_folders.read(layout.home / SHELF_RECORD), ShelfRecord)
     return ShelfRecord()

@@ -4,9 +4,8 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,12 +14,12 @@ from msgspec import structs
 from pyiceberg.expressions import AlwaysTrue, EqualTo, In
 from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
 
-from pipelines.lake.iceberg.catalog import commit_together
-from pipelines.lake.iceberg.tables import NIGHTS, prepare
-from pipelines.landing import night_folders
-from pipelines.shelf.night_manifest import ADVICE, Document, NightManifest, Role
-from pipelines.shelf.object_store import ObjectStore, generation_of
-from pipelines.shelf.shelf_list import newest_manifests, read_night
+from pipelines.lake.night_files import Role
+from pipelines.lakehouse.iceberg_catalog import commit_together
+from pipelines.lakehouse.iceberg_tables import NIGHTS, prepare
+from pipelines.lakehouse.night_manifest import Document, NightManifest, generation_of
+from pipelines.lakehouse.object_store import ObjectStore
+from pipelines.lakehouse.shelf_list import newest_manifests, read_night
 from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED, PRUNED
 from warehouse.progress import ProgressCallback, Tally, silent
@@ -142,7 +141,7 @@ def _changes(
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
     """Map each table that has rows for a night to the address of the night's file."""
-    lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
+    lake = night.parse(Document.LAKE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
         file.name: f"{store.address.url}/{file.key}"
@@ -213,11 +212,9 @@ def drop_rows(transaction: Any, condition: Any) -> None:
 
 def set_tags(transaction: Any, tags: Iterable[str]) -> None:
     """Tag the state of a table after the changes made so far in the transaction."""
-    manage = ManageSnapshots(transaction)
-    for tag in tags:
-        manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
-    # Call a private method, because the public `commit` would commit this table without the others.
-    manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
+    with ManageSnapshots(transaction) as manage:
+        for tag in tags:
+            manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
 
 
 def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[str]:
@@ -248,15 +245,10 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
     """Remove the given tags, move all other tags to the current state, and expire old snapshots."""
-    there = [name for name in transaction.table_metadata.refs if name != "main"]
-    manage = ManageSnapshots(transaction)
-    for name in tags & set(there):
-        manage.remove_tag(name)
-    manage._commit_if_ref_updates_exist()  # noqa: SLF001 - the public one commits this table
-    set_tags(transaction, [name for name in there if name not in tags])
-    current = transaction.table_metadata.current_snapshot_id
-    numbers = [snapshot.snapshot_id for snapshot in transaction.table_metadata.snapshots]
-    expiry = ExpireSnapshots(transaction).by_ids(
-        [number for number in numbers if number != current]
-    )
-    transaction._stage(*expiry._commit())  # noqa: SLF001 - the same
+    there = transaction.table_metadata.refs.keys() - {"main"}
+    with ManageSnapshots(transaction) as manage:
+        for name in tags & there:
+            manage.remove_tag(name)
+    set_tags(transaction, there - tags)
+    # A snapshot that a tag or a branch refers to does not expire.
+    ExpireSnapshots(transaction).older_than(datetime.max.replace(tzinfo=UTC)).commit()

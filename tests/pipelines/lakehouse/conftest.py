@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from pipelines.lake import placement
+from pipelines.lakehouse.addresses import StoreAddress
+from pipelines.lakehouse.object_store import ObjectStore, open_store
+from pipelines.lakehouse.shelving import Shelver
 from pipelines.landing import snapshots
-from pipelines.shelf.object_store import ObjectStore, StoreAddress, open_store
-from pipelines.shelf.shelving import Shelver
 from tests.support import environments, object_stores, postgres
 from tests.support.nights import STARTED, small, take
 from tests.support.postgres import Postgres
@@ -62,7 +63,7 @@ def iceberg() -> Iterator[ModuleType]:
     """Yield the module under test. Skip its tests if the packages of the extra are missing."""
     place = str(environments.packages("iceberg"))
     sys.path.append(place)
-    from pipelines.lake.iceberg import registration  # noqa: PLC0415 - its packages are there now
+    from pipelines.lakehouse import registration  # noqa: PLC0415 - its packages are there now
 
     yield registration
     sys.path.remove(place)
@@ -80,7 +81,7 @@ def catalog(
     iceberg: ModuleType, server: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
     """Yield a catalog in PostgreSQL."""
-    from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
+    from pipelines.lakehouse.iceberg_catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
 
     password = urllib.parse.quote(server.password)
     uri = f"postgresql://dagster:{password}@127.0.0.1:{server.port}/dagster"
@@ -94,7 +95,7 @@ def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) 
     """Yield the REST catalog of SeaweedFS, which stores the metadata itself."""
     from pyiceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
 
-    from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
+    from pipelines.lakehouse.iceberg_catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
 
     place = StoreAddress(tmp_path_factory.mktemp("unused").as_uri())
     with object_stores.seaweedfs() as store, pytest.MonkeyPatch.context() as patch:

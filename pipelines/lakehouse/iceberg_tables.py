@@ -7,7 +7,7 @@ delete files when they expire a snapshot. Without this property, Spark deleted t
 import contextlib
 from typing import Any
 
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -22,7 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from pipelines.lake.iceberg.address import ForeignTable
+from pipelines.lakehouse.errors import ForeignTable
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.lake import LAKE, field_ids
 from warehouse.contract.model import Kind, Table
@@ -75,8 +75,7 @@ def prepare(catalog: Any, namespace: str) -> None:
 
     Raises `ForeignTable` if a table exists with different columns.
     """
-    with contextlib.suppress(NamespaceAlreadyExistsError):
-        catalog.create_namespace(namespace)
+    catalog.create_namespace_if_not_exists(namespace)
     existing = {name[-1] for name in catalog.list_tables(namespace)}
     for table in (*LAKE, NIGHTS):
         if table.name not in existing:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.lake.iceberg.address import Conflict, ForeignTable
-from pipelines.shelf.night_manifest import NightManifest
-from pipelines.shelf.shelf_list import newest_manifests, read_night
+from pipelines.lakehouse.errors import Conflict, ForeignTable
+from pipelines.lakehouse.night_manifest import NightManifest
+from pipelines.lakehouse.shelf_list import newest_manifests, read_night
 from tests.support import iceberg_engines as engines
 from tests.support.books import exact
 from tests.support.nights import STARTED
@@ -153,7 +153,7 @@ def test_a_conflicting_commit_changes_no_table(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """If a second writer has changed one table, the commit changes no table at all."""
-    from pipelines.lake.iceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
+    from pipelines.lakehouse import iceberg_catalog as catalogs  # noqa: PLC0415 - see `iceberg`
 
     home.take("1")
     iceberg.register(each_catalog, "conflict", home.store)
@@ -163,7 +163,7 @@ def test_a_conflicting_commit_changes_no_table(
     changes = [iceberg.table_transaction(each_catalog, name, files) for name in names]
     iceberg.table_transaction(each_catalog, names[1], files).commit_transaction()
     before = [each_catalog.load_table(name).metadata_location for name in names]
-    with pytest.raises(Conflict, match=r"conflict.balances.*nothing of it was committed"):
+    with pytest.raises(Conflict, match=r"conflict.balances.*Nothing was committed"):
         catalogs.commit_together(each_catalog, changes)
     assert [each_catalog.load_table(name).metadata_location for name in names] == before
 
@@ -175,7 +175,7 @@ def test_no_table_refers_to_the_files_of_a_pruned_night(
 
     Only after that may the files be deleted.
     """
-    from pipelines.lake.iceberg.registration import expire  # noqa: PLC0415 - see `iceberg`
+    from pipelines.lakehouse.registration import expire  # noqa: PLC0415 - see `iceberg`
 
     going, *staying = [home.take(str(day), STARTED + timedelta(days=day)) for day in range(4)]
     iceberg.register(each_catalog, "pruning", home.store)

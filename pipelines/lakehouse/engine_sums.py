@@ -12,68 +12,34 @@ import importlib
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.lakehouse.errors import NotInstalled
 from warehouse.contract.model import literal
-from warehouse.exact import EXACT
 
 _KEY = ["asset_id", "is_custom_asset"]
 _WIDE = pa.decimal256(76, 18)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSum:
-    """One engine's result for one asset: number of rows, number of non-NULL amounts, and sum.
-
-    `total` is None if the engine could not add up the numbers or returned NULL.
-    """
-
-    asset_id: str
-    is_custom_asset: bool
-    rows: int
-    numbers: int
-    total: Decimal | None
-
-
-class EngineNotInstalled(ImportError):
-    """The engine, or a program that it needs, is not installed."""
-
-    exit_code = 2
 
 
 class _Engine(Protocol):
     def __call__(self, file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]: ...
 
 
-def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
-    """Add up the amounts in a balances file with one engine. Raises `EngineNotInstalled`."""
+def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[tuple[Any, ...]]:
+    """Add up the amounts in a balances file with one engine.
+
+    Return a row for each asset: asset_id, is_custom_asset, the number of rows, the number of
+    amounts that are not NULL, and the sum or the sums of its parts. A sum is None if the engine
+    could not add up the amounts or returned NULL. Raises `NotInstalled`.
+    """
     try:
-        rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
+        return list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:
-        raise EngineNotInstalled(
-            f"{engine} is not available: {error}. Nothing was done. Install it in nightbook's "
-            f"environment: pip install '{_PACKAGES[engine]}'"
-        ) from error
-    return [
-        EngineSum(
-            asset_id=asset_id,
-            is_custom_asset=is_custom,
-            rows=count,
-            numbers=numbers,
-            total=_total(*sums),
-        )
-        for asset_id, is_custom, count, numbers, *sums in rows
-    ]
-
-
-def _total(whole: Decimal | None, part: Decimal | None = None) -> Decimal | None:
-    return whole if part is None or whole is None else EXACT.add(whole, part)
+        raise NotInstalled(f"{engine} is not available: {error}", _PACKAGES[engine]) from error
 
 
 def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
-from pipelines.landing import snapshots
-from pipelines.landing.night_folders import DamagedFile
-from pipelines.landing.snapshots import Decision, Snapshot, merge
-from pipelines.shelf import night_manifest, object_store
-from pipelines.shelf.arrival import (
+from pipelines.lake.night_files import Role, entries, places
+from pipelines.lakehouse.decisions import (
     OnFollowed,
     agreement,
     behind,
@@ -21,20 +19,19 @@ from pipelines.shelf.arrival import (
     unknown_decisions,
     without_pruning,
 )
-from pipelines.shelf.night_manifest import (
+from pipelines.lakehouse.errors import StoreFailed
+from pipelines.lakehouse.night_manifest import (
     FORMAT,
-    UNUSABLE,
     Document,
-    LocalFile,
     NightManifest,
-    Role,
     ShelvedFile,
+    file_key,
 )
-from pipelines.shelf.object_store import LATEST, ObjectStore, StoreFailed, probe
-from pipelines.shelf.shelf_list import (
+from pipelines.lakehouse.object_store import ObjectStore, probe
+from pipelines.lakehouse.shelf_list import (
+    LATEST,
     LatestPointer,
     NightRecord,
-    ShelfRecord,
     newest_manifests,
     parse_latest,
     read_night,
@@ -42,96 +39,16 @@ from pipelines.shelf.shelf_list import (
     waiting_nights,
     write_record,
 )
+from pipelines.lakehouse.transfer import PARALLEL_FILES, Transfer, move_each
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.manifest import load_manifest
+from pipelines.landing.night_folders import MANIFEST, DamagedFile
+from pipelines.landing.snapshots import DECISION, Decision, Snapshot, merge
 from warehouse.contract.states import PRUNED
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
-PARALLEL_UPLOADS = 8
-SAVE_INTERVAL = 25  # number of nights after which progress is saved
 MAX_ATTEMPTS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Uploads:
-    """An upload of one night's files from a home to the shelf."""
-
-    layout: Layout
-    store: ObjectStore
-    snapshot: Snapshot
-
-    def upload(self, previous: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
-        """Upload the files that are not in the night's previous generation on the shelf.
-
-        Return the location in the store of every file.
-        """
-        existing = {(file.role, file.name, file.sha256): file for file in previous}
-        bodies = night_manifest.bodies(self.snapshot)
-        entries = [existing.get((Role.BODY, body.name, body.sha256)) for body in bodies]
-        packed = [file for file in entries if file is not None]
-        if len(packed) < len(bodies):
-            packed = self._upload_bodies(bodies)
-        lake = list(night_manifest.lake_files(self.layout, self.snapshot))
-        with ThreadPoolExecutor(PARALLEL_UPLOADS, "shelve") as pool:
-            uploads = pool.map(
-                lambda file: (
-                    existing.get((file.role, file.name, file.sha256)) or self._upload_file(file)
-                ),
-                lake,
-            )
-            return (*packed, *uploads)
-
-    def _upload_bodies(self, bodies: list[LocalFile]) -> list[ShelvedFile]:
-        """Upload all of the night's bodies as one object. Return the location of each body."""
-        pack = self.layout.work / f"{self.snapshot.snapshot_id}.bodies"
-        sizes = []
-        with written_aside(pack) as out:
-            for body in bodies:
-                _require_intact(body)
-                with body.path.open("rb") as source:
-                    shutil.copyfileobj(source, out)
-                sizes.append(body.path.stat().st_size)
-        key = object_store.bodies_key(
-            self.snapshot.snapshot_date, self.snapshot.snapshot_id, digest_of(pack)
-        )
-        self.store.put_file(key, pack)
-        pack.unlink()
-        offsets = itertools.accumulate(sizes, initial=0)
-        return [
-            ShelvedFile(
-                role=Role.BODY,
-                name=body.name,
-                key=key,
-                offset=offset,
-                size=size,
-                sha256=body.sha256,
-            )
-            for body, offset, size in zip(bodies, offsets, sizes, strict=False)
-        ]
-
-    def _upload_file(self, file: LocalFile) -> ShelvedFile:
-        """Upload one lake file (a table or a part's metadata) to the shelf."""
-        _require_intact(file)
-        name_key = object_store.part_key if file.role is Role.PART else object_store.table_key
-        key = name_key(
-            file.name, self.snapshot.snapshot_date, self.snapshot.snapshot_id, file.sha256
-        )
-        self.store.put_file(key, file.path)
-        size = file.path.stat().st_size
-        return ShelvedFile(role=file.role, name=file.name, key=key, size=size, sha256=file.sha256)
-
-
-def _require_intact(file: LocalFile) -> None:
-    """Raise `DamagedFile` if a local file is missing or was changed."""
-    if not file.path.is_file() or digest_of(file.path) != file.sha256:
-        raise DamagedFile(file.path, "different content or no content", f"SHA-256 {file.sha256}")
-
-
-@dataclass(frozen=True, slots=True)
-class ShelvingResult:
-    """The IDs of the nights that were shelved, and the reasons why other nights were not."""
-
-    shelved: tuple[str, ...]
-    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +66,7 @@ class Shelver:
         nights: Sequence[Snapshot],
         say: ProgressCallback = silent,
         on_followed: OnFollowed = lambda _: None,
-    ) -> ShelvingResult:
+    ) -> Transfer:
         """Synchronize this home's nights with the shelf. The caller must be the home's only writer.
 
         Upload judged nights that have changed since they were last shelved. Merge decisions from
@@ -161,30 +78,34 @@ class Shelver:
         newest = newest_manifests(self.store, record.shelved_nights)
         if not record.is_probed:
             probe(self.store, self.token)
-            record = ShelfRecord(url, is_probed=True, nights=record.nights)
+            record = msgspec.structs.replace(record, is_probed=True)
             write_record(self.layout, record)
         waiting_ids = {night.snapshot_id for night in waiting_nights(self.layout, url, nights)}
         differing = waiting_ids | {night.snapshot_id for night in behind(nights, newest, record)}
-        chosen = [snapshot for snapshot in nights if snapshot.snapshot_id in differing]
-        progress, problems = Tally(say, len(chosen), "nights shelved"), list[str]()
-        done: dict[str, NightRecord] = {}
+        chosen = {night.snapshot_id: night for night in nights if night.snapshot_id in differing}
         shelved: list[NightManifest] = []
-        for number, snapshot in enumerate(chosen, 1):
-            known = record.nights.get(snapshot.snapshot_id)
-            try:
-                done[snapshot.snapshot_id], night = self._synchronize(
-                    snapshot, newest.get(snapshot.snapshot_id), known, on_followed
-                )
-                shelved += [night] if snapshot.snapshot_id in waiting_ids else []
-            except UNUSABLE as error:
-                problems.append(str(error))
-            progress.add(1)
-            if number % SAVE_INTERVAL == 0 or number == len(chosen):
-                for latest in shelved[-1:]:
-                    self._update_latest(latest)
-                noted = {**record.nights, **done}
-                write_record(self.layout, ShelfRecord(url, is_probed=True, nights=noted))
-        return ShelvingResult(tuple(night.snapshot_id for night in shelved), tuple(problems))
+
+        def synchronize(snapshot: Snapshot) -> NightRecord:
+            snapshot_id = snapshot.snapshot_id
+            known = record.nights.get(snapshot_id)
+            night = self._synchronize(snapshot, newest.get(snapshot_id), known, on_followed)
+            shelved.extend([night] if snapshot_id in waiting_ids else [])
+            return agreement(self.layout, snapshots.read(snapshot.folder), night)
+
+        def update_latest() -> None:
+            for night in shelved[-1:]:
+                self._update_latest(night)
+
+        progress = Tally(say, len(chosen), "nights shelved")
+        _, problems = move_each(
+            self.layout,
+            record,
+            chosen,
+            synchronize,
+            progress=progress,
+            before_saving=update_latest,
+        )
+        return Transfer(tuple(night.snapshot_id for night in shelved), problems, len(newest))
 
     def _synchronize(
         self,
@@ -192,7 +113,7 @@ class Shelver:
         key: str | None,
         known: NightRecord | None,
         on_followed: OnFollowed,
-    ) -> tuple[NightRecord, NightManifest]:
+    ) -> NightManifest:
         """Synchronize a night with the shelf. `key` is its newest manifest's key, if any."""
 
         def next_generation(previous: NightManifest) -> NightManifest:
@@ -201,14 +122,16 @@ class Shelver:
 
         previous = read_night(self.store, key) if key else None
         night = next_generation(previous) if previous else self._first(snapshot)
-        night = self.commit(previous, night, next_generation)
-        return agreement(self.layout, snapshots.read(snapshot.folder), night), night
+        return self.commit(previous, night, next_generation)
 
     def _first(self, local: Snapshot) -> NightManifest:
         """Upload a night and return its first generation."""
-        documents = night_manifest.documents(self.layout, local)
-        files = Uploads(self.layout, self.store, local).upload(())
-        return self.generation(local, None, local.decisions, documents, files)
+        paths = {
+            Document.LANDED: local.folder / MANIFEST,
+            Document.LAKE: self.layout.manifest(local.snapshot_id),
+        }
+        documents = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+        return self.generation(local, None, local.decisions, documents, self._upload(local, ()))
 
     def _next(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
@@ -220,7 +143,7 @@ class Shelver:
         decisions = merge(without_pruning(local.decisions), previous.decisions)
         lake = self._new_lake(local, previous, known)
         if lake is not None:
-            files = Uploads(self.layout, self.store, local).upload(previous.files)
+            files = self._upload(local, previous.files)
             documents = {**previous.documents, Document.LAKE: lake}
             return self.generation(local, previous, decisions, documents, files)
         if unknown_decisions(decisions, previous.decisions):
@@ -257,10 +180,8 @@ class Shelver:
                 return night
             previous = read_night(self.store, night.key)
             night = next_generation(previous)
-        doing = f"create {night.key}"
-        raise StoreFailed(
-            self.store.address.url, doing, "another machine wrote first on every attempt"
-        )
+        reason = "another machine wrote first on every attempt"
+        raise StoreFailed(self.store.address.url, f"create {night.key}", reason)
 
     def generation(
         self,
@@ -271,7 +192,11 @@ class Shelver:
         files: tuple[ShelvedFile, ...],
     ) -> NightManifest:
         """Build the manifest for the next generation of a night, with the given decisions."""
-        decided = night_manifest.decision_text(local, decisions)
+        if decisions == local.decisions:
+            decided = (local.folder / DECISION).read_text(encoding="utf-8")
+        else:
+            content = {"decisions": msgspec.to_builtins(decisions)}
+            decided = json_bytes(night_folders.with_seal(content)).decode()
         return NightManifest(
             snapshot_id=local.snapshot_id,
             snapshot_date=local.snapshot_date,
@@ -285,6 +210,55 @@ class Shelver:
             files=files,
             format=FORMAT,
         )
+
+    def _upload(
+        self, snapshot: Snapshot, previous: Iterable[ShelvedFile]
+    ) -> tuple[ShelvedFile, ...]:
+        """Upload the files that are not in the night's previous generation on the shelf.
+
+        Return the location in the store of every file.
+        """
+        existing = {(file.role, file.name, file.sha256): file for file in previous}
+        bodies = sorted(load_manifest(snapshot.folder).stored.items())
+        packed = [existing.get((Role.BODY, name, digest)) for name, digest in bodies]
+        if None in packed:
+            packed = [*self._upload_bodies(snapshot, bodies)]
+        sealed = night_folders.read(self.layout.manifest(snapshot.snapshot_id))
+        with ThreadPoolExecutor(PARALLEL_FILES, "shelve") as pool:
+            uploads = pool.map(
+                lambda entry: existing.get(entry) or self._upload_file(snapshot, *entry),
+                entries(sealed),
+            )
+            return (*filter(None, packed), *uploads)
+
+    def _upload_bodies(
+        self, snapshot: Snapshot, bodies: Sequence[tuple[str, str]]
+    ) -> list[ShelvedFile]:
+        """Upload all of the night's bodies as one object. Return the location of each body."""
+        pack, sizes = self.layout.work / f"{snapshot.snapshot_id}.bodies", list[int]()
+        with written_aside(pack) as out:
+            for name, digest in bodies:
+                path = _require_intact(snapshot.folder / name, digest)
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, out)
+                sizes.append(path.stat().st_size)
+        key = file_key(Role.BODY, "", snapshot.snapshot_date, snapshot.snapshot_id, digest_of(pack))
+        self.store.put_file(key, pack)
+        pack.unlink()
+        offsets = itertools.accumulate(sizes, initial=0)
+        return [
+            ShelvedFile(role=Role.BODY, name=name, key=key, offset=offset, size=size, sha256=digest)
+            for (name, digest), offset, size in zip(bodies, offsets, sizes, strict=False)
+        ]
+
+    def _upload_file(self, snapshot: Snapshot, role: Role, name: str, digest: str) -> ShelvedFile:
+        """Upload one lake file (a table or a part's metadata) to the shelf."""
+        day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
+        paths = places(self.layout, role, name, day, snapshot_id)
+        path = next((path for path in paths if path.is_file()), paths[0])
+        key = file_key(role, name, day, snapshot_id, digest)
+        self.store.put_file(key, _require_intact(path, digest))
+        return ShelvedFile(role=role, name=name, key=key, size=path.stat().st_size, sha256=digest)
 
     def _update_latest(self, night: NightManifest) -> None:
         """Update `LATEST` to name a night's manifest, unless it already names a newer manifest."""
@@ -305,6 +279,12 @@ class Shelver:
                 return
             if self.store.swap(LATEST, content, existing.tag):
                 return
-        raise StoreFailed(
-            self.store.address.url, f"swap {LATEST}", "other machines keep changing it"
-        )
+        reason = "other machines keep changing it"
+        raise StoreFailed(self.store.address.url, f"swap {LATEST}", reason)
+
+
+def _require_intact(path: Path, digest: str) -> Path:
+    """Return a local file. Raises `DamagedFile` if it is missing or was changed."""
+    if not path.is_file() or digest_of(path) != digest:
+        raise DamagedFile(path, "different content or no content", f"SHA-256 {digest}")
+    return path

@@ -5,18 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.lakehouse.engine_sums import engine_sums
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.records import amounts
 from warehouse.contract.book import BALANCES
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.exact import EXACT, exact, plain
-from warehouse.storage.engine_sums import engine_sums
 from warehouse.storage.layout import Layout
 
 Asset = tuple[str, bool]
@@ -63,8 +64,7 @@ def prove(
 ) -> Iterator[Proof]:
     """Check the newest book, optionally as of a date, or check all books. Yield the results.
 
-    With `as_of`, books after that date are ignored. Raises `NoBookToProve`, and
-    `engine_sums.EngineNotInstalled`.
+    With `as_of`, books after that date are ignored. Raises `NoBookToProve` and `NotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
     dates = sorted(day for day in books if as_of is None or day <= as_of)
@@ -86,25 +86,26 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
             raise NoBookToProve(
                 f"{path} is missing. Nothing was done. Rebuild the lake with: nightbook rebuild"
             )
-    sums, rows = _control_sums(totals)
-    groups = engine_sums(engine, file, in_parts=in_parts)
+    sums, stated_rows = _control_sums(totals)
     texts, text_count = _texts(file)
-    engine_totals = {
-        # If there are no numbers to add up, the engine returns NULL, so use 0.
-        (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
-        for group in groups
-    }
+    rows, found = 0, dict[Asset, Decimal | None](texts)
+    for asset_id, is_custom, count, numbers, *parts in engine_sums(engine, file, in_parts=in_parts):
+        rows += count
+        asset = asset_id, is_custom
+        # If there are no numbers to add up, the engine returns NULL, so add nothing.
+        added = texts.get(asset, Decimal(0))
+        is_lost = numbers and None in parts
+        found[asset] = None if is_lost else reduce(EXACT.add, parts if numbers else (), added)
     differences = []
-    for asset in sorted(sums.keys() | engine_totals.keys()):
-        stated, total = sums.get(asset, Decimal(0)), engine_totals.get(asset, Decimal(0))
-        total = None if total is None else EXACT.add(total, texts.get(asset, Decimal(0)))
+    for asset in sorted(sums.keys() | found.keys()):
+        stated, total = sums.get(asset, Decimal(0)), found.get(asset, Decimal(0))
         if total != stated:
             engine_text = None if total is None else plain(total)
             differences.append(Difference(*asset, engine_text, plain(stated)))
     return Proof(
         snapshot=snapshot,
-        rows=sum(group.rows for group in groups),
-        stated_rows=rows,
+        rows=rows,
+        stated_rows=stated_rows,
         assets=len(sums),
         texts=text_count,
         differences=tuple(differences),

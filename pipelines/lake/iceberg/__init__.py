@@ -1,1 +1,0 @@
-"""Optional Iceberg tables over the lake's files, for Spark, Trino, Snowflake and other engines."""
