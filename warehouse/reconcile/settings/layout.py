@@ -115,7 +115,7 @@ NEGATIVE_WORDS = (
 LAYOUT = (
     "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
     "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes column_starts portfolio_spelling asset_spelling venue_spelling account_spelling"
+    "footnotes portfolio_spelling asset_spelling venue_spelling account_spelling"
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
@@ -144,9 +144,8 @@ class Shape:
     skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
     that a row with only a name sets for the rows below it. `columns_are` is the field whose values
     are the titles of several amount columns, and `label_columns` lists these columns. `keeps` is
-    the amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
-    positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
-    the characters around its names.
+    the amounts' precision. `footnotes` are marks after amounts and names. `spellings` have, by
+    field, the characters around its names.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -170,7 +169,6 @@ class Shape:
     header_rows: int = 0
     keeps: Precision | None = None
     footnotes: tuple[str, ...] = ()
-    column_starts: tuple[int, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -259,7 +257,6 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         header_rows=table.count("header_rows", 0),
         keeps=precision_of(table, "keeps"),
         footnotes=table.texts("footnotes") or (),
-        column_starts=table.counts("column_starts"),
         spellings=_spellings(table),
     )
 

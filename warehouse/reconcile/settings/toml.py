@@ -148,15 +148,6 @@ class TomlTable:
 
         return int(self._validate(name, default, is_valid, "a whole number"))
 
-    def counts(self, name: str) -> tuple[int, ...]:
-        """Return increasing positive whole numbers, or an empty tuple if the setting is absent."""
-
-        def is_valid(value: Any) -> bool:
-            is_list = isinstance(value, list) and all(type(item) is int for item in value)
-            return is_list and value == sorted({item for item in value if item > 0})
-
-        return tuple(self._validate(name, [], is_valid, "a list of increasing whole numbers"))
-
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a non-negative number.
 
