@@ -456,9 +456,9 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
     `left_out` are the results whose positions the workbook does not list.
     """
 
-    names: Mapping[str, Mapping[str, str]]
-    rolled: tuple[tuple[str, ...], ...]
-    left_out: tuple[str, ...]
+    names: Mapping[str, Mapping[str, str]] = {}
+    rolled: tuple[tuple[str, ...], ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -489,9 +489,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     ties: tuple[Tie, ...]
     not_compared: tuple[Break, ...]
     uncovered: int
-    workbook: ShownTexts
+    workbook: ShownTexts = ShownTexts()
     coverage: Coverage
-    written: str
+    written: str = ""
     day_settings: DaySettings
     sources: tuple[LedgerSource, ...]
     notices: tuple[Notice, ...]

@@ -120,6 +120,10 @@ class TomlTable:
         expected = " or ".join(f'"{word}"' for word in allowed) or "a string"
         return str(self._validate(name, default, is_valid, expected))
 
+    def choice_or_none(self, name: str, *allowed: str) -> str | None:
+        """Return a string setting, or None if it is absent."""
+        return self.choice(name, *allowed) if name in self.values else None
+
     def texts(self, name: str, *, allowed: tuple[str, ...] = ()) -> tuple[str, ...] | None:
         """Return a string or a list of strings as a tuple, or None if the setting is absent."""
 
