@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import date
 
@@ -14,17 +14,15 @@ from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.landing import snapshots
 from pipelines.maintenance.proof import Proof, prove
-from pipelines.maintenance.verify import WAREHOUSE, Damage, verify, verify_shelf
+from pipelines.maintenance.verify import verify, verify_shelf
 from pipelines.shelf.object_store import open_store
 from warehouse.contract.model import count_of
-from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import find_damage
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 
 COLUMNS = ("file", "night", "what", "remedy")
-UNREADABLE = "unreadable"
 
 
 def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
@@ -32,26 +30,24 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     layout = nightbook.layout
     if is_shelf:
         address = require_shelf(nightbook, "verify --shelf")
-        files, packs, unreadable = list(verify_shelf(open_store(address))), [], []
+        files, packs = list(verify_shelf(open_store(address))), []
     else:
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
-        unreadable = [] if files else list(_unreadable(layout))
     if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
-            for damage in (*files, *unreadable)
+            for damage in files
         ]
         rows += [
             (str(pack.file), None, pack.what, spell_for(layout, pack.remedy)) for pack in packs
         ]
         print_rows(output_format, COLUMNS, rows)
         return FAILED if rows else DONE
-    for damage in (*files, *packs, *unreadable):
+    for damage in (*files, *packs):
         print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
     if count := len(files) + len(packs):
         verb = "is" if count == 1 else "are"
         print(f"{count_of(count, 'file')} {verb} damaged or missing.", file=sys.stderr)
-    if count or unreadable:
         return FAILED
     if is_shelf:
         print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
@@ -64,16 +60,6 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     print(f"{mark(is_well=True)} {nights}: {result}")
     print(f"  {layout.home}")
     return 0
-
-
-def _unreadable(layout: Layout) -> Iterator[Damage]:
-    """Yield a problem if DuckDB 1.2 and 1.3 cannot read the published warehouse."""
-    if layout.database.exists() and not opens_in_older_clients(layout.database):
-        remedy = (
-            "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "
-            f"it. Later versions of DuckDB can read it, and no data is lost. {WAREHOUSE}"
-        )
-        yield Damage(layout.database, UNREADABLE, None, remedy)
 
 
 def _print_firm(layout: Layout) -> None:

@@ -24,7 +24,6 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
     "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
-    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
     "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
     "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
@@ -72,7 +71,6 @@ TESTED_IN: dict[str, str] = {
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",
     "tests/system/test_trace.py": "assets/commands/trace warehouse/query/facts/figures",
-    "tests/homes/test_reconciliation_upgraded.py": "warehouse/reconcile/record/migrate",
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
