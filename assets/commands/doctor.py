@@ -33,7 +33,6 @@ from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import InvalidSettings, Settings
 from warehouse.contract import states
 from warehouse.contract.model import count_of
-from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
@@ -266,14 +265,6 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
         first = "nightbook run pulls the first night (nightbook demo shows an example)"
         return _well("warehouse", f"no night yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
-    if not opens_in_older_clients(layout.database):
-        return _wrong(
-            "warehouse",
-            "DuckDB 1.2 and 1.3 cannot read the published file, because an older version of "
-            "nightbook wrote it. Newer versions can, and no data is lost. The next publish "
-            "rewrites it. To do that "
-            f"now: {full_command(layout, 'rebuild')}",
-        )
     landed = snapshots.landed_snapshots(layout)
     held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == states.HELD]
     if held:

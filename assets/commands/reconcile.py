@@ -159,8 +159,7 @@ def _print_status(status_of_run: service.RunStatus) -> None:
     )
     rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
     print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
-    if result.coverage:
-        print(printable(f"  {result.coverage.message}"))
+    print(printable(f"  {result.coverage.message}"))
     _print_list(result.unread, "file")
     _print_list([_break(break_) for break_ in result.breaks], "break")
     for signature in status_of_run.signatures:

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING
@@ -15,10 +15,8 @@ from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.lakehouse import entrance
 from pipelines.landing import snapshots
-from pipelines.landing.damage import Damage
-from pipelines.maintenance.verify import WAREHOUSE, verify
+from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
-from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import find_damage
 from warehouse.storage.firm import is_firm, read_firm
@@ -28,34 +26,30 @@ if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Proof
 
 COLUMNS = ("file", "night", "what", "remedy")
-UNREADABLE = "unreadable"
 
 
 def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
     """Check every stored file. Print each damaged or missing file, its night, and the remedy."""
     layout = nightbook.layout
     if is_shelf:
-        files = list(require_shelf(nightbook, "verify --shelf").verify())
-        packs, unreadable = [], []
+        files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
     else:
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
-        unreadable = [] if files else list(_unreadable(layout))
     if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
-            for damage in (*files, *unreadable)
+            for damage in files
         ]
         rows += [
             (str(pack.file), None, pack.what, spell_for(layout, pack.remedy)) for pack in packs
         ]
         print_rows(output_format, COLUMNS, rows)
         return FAILED if rows else DONE
-    for damage in (*files, *packs, *unreadable):
+    for damage in (*files, *packs):
         print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
     if count := len(files) + len(packs):
         verb = "is" if count == 1 else "are"
         print(f"{count_of(count, 'file')} {verb} damaged or missing.", file=sys.stderr)
-    if count or unreadable:
         return FAILED
     if is_shelf:
         print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
@@ -68,16 +62,6 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     print(f"{mark(is_well=True)} {nights}: {result}")
     print(f"  {layout.home}")
     return 0
-
-
-def _unreadable(layout: Layout) -> Iterator[Damage]:
-    """Yield a problem if DuckDB 1.2 and 1.3 cannot read the published warehouse."""
-    if layout.database.exists() and not opens_in_older_clients(layout.database):
-        remedy = (
-            "DuckDB 1.2 and 1.3 cannot read all of it, because an older version of nightbook wrote "
-            f"it. Later versions of DuckDB can read it, and no data is lost. {WAREHOUSE}"
-        )
-        yield Damage(layout.database, UNREADABLE, None, remedy)
 
 
 def _print_firm(layout: Layout) -> None:

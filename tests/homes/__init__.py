@@ -1,1 +1,1 @@
-"""Homes from older nightbooks, and the script that made them: `python -m tests.homes`."""
+"""A home and landing folders from older nightbooks, and the script that makes such a home."""

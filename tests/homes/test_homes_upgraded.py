@@ -1,23 +1,25 @@
-"""Tests of homes from older nightbooks: the first command that needs it upgrades them."""
+"""Tests of a home from version 0.1.0, which continues, and of older homes, which rebuild."""
 
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from pipelines.landing import snapshots
-from tests.homes.__main__ import BEFORE_THE_MOVE, COMMITS, HOMES
+from tests.homes.__main__ import COMMIT, HOMES
 from tests.homes.world import SmallWorld
-from tests.support import environments
 from tests.support.operator_home import Keeper, Sandbox, amounts_of, sandbox
+from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 from warehouse.contract import states
+from warehouse.reconcile import service
 
 A_PERSON_MUST_DECIDE = 3
 FIRST, SECOND, HELD, TONIGHT = (date(2026, 3, day) for day in (3, 4, 5, 6))
+LANDINGS = sorted(HOMES.glob("landing-*.tar.xz"))
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +31,22 @@ def served() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def older(served: Sandbox, tmp_path: Path) -> Callable[[str], Keeper]:
-    """Return a function that unpacks the home of a commit."""
+def unpack(served: Sandbox, tmp_path: Path) -> Callable[[Path], Keeper]:
+    """Return a function that unpacks a stored home."""
 
-    def unpack(commit: str) -> Keeper:
-        with tarfile.open(HOMES / f"{commit}.tar.xz") as tar:
+    def unpacked(archive: Path) -> Keeper:
+        with tarfile.open(archive) as tar:
             tar.extractall(tmp_path / "home", filter="data")
         served.clock.night(TONIGHT)
         return Keeper(tmp_path / "home", served)
 
-    return unpack
+    return unpacked
+
+
+@pytest.fixture
+def keeper(unpack: Callable[[Path], Keeper]) -> Keeper:
+    """Return the home that version 0.1.0 left."""
+    return unpack(HOMES / f"{COMMIT}.tar.xz")
 
 
 def has_book(keeper: Keeper, day: date) -> bool:
@@ -50,118 +58,84 @@ def has_book(keeper: Keeper, day: date) -> bool:
     return sorted(rows) == amounts_of(day, SmallWorld())
 
 
-# Older homes are upgraded in the same way as the newest, so they run only with --torture.
-OLDEST, *BETWEEN, NEWEST = COMMITS
+def workbook(keeper: Keeper, day: date) -> str:
+    """Return the path of a day's reconciliation workbook."""
+    return str(Desk(keeper.home).folder.day_files(day).workbook)
 
 
-@pytest.mark.parametrize(
-    "commit",
-    some_daily([NEWEST, OLDEST, *BETWEEN], len(COMMITS)),
-)
-def test_the_first_run_upgrades_an_older_home(commit: str, older: Callable[[str], Keeper]) -> None:
-    """The first run takes its night, and rebuilds the older nights completely in their states."""
-    keeper = older(commit)
+def test_a_home_of_the_last_version_opens_unchanged(keeper: Keeper, tmp_path: Path) -> None:
+    """Its books, workbooks, signatures and pack verify, and its backup restores."""
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND))
+    assert keeper("verify").code == 0
+    for day in (FIRST, SECOND):
+        said = keeper("reconcile", "verify", workbook(keeper, day))
+        assert (said.code, said.err) == (0, "")
+        standing = service.status(keeper.home / "reconcile", day=day)
+        assert [one.who for one in standing.signatures] == ["Ada", "Bo"]
+        assert standing.closing is not None
+    said = keeper("reconcile", "verify", str(keeper.home / "reconcile" / "packs" / "2026-03.zip"))
+    assert (said.code, said.err) == (0, "")
+    assert keeper("backup", str(tmp_path / "book.tar")).code == 0
+    restored = replace(keeper, home=tmp_path / "restored")
+    assert restored("restore", str(tmp_path / "book.tar")).code == 0
+    assert restored("verify").code == 0
+    assert all(has_book(restored, day) for day in (FIRST, SECOND))
+    assert service.status(restored.home / "reconcile").run.day == SECOND
+
+
+def test_a_home_of_the_last_version_continues(keeper: Keeper) -> None:
+    """The next night is taken, reconciled with earlier comments, signed, closed and verified."""
+    before = {one["names"]["asset"]: one for one in Desk(keeper.home).breaks(SECOND)}
     said = keeper.run(TONIGHT)
     assert (said.code, said.err) == (0, "")
-    assert "rebuilt from the landing folder" in said.out
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
     reached = [snapshot.state for snapshot in snapshots.landed_snapshots(keeper.layout)]
     assert reached == [states.ACCEPTED, states.ACCEPTED, states.HELD, states.ACCEPTED]
-    [(version,)] = keeper.ask("select upgraded_from from ops.build")
-    assert version.startswith("0.1.0, contract ")
-    assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE
+    folder = keeper.home / "reconcile"
+    service.rehearse(keeper.layout.database, folder, first=FIRST)
+    assert keeper("reconcile", "run").code == A_PERSON_MUST_DECIDE
+    after = {one["id"]: one for one in Desk(keeper.home).breaks(TONIGHT)}
+    kept = [one for one in before.values() if one["id"] in after]
+    assert kept
+    assert all(after[one["id"]]["first_seen"] == one["first_seen"] for one in kept)
+    said_of = service.history(folder, next(iter(before.values()))["id"])
+    assert any(entry["kind"] == "said" for entry in said_of)
+    for role, who in (("preparer", "Ada"), ("reviewer", "Bo")):
+        assert keeper("reconcile", "sign", "--role", role, "--who", who).code == 0
+    assert keeper("reconcile", "close", "2026-03").code == 0
+    for pack in ("2026-03.zip", "2026-03_v2.zip"):
+        said = keeper("reconcile", "verify", str(folder / "packs" / pack))
+        assert (said.code, said.err) == (0, "")
+    assert keeper("reconcile", "verify", workbook(keeper, TONIGHT)).code == 0
     assert keeper("verify").code == 0
 
 
-@pytest.mark.torture
-@pytest.mark.parametrize(
-    ("commit", "words"),
-    [
-        (OLDEST, ("rebuild", "--from-landing")),
-        (NEWEST, ("rebuild",)),
-        (BEFORE_THE_MOVE, ("rebuild", "--from-landing")),
-        pytest.param(OLDEST, ("rebuild",), marks=pytest.mark.torture),
-        pytest.param(NEWEST, ("rebuild", "--from-landing"), marks=pytest.mark.torture),
-    ],
-)
-def test_rebuild_upgrades_an_older_home(
-    commit: str, words: tuple[str, ...], older: Callable[[str], Keeper]
+@pytest.mark.parametrize("archive", some_daily(LANDINGS, 3), ids=lambda path: path.name)
+def test_every_older_landing_folder_rebuilds(
+    archive: Path, unpack: Callable[[Path], Keeper]
 ) -> None:
-    """The rebuild that error messages recommend gives the same books, which pass verification."""
-    keeper = older(commit)
-    said = keeper(*words)
+    """The landing folder alone gives the same books and states, which pass verification."""
+    keeper = unpack(archive)
+    said = keeper("rebuild", "--from-landing")
     assert (said.code, said.err) == (0, "")
     assert all(has_book(keeper, day) for day in (FIRST, SECOND))
+    reached = [snapshot.state for snapshot in snapshots.landed_snapshots(keeper.layout)]
+    assert reached == [states.ACCEPTED, states.ACCEPTED, states.HELD]
     assert keeper("verify").code == 0
 
 
-@pytest.mark.torture
-def test_a_run_upgrades_a_home_of_earlier_rules(older: Callable[[str], Keeper]) -> None:
-    """Old DuckDB clients cannot read a home of earlier rules until a run rebuilds it.
-
-    `verify` finds nothing else, and after the run, the ledger is compared.
-    """
-    keeper = older(BEFORE_THE_MOVE)
-    said = keeper("verify")
-    assert (said.code, said.err.count("\N{BALLOT X}")) == (1, 1)
-    assert "DuckDB 1.2 and 1.3 cannot read all of it" in said.err
-    said = keeper.run(TONIGHT)
-    assert (said.code, said.err) == (0, "")
-    assert "rebuilt from the landing folder" in said.out
-    assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE
-    assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
-    assert keeper("verify").code == 0
-
-
-def test_a_file_unreadable_to_old_duckdb_is_named_and_rebuilt(
-    older: Callable[[str], Keeper],
-) -> None:
-    """`doctor` and `verify` name a file that old DuckDB versions cannot read. A rebuild fixes it.
-
-    All other bytes of that home are as the older nightbook wrote them.
-    """
-    keeper = older(OLDEST)
-    assert "Failed to load metadata pointer" in _read_by_1_2(keeper)
-    doctor, verify = keeper("doctor"), keeper("verify")
-    assert (doctor.code, verify.code) == (1, 1)
-    assert "✗ warehouse  DuckDB 1.2 and 1.3 cannot read the published file" in doctor.out
-    [line] = [line for line in verify.err.splitlines() if line.startswith("✗")]
-    assert "unreadable; DuckDB 1.2 and 1.3 cannot read all of it" in line
-    assert keeper("rebuild").code == 0
-    assert _read_by_1_2(keeper) == ""
-    assert keeper("verify").code == 0
-
-
-def _read_by_1_2(keeper: Keeper) -> str:
-    """Return the error of DuckDB 1.2 when it reads the tables of the published file."""
-    script = """
-import duckdb, sys
-book = duckdb.connect(sys.argv[1], read_only=True)
-tables = book.execute("select schema_name || '.' || table_name from duckdb_tables()").fetchall()
-for (table,) in tables:
-    book.execute("select count(columns(*)) from " + table).fetchall()
-"""
-    return subprocess.run(
-        [environments.python("duckdb12"), "-c", script, keeper.layout.database],
-        capture_output=True,
-        check=False,
-        text=True,
-    ).stderr
+def test_a_reconciliation_from_before_0_1_0_is_refused(tmp_path: Path) -> None:
+    """The refusal says what to do, and no file is changed."""
+    folder = tmp_path / "reconcile"
+    (folder / "results" / "2026-03-03").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"before 0\.1\.0.* move it aside to start a new"):
+        service.status(folder)
+    assert [path.name for path in folder.iterdir()] == ["results"]
 
 
 @pytest.mark.torture
-def test_a_reconciliation_upgrades_an_older_home(older: Callable[[str], Keeper]) -> None:
-    """A reconciliation first publishes the book again, because the older file lacks needed data."""
-    keeper = older(OLDEST)
-    said = keeper("reconcile", "run", "--as-of", str(SECOND))
-    assert said.code == A_PERSON_MUST_DECIDE, said.err
-    assert all(has_book(keeper, day) for day in (FIRST, SECOND))
-
-
-@pytest.mark.torture
-def test_the_next_run_completes_a_stopped_upgrade(older: Callable[[str], Keeper]) -> None:
+def test_the_next_run_completes_a_stopped_upgrade(keeper: Keeper) -> None:
     """A night without a manifest and with incomplete tables is rebuilt by the next run."""
-    keeper = older(NEWEST)
     first = snapshots.landed_snapshots(keeper.layout)[0]
     keeper.layout.manifest(first.snapshot_id).unlink()
     keeper.layout.parquet("balances", FIRST, first.snapshot_id).unlink()
@@ -171,10 +145,10 @@ def test_the_next_run_completes_a_stopped_upgrade(older: Callable[[str], Keeper]
 
 @pytest.mark.torture
 def test_a_damaged_old_night_does_not_block_other_nights(
-    older: Callable[[str], Keeper],
+    unpack: Callable[[Path], Keeper],
 ) -> None:
     """The damaged file is reported, and tonight and all other nights are in the warehouse."""
-    keeper = older(NEWEST)
+    keeper = unpack(LANDINGS[0])
     [body] = keeper.layout.landing.glob(f"{FIRST}/*/0001-portfolios.json.zst")
     body.chmod(0o640)
     body.write_bytes(b"not what was landed")

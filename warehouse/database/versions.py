@@ -10,11 +10,9 @@ lost decisions.
 import os
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from warehouse.query.connect import open_database
 from warehouse.storage.digests import read_digests, write_digests
 from warehouse.storage.layout import (
     BLOCK,
@@ -31,10 +29,6 @@ KEPT_VERSIONS = 5
 # previous version, which may still have readers.
 FEWEST_VERSIONS = 2
 GB = 1000**3
-# Layout of a DuckDB file: three headers, then blocks, which begin with a checksum. A metadata block
-# is divided into pages, which begin with a pointer to the next page. Sizes are in bytes.
-_HEADERS, _CHECKSUM, _PAGES, _POINTER = 3 * 4096, 8, 64, 8
-_NO_PAGE = -1
 VERSIONS_GB = 20
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -144,32 +138,6 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
     # a different number of blocks.
     has_size = size - BLOCK < layout.database.stat().st_size <= size
     return has_size and base_digests == tuple(expected[n] for n in blocks)
-
-
-def opens_in_older_clients(database: Path) -> bool:
-    """Return whether DuckDB 1.2 and 1.3 can open a file: all metadata pointers must be valid.
-
-    A file that was written with metadata reuse may fail this check. Raises the same errors as
-    `open_database`.
-    """
-    # The lower 56 bits of a pointer identify the block, and the upper bits identify the page.
-    # DuckDB 1.4 ignores the pointer if it does not need the next page. Older versions of DuckDB
-    # always load the next page, and fail if the page's block no longer contains metadata.
-    query = (
-        "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
-    )
-    with open_database(database, with_lake=False) as connection:
-        blocks = connection.execute(query).fetchall()
-    known = {block for block, *_ in blocks}
-    with database.open("rb") as file:
-        for block, free_pages, size in blocks:
-            page_size = (size - _CHECKSUM) // _PAGES // _POINTER * _POINTER
-            for page in set(range(_PAGES)).difference(free_pages):
-                file.seek(_HEADERS + block * size + _CHECKSUM + page * page_size)
-                pointer = int.from_bytes(file.read(_POINTER), sys.byteorder, signed=True)
-                if pointer != _NO_PAGE and pointer & (1 << 56) - 1 not in known:
-                    return False
-    return True
 
 
 def swap(layout: Layout, version: str) -> None:

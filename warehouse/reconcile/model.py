@@ -409,9 +409,9 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
     skipped: Mapping[str, int]
     rejected: int
     fingerprint: str
-    fields: tuple[str, ...] = ()
-    covers: Mapping[str, tuple[str, ...]] = {}
-    profile: str = ""
+    fields: tuple[str, ...]
+    covers: Mapping[str, tuple[str, ...]]
+    profile: str
 
     @property
     def place_name(self) -> str:
@@ -442,7 +442,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[tuple[str, str, str], ...]
     unused: tuple[Unused, ...]
     in_all: str
-    forgiven: tuple[tuple[str, str, str, str], ...] = ()
+    forgiven: tuple[tuple[str, str, str, str], ...]
 
     @property
     def message(self) -> str:
@@ -453,31 +453,27 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
     """Workbook content that is stored with a run: names, roll-forward and unlisted results.
 
-    `left_out` are the results whose positions the workbook does not list. Older runs lack this
-    field.
+    `left_out` are the results whose positions the workbook does not list.
     """
 
-    names: Mapping[str, Mapping[str, str]]
-    rolled: tuple[tuple[str, ...], ...]
+    names: Mapping[str, Mapping[str, str]] = {}
+    rolled: tuple[tuple[str, ...], ...] = ()
     left_out: tuple[str, ...] = ()
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that apply to a day.
-
-    `words` maps their paths in recon.toml to values, or is None for older runs.
-    """
+    """The settings that apply to a day. `words` maps their paths in recon.toml to values."""
 
     digest: str
-    words: Mapping[str, str] | None
+    words: Mapping[str, str]
     run_id: str
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of one run, which `status`, `history` and `verify` read.
 
-    `uncovered` counts the book positions that no ledger covers, or is None for older runs. `no` is
-    the run's number within its day.
+    `uncovered` counts the book positions that no ledger covers. `no` is the run's number within
+    its day.
     """
 
     name: str
@@ -491,18 +487,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     breaks: tuple[Break, ...]
     resolved: tuple[ResolvedBreak, ...]
     ties: tuple[Tie, ...]
-    not_compared: tuple[Break, ...] = ()
-    uncovered: int | None = None
-    workbook: ShownTexts | None = None
-    coverage: Coverage | None = None
+    not_compared: tuple[Break, ...]
+    uncovered: int
+    workbook: ShownTexts = ShownTexts()
+    coverage: Coverage
     written: str = ""
-    day_settings: DaySettings | None = None
+    day_settings: DaySettings
     sources: tuple[LedgerSource, ...]
     notices: tuple[Notice, ...]
     evidence: Mapping[str, str]
     revision: int
     made_at: str
-    by: str = ""
+    by: str
     no: int = 0
 
     @property
@@ -528,7 +524,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def extent(self) -> str:
         """The number of compared positions, and the total number if some were not compared."""
-        return describe_extent(self.position_count, self.uncovered or 0, self.pending)
+        return describe_extent(self.position_count, self.uncovered, self.pending)
 
     @property
     def is_whole(self) -> bool:
@@ -537,13 +533,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings_digest(self) -> str:
-        """The SHA-256 of recon.toml, or an empty string if an older run did not store it."""
-        return self.evidence.get(SETTINGS_DIGEST, "")
+        """The SHA-256 of recon.toml."""
+        return self.evidence[SETTINGS_DIGEST]
 
     @property
     def unused_parts(self) -> tuple[Unused, ...]:
         """The unused parts of the inbox."""
-        return self.coverage.unused if self.coverage else ()
+        return self.coverage.unused
 
     @property
     def unread(self) -> list[str]:
@@ -576,11 +572,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             (self.counts[Result.PRECISION.value], "within the ledger's precision"),
         )
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
-        level, unused = (self.coverage.level, self.coverage.in_all) if self.coverage else ("", "")
         return (
-            f"{self.day}: {self.extent} {format_level(level)}; {', '.join(parts)}, "
+            f"{self.day}: {self.extent} {format_level(self.coverage.level)}; {', '.join(parts)}, "
             f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
-            f"{count_of(self.rejected, 'row')} rejected; not used: {unused or 'nothing'}."
+            f"{count_of(self.rejected, 'row')} rejected; "
+            f"not used: {self.coverage.in_all or 'nothing'}."
         )
 
 
@@ -626,7 +622,7 @@ class WorkbookEdits:
     """The edits in one of our workbooks, and the run and the revision that the workbook shows.
 
     `rows` maps break IDs to the yellow cells, by field. `written` is the name of the stored
-    imprint. `wording` is the workbook's wording version, or 1 if the workbook does not contain it.
+    imprint. `wording` is the workbook's wording version.
     """
 
     path: Path
@@ -636,8 +632,8 @@ class WorkbookEdits:
     who: str
     at: datetime
     rows: Mapping[str, Mapping[str, str]]
-    written: str = ""
-    wording: int = 1
+    written: str
+    wording: int
     signatures: tuple[SignatureCells, ...] = ()
 
     @property
@@ -952,7 +948,7 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signature on a result. In older signatures, `open_breaks` is None.
+    """A signature on a result, and the number of its open breaks.
 
     `entered_by` is the user who entered the signature, if that is a different person. `source` is
     the workbook that contained the signature, if any.
@@ -965,7 +961,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     day: date
     run_id: str
     digest: str
-    open_breaks: int | None = None
+    open_breaks: int
     entered_by: str = ""
     source: str = ""
     sha256: str = ""
@@ -974,8 +970,6 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def open_breaks_phrase(self) -> str:
         """The number of open breaks at signing, as part of a sentence."""
-        if self.open_breaks is None:
-            return ""
         number = self.open_breaks
         return f"with {count_of(number, 'open break')}" if number else "with no open break"
 

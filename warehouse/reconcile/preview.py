@@ -95,7 +95,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
         files = [
-            with_sources(open_file(file, count, starts=_column_starts(file.name, context)), context)
+            with_sources(open_file(file, count), context)
             for file, problem in files_in(path)
             if not problem
         ]
@@ -119,10 +119,6 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
             f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
         ),
     )
-
-
-def _column_starts(file: str, context: ReadingContext) -> tuple[int, ...]:
-    return context.config.of_file(file).shape.column_starts
 
 
 def _preview_tabs(file: OpenedFile, context: ReadingContext) -> Iterator[TabPreview]:

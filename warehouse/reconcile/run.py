@@ -2,13 +2,14 @@
 
 import gc
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
+from duckdb import DuckDBPyConnection
 from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
@@ -31,6 +32,7 @@ from warehouse.reconcile.model import (
     ResolvedBreak,
     Restatement,
     Result,
+    RollForwardLine,
     Run,
     ShownTexts,
     State,
@@ -223,43 +225,24 @@ def _compare_ledger(
     record.store_lessons(ledger.remembered)
     record.add_ledgers([file.sha256 for file in ledger.sources], day)
     annotations.store_entries(record, outcome, inputs.now)
-    run = _run_of(source, ledger, outcome, config, inputs)
-    comments = annotations.state(record)
-    run = structs.replace(
-        run,
-        resolved=_resolved_breaks(history.prior, outcome, comments),
-        ties=tuple(tie_totals(connection, outcome.fields)),
-        day_settings=settings_of_day(record, config, day, run.run_id),
-        notices=tuple(
-            worst_first(_notices(record, source, config, run, outcome=outcome, ledger=ledger))
-        ),
-        revision=comments.revision,
+    run = _run_of(
+        source, record, ledger, outcome, config=config, inputs=inputs, prior=history.prior
     )
+    rolled = roll_forward(run.ties, history.prior, outcome.opening)
     content = WorkbookContent(
-        run=run,
+        run=structs.replace(run, workbook=_shown_texts(connection, run, rolled, reference, config)),
         source=source,
         ledger=ledger,
         aliases=outcome.aliases,
         break_ids=outcome.ids,
-        rolled=roll_forward(run.ties, history.prior, outcome.opening),
+        rolled=rolled,
         signatures=signatures.valid(record, outcome.digest),
         void=signatures.why_void(record, run),
         names=reference.display_names,
         listed=config.listed,
         over_time=_over_time(record, config, run),
     )
-    return _with_imprint(content)
-
-
-def _with_imprint(content: WorkbookContent) -> WorkbookContent:
-    """Return a copy whose run has the workbook's strings and a digest of the workbook's content."""
-    shown = ShownTexts(
-        names=_shown_names(content),
-        left_out=tuple(result.value for result in content.left_out),
-        rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
-    )
-    run = structs.replace(content.run, workbook=shown, written=imprint.identity(content))
-    return replace(content, run=run)
+    return replace(content, run=structs.replace(content.run, written=imprint.identity(content)))
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
@@ -335,22 +318,31 @@ def _over_time(record: Record, config: Config, run: Run) -> OverTime:
 
 
 def _run_of(
-    source: OpenBook, ledger: Ledger, outcome: Outcome, config: Config, inputs: RunInputs
+    source: OpenBook,
+    record: Record,
+    ledger: Ledger,
+    outcome: Outcome,
+    *,
+    config: Config,
+    inputs: RunInputs,
+    prior: Run | None,
 ) -> Run:
-    """Build the run to store, except for the parts that depend on earlier runs and comments."""
+    """Build the run to store, except for the texts of its workbook."""
+    comments = annotations.state(record)
     unused = tuple(worst_first(ledger.unused))
+    run_id = f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}"
     return Run(
         name=config.name,
         day=outcome.day,
-        run_id=f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
+        run_id=run_id,
         digest=outcome.digest,
         snapshot_id=source.snapshot_id,
         fields=outcome.fields,
         counts={result.value: count for result, count in outcome.counts.items()},
         rejected=len(ledger.rejected),
         breaks=outcome.breaks,
-        resolved=(),
-        ties=(),
+        resolved=_resolved_breaks(prior, outcome, comments),
+        ties=tuple(tie_totals(source.connection, outcome.fields)),
         not_compared=outcome.not_compared,
         uncovered=outcome.uncovered,
         coverage=Coverage(
@@ -360,40 +352,45 @@ def _run_of(
             in_all=totals(unused),
             forgiven=outcome.forgiven,
         ),
+        day_settings=settings_of_day(record, config, outcome.day, run_id),
         sources=ledger.sources,
-        notices=(),
+        notices=tuple(worst_first(_notices(record, source, config, outcome, ledger))),
         evidence=_evidence(source, ledger, outcome, config, inputs.program_version),
-        revision=0,
+        revision=comments.revision,
         made_at=inputs.now.isoformat(),
         by=inputs.by,
     )
 
 
-def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
-    """Map the workbook's IDs to their names, by field, omitting names that equal their ID."""
+def _shown_texts(
+    connection: DuckDBPyConnection,
+    run: Run,
+    rolled: Sequence[RollForwardLine],
+    reference: Reference,
+    config: Config,
+) -> ShownTexts:
+    """Return the workbook's strings. Names that equal their ID are omitted."""
     names: dict[str, dict[str, str]] = {}
-    for field in sorted(content.names.keys() & set(content.run.fields)):
+    for field in sorted(reference.display_names.keys() & set(run.fields)):
         query = f"select distinct {field} from compared order by 1"  # noqa: S608 - a name of terms.DIMENSIONS
-        for (id_,) in content.source.connection.execute(query).fetchall():
-            name = content.names[field].get(id_, id_)
+        for (id_,) in connection.execute(query).fetchall():
+            name = reference.display_names[field].get(id_, id_)
             if name != id_:
                 names.setdefault(field, {})[id_] = name
-    return names
+    return ShownTexts(
+        names=names,
+        left_out=tuple(result.value for result in left_out(run.counts, config.listed)),
+        rolled=tuple(tuple(map(in_cell, line.line)) for line in rolled),
+    )
 
 
 def _notices(
-    record: Record,
-    source: OpenBook,
-    config: Config,
-    run: Run,
-    *,
-    outcome: Outcome,
-    ledger: Ledger,
+    record: Record, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
 ) -> Iterator[Notice]:
     """Yield a run's notices, except low-severity notices about unused parts."""
     yield from outcome.proposals
-    yield from (item.notice for item in run.unused_parts if item.severity != "low")
-    yield from _unlisted_notices(run, config, record.day_files(run.day).positions)
+    yield from (item.notice for item in worst_first(ledger.unused) if item.severity != "low")
+    yield from _unlisted_notices(outcome.counts, config, record.day_files(source.day).positions)
     yield from (Notice("medium", message) for message in source.notices)
     yield from annotations.notices_of_day(record, source.day)
     yield from outcome.notices
@@ -401,25 +398,26 @@ def _notices(
     yield from settings_changes(record, config, source.day)
     for item in record.restatements:
         if item.day == source.day:
-            before = (
-                f"the previous run was {item.run_before}"
-                if item.run_before
-                else "it had no result before"
-            )
+            before = f"the previous run was {item.run_before}"
+            before = before if item.run_before else "it had no result before"
             message = f"this day was closed, but was restated by {item.who}: {item.why}; {before}"
             yield Notice("high", message, f"{moment(item.at)} UTC")
 
 
-def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Notice]:
+def _unlisted_notices(
+    counts: Mapping[Result, int], config: Config, positions: Path
+) -> Iterator[Notice]:
     """Yield a notice about where to find the positions that the workbook does not list."""
-    if run.position_count > config.listed:
-        is_many = Result.PRECISION in left_out(run.counts, config.listed)
+    number = sum(counts.values())
+    if number > config.listed:
+        codes = {result.value: count for result, count in counts.items()}
+        is_many = Result.PRECISION in left_out(codes, config.listed)
         rest = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
-            f"the workbook does not list all {run.position_count:,} positions (listed = "
-            f"{config.listed} in recon.toml). The {UNMATCHED} sheet lists those that {rest}. "
-            f"{positions.name} next to the workbook contains all of them",
+            f"the workbook does not list all {number:,} positions (listed = {config.listed} in "
+            f"recon.toml). The {UNMATCHED} sheet lists those that {rest}. {positions.name} next to "
+            "the workbook contains all of them",
         )
 
 

@@ -11,11 +11,9 @@ from typing import IO, Any
 
 import pytest
 
-from tests.homes.reconciliation import unpack
 from tests.support.ledgers import inbox, reconciled
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, Keeper, Said, Sandbox
-from warehouse.reconcile.record.record import Record
 
 Make = Callable[..., Watched]
 ADD = tarfile.TarFile.addfile
@@ -242,19 +240,6 @@ def test_a_killed_restore_can_be_repeated(
     assert said.code == 0, said.err
     assert kept(keeper.home) == before
     assert keeper("verify").code == 0
-
-
-def test_a_backup_of_an_older_home_has_the_migrated_record(keeper: Keeper, tmp_path: Path) -> None:
-    """The record is migrated first, so the backup has record.db instead of the JSON files."""
-    shutil.rmtree(keeper.home / "reconcile")
-    older = unpack(keeper.home).folder
-    assert not older.database.exists()
-    said = keeper("backup", str(tmp_path / "book.tar"))
-    assert said.code == 0, said.err
-    names = held(tmp_path / "book.tar").keys()
-    assert "reconcile/record.db" in names
-    assert not [name for name in names if name.startswith("reconcile/results/")]
-    assert len(Record(older.root).days()) == 3
 
 
 def test_a_restore_killed_during_its_rebuild_can_be_repeated(

@@ -29,6 +29,7 @@ from warehouse.reconcile.model import Run, to_json
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.record.record import damaged_packs, find_damage
 from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
+from warehouse.reconcile.workbook.content import WORDING
 from warehouse.storage.layout import json_bytes
 
 MONTH, FIRST = "2026-11", date(2026, 11, 20)
@@ -400,6 +401,7 @@ def _bare_pack(file: Path, *members: pack.PackMember, through: date = FIRST) -> 
         books={},
         changes=(),
         missing=(),
+        wording=WORDING,
     )
     about = pack.PackMember(pack.FACTS, json_bytes(to_json(facts)))
     pack.write_pack(file, facts, iter([about, *members]))

@@ -493,6 +493,9 @@ def test_many_keys_are_matched_exactly() -> None:
         skipped={},
         rejected=0,
         fingerprint="",
+        fields=fields,
+        covers={},
+        profile="",
     )
     read = Ledger(
         fields=fields, lines=lines, rejected=(), sources=(file,), notices=(), remembered={}

@@ -94,8 +94,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     first, last = first_and_last(inputs.month)
     month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
     basis = closing_basis(record, month)
-    known = basis, closing_basis(record, month, with_entries=False)
-    if month.closing is not None and month.closing.basis in known:
+    if month.closing is not None and month.closing.basis == basis:
         return _existing_version(record, month.closing)
     _check_demands(record, month, settings)
     facts = _facts(record, month, inputs)
@@ -188,8 +187,8 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
             if not archived_path(record, source.sha256).is_file():
                 yield f"the ledger {source.name} for {result.day}, SHA-256 {source.sha256}"
     for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
-        if not sha256 or not archived_path(record, sha256).is_file():
-            yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not archived"
+        if not archived_path(record, sha256).is_file():
+            yield f"recon.toml with SHA-256 {sha256}, which was not archived"
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:

@@ -199,19 +199,16 @@ def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
     return MonthDay(day, snapshot_id or run.snapshot_id, run, valid(record, run.digest))
 
 
-def closing_basis(record: Record, month: Month, *, with_entries: bool = True) -> str:
-    """Return a digest of a pack's content, so that an unchanged month is not closed twice.
-
-    Version 0.1.0 did not include the entries that people made in workbooks.
-    """
-    entries = [item.no for item in record.annotations if _is_of(item, month)]
+def closing_basis(record: Record, month: Month) -> str:
+    """Return a digest of a pack's content, so that an unchanged month is not closed twice."""
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
         "books": [[str(day.day), day.snapshot_id] for day in month.days],
         "signatures": [item.no for item in record.signatures if item.day in month],
         "restatements": [item.no for item in record.restatements if item.day in month],
-    } | ({"entries": entries} if with_entries else {})
+        "entries": [item.no for item in record.annotations if _is_of(item, month)],
+    }
     return hashlib.sha256(json_bytes(content)).hexdigest()
 
 

@@ -44,10 +44,7 @@ from warehouse.spreadsheet.reading.files import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
-# Format 1 named each ledger only by its SHA-256. Formats 1 and 2 stored the state as JSON files,
-# with the same file names as in a home at that time.
-FORMAT, _FIRST_FORMAT = 3, 1
-NAMED_LEDGERS = 2
+FORMAT = 3
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
@@ -110,7 +107,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     books: dict[str, str]
     changes: tuple[str, ...]
     missing: tuple[str, ...]
-    wording: int = 1
+    wording: int
 
 
 def pack_name(month: str, version: int) -> str:
@@ -246,11 +243,10 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
     if entry.file_size > _LONGEST_MANIFEST:
         raise ValueError(f"{MANIFEST} is too large")
     manifest = msgspec.json.decode(names.read(entry), type=PackManifest)
-    if not _FIRST_FORMAT <= manifest.format <= FORMAT:
-        known = f"{_FIRST_FORMAT} to {FORMAT}"
+    if manifest.format != FORMAT:
         raise ValueError(
             f"the pack has format {manifest.format}, but this version of nightbook reads only "
-            f"formats {known}"
+            f"format {FORMAT}: verify it with the version that wrote it"
         )
     return manifest
 

@@ -1,7 +1,7 @@
 """Verification of a pack. It works on any machine, and needs neither a home nor a book.
 
 It compares each file with the manifest, each workbook with its stored result, each result with its
-day's positions, and each signature with its result. It accepts packs of all formats.
+day's positions, and each signature with its result.
 """
 
 import tempfile
@@ -27,8 +27,6 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-# In packs with a lower `WORDING` version, workbooks may not show all signatures.
-_SHOWS_SIGNATURES = 4
 # `zipfile` raises RuntimeError if a file has a password.
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
@@ -56,7 +54,12 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
             record = Record(Path(scratch) / "reconcile")
             manifest = pack.read_manifest(names)
             if pack.unpack(names, manifest, record, check):
+                record.import_tables()
                 facts = pack.read_facts((record.root / pack.FACTS).read_bytes())
+                if facts.wording != WORDING:
+                    raise ValueError(
+                        "a version before 0.1.0 wrote it: verify it with the version that wrote it"
+                    )
                 _compare(record, manifest, facts, check, program_version)
     except _UNSUITED as error:
         raise NotReconciled(
@@ -83,14 +86,11 @@ def _compare(
     _compare_workbooks(record, month, facts, check)
     _compare_signatures(record, month, check)
     _compare_inputs(record, month, manifest, check)
-    # Rerender the pages only if their wording has not changed since the pack was written. Rerender
-    # the first page only if the same program version wrote the pack.
-    pages = {}
-    if facts.wording == WORDING:
-        pages[pack.TRAIL] = pack.trail_table(record, month)
-        if facts.program == program_version:
-            archived = frozenset(manifest.ledgers.values())
-            pages[pack.INDEX] = pack.index_page(record, month, facts, archived)
+    pages = {pack.TRAIL: pack.trail_table(record, month)}
+    # Rerender the first page only if the same program version wrote the pack.
+    if facts.program == program_version:
+        archived = frozenset(manifest.ledgers.values())
+        pages[pack.INDEX] = pack.index_page(record, month, facts, archived)
     _compare_pages(record, pages, facts, check)
     check.uncompared += [
         f"already missing when the pack was made: {words}" for words in facts.missing
@@ -101,16 +101,15 @@ def _compare_pages(
     record: Record, pages: dict[str, bytes], facts: PackFacts, check: PackCheck
 ) -> None:
     """Compare the human-readable pages in the pack with the rerendered `pages`."""
-    if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
+    if pack.INDEX not in pages:
         check.uncompared.append(
-            f"{' and '.join(left)}: written by an older version of nightbook ({facts.program}), so "
+            f"{pack.INDEX}: written by a different version of nightbook ({facts.program}), so "
             "compared only with the manifest"
         )
     for name, content in pages.items():
         if (record.root / name).read_bytes() != content:
             check.differences.append(f"{name} does not match the other files in the pack")
-    if pages:
-        check.compared.append(" and ".join(pages))
+    check.compared.append(" and ".join(pages))
 
 
 def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
@@ -176,14 +175,13 @@ def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: Pa
             check.differences.append(
                 f"{path.name} shows run {workbook.run_id}, which is not the day's latest run"
             )
-        if facts.wording >= _SHOWS_SIGNATURES:
-            unsigned = (
-                describe_unshown(path, signature)
-                for signature in unshown(path.read_bytes(), day.signatures)
-            )
-            check.differences += [
-                f"{words}, is missing" for words in unsigned if words not in facts.missing
-            ]
+        unsigned = (
+            describe_unshown(path, signature)
+            for signature in unshown(path.read_bytes(), day.signatures)
+        )
+        check.differences += [
+            f"{words}, is missing" for words in unsigned if words not in facts.missing
+        ]
     check.compared.append(f"{count_of(compared, 'workbook')} with every cell that nightbook wrote")
 
 
@@ -203,8 +201,6 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
     """Check by digest that the pack's ledgers and recon.toml files are the files that were read."""
     expected = pack.ledger_names(record, month)
-    if manifest.format < pack.NAMED_LEDGERS:
-        expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
     expected |= pack.settings_names(month)
     found = {
         name: member.sha256

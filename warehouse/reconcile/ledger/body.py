@@ -41,7 +41,6 @@ from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, REQUIRED_NAMES, Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.printed_tables import is_page_number, without_digits
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
@@ -54,6 +53,13 @@ _SEVERAL = 2
 # (measured).
 _LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
+_NUMBERS = re.compile("[0-9]+")
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:page|pg|seite|blatt|pagina|p\u00e1gina|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430"
+    r"|\u0441\u0442\u0440|\u30da\u30fc\u30b8)(?:\W+(?:no|nr))?\W*[0-9]+"
+    r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
+    re.IGNORECASE,
+)
 
 
 def _array(values: Iterable[object]) -> Texts:
@@ -789,7 +795,7 @@ def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
 
 def heading_of(cells: Row) -> str:
     """Return a row's text without digits, so that a heading is the same on every page."""
-    return without_digits(" ".join(filter(None, map(str.strip, map(as_text, cells)))))
+    return _NUMBERS.sub("0", " ".join(filter(None, map(str.strip, map(as_text, cells)))))
 
 
 def _is_page_heading(
@@ -797,7 +803,7 @@ def _is_page_heading(
 ) -> bool:
     """Return whether a row is a page heading that a report repeats on every page."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
-    has_number = any(map(is_page_number, chain(texts, map(" ".join, pairwise(texts)))))
+    has_number = any(map(_PAGE_NUMBER.fullmatch, chain(texts, map(" ".join, pairwise(texts)))))
     is_repeated = heading_of(cells) in headings
     if isinstance(amount, str):
         return has_number or is_repeated

@@ -78,8 +78,7 @@ def find_ledgers(
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
         with reading_files():
-            starts = config.of_file(newest.name).shape.column_starts
-            read = open_file(newest, count, pause, starts)
+            read = open_file(newest, count, pause)
         rivals = _rivals(others, newest, read.sha256, done)
         if rivals:
             raise _versions(rivals, newest)

@@ -17,6 +17,7 @@ from warehouse.reconcile.settings.layout import ALL, READ, UNUSED, day_in, name_
 from warehouse.reconcile.settings.toml import heading, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
+from warehouse.spreadsheet.reading.printed_tables import PRINTED, REMEDY
 from warehouse.spreadsheet.reading.text import first_text, text_at
 
 _TICKER = re.compile("[A-Z][A-Z0-9]{1,9}")
@@ -54,8 +55,8 @@ def unknown_header(
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
             return Ambiguous(f"{file}: {refusal}, and remove this file from the inbox.", line)
-        if grid.likely_starts:
-            return _question_of_starts(grid, file)
+        if grid.is_printed:
+            return NotReconciled(f"{file} {PRINTED}. {REMEDY}. Nothing was reconciled.")
         row = _likely_header(grid)
         if row is not None:
             return _question(grid, row, file, context)
@@ -71,17 +72,6 @@ def refusal_of(grid: Grid) -> str:
     """Return why a sheet from a known export is not a ledger, or an empty string."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
-
-
-def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
-    starts = ", ".join(map(str, grid.likely_starts))
-    return Ambiguous(
-        f"{file} is a table whose columns are separated by spaces. Some lines do not fit the "
-        "columns, or the columns may begin elsewhere. This setting lists the character positions "
-        "where columns begin, counted from 1. A line with a word that spans two columns is "
-        "rejected.",
-        f"{heading('file', name_pattern(file))}\ncolumn_starts = [{starts}]",
-    )
 
 
 def _likely_header(grid: Grid) -> int | None:

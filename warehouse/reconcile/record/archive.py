@@ -59,23 +59,13 @@ def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> D
     before = record.result(day)
     if before is None or record.is_newest(day):
         return DaySettings(digest=config.digest, words=dict(config.words), run_id=run_id)
-    return before.day_settings or DaySettings(
-        digest=before.settings_digest, words=None, run_id=before.run_id
-    )
+    return before.day_settings
 
 
 def settings_changes(record: Record, config: Config, day: date) -> Iterator[Notice]:
     """Yield a notice if the current settings differ from a past day's settings."""
     then = settings_of_day(record, config, day, "")
-    if then.digest == config.digest and then.words in (None, config.words):
-        return
-    if then.words is None:
-        differences = [
-            "unknown, because an older version of nightbook did not save the earlier settings"
-        ]
-    else:
-        differences = list(_differences(then.words, config.words))
-    if differences:
+    if differences := list(_differences(then.words, config.words)):
         yield Notice(
             "high",
             "this past day was rerun, and recon.toml has changed since run "

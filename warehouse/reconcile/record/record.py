@@ -5,7 +5,7 @@ Files that people use (inbox, recon.toml, workbooks, packs) and archived inputs 
 database. The database contains the digests of the packs, so a damaged pack is found.
 """
 
-import fcntl
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,13 +21,14 @@ import msgspec
 from msgspec.structs import replace
 
 from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
-from warehouse.reconcile.record import migrate, tables
+from warehouse.reconcile.record import tables
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import FILE_MODE, digest_of, make_directory
 
 NAME = "record.db"
 VERSION = 1  # the schema version, which SQLite stores as user_version
 WAIT = 30  # maximum number of seconds to wait while another process writes
+_BEFORE_0_1_0 = ("results", "annotations", "signoffs", "closings", "read.json", "seen.json")
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _DECLARED = """
     select m.name, c.name, c.type, c."notnull", c.dflt_value
@@ -72,8 +73,8 @@ class Record:
     """The folder `<home>/reconcile`, with its files and the state in `record.db`.
 
     Every method raises `NotReconciled` if the database is damaged, locked by another writer, or
-    written by a newer version of nightbook. Opening a home from an older nightbook, which kept JSON
-    files, migrates it. Not thread-safe.
+    written by a newer version of nightbook, or if the folder has the JSON files of a version before
+    0.1.0 instead. Not thread-safe.
     """
 
     def __init__(self, root: Path) -> None:
@@ -170,20 +171,12 @@ class Record:
     def _unreadable(self, error: Exception) -> NotReconciled:
         return NotReconciled(
             f"{self.database} cannot be read ({type(error).__name__}: {str(error)[:200]}), because "
-            "it was changed or damaged. Nothing was reconciled and nothing was changed. Restore "
-            "its folder from the backup."
+            "it was changed or damaged, or written by a version before 0.1.0. Nothing was "
+            "reconciled and nothing was changed. Restore its folder from the backup."
         )
 
     def _open_for_reading(self) -> sqlite3.Connection:
-        if not self.database.exists() and migrate.has_folders(self.root):
-            if not os.access(self.root, os.W_OK):
-                # This user may not write to the home, so import its state into memory instead of
-                # migrating.
-                connection = _empty()
-                migrate.import_folder(self.root, connection)
-                return connection
-            self._migrate()
-        if not self.database.exists():
+        if not self._exists():
             return _empty()
         # If a killed writer left a journal, SQLite must roll it back, which needs write permission.
         may_write = os.access(self.database, os.W_OK) and os.access(self.root, os.W_OK)
@@ -202,9 +195,7 @@ class Record:
 
     def _open_for_writing(self) -> sqlite3.Connection:
         make_directory(self.root)
-        if not self.database.exists() and migrate.has_folders(self.root):
-            self._migrate()
-        if not self.database.exists():
+        if not self._exists():
             # Create the file with the right permissions, because SQLite creates the journal with
             # the same permissions.
             with suppress(FileExistsError):
@@ -230,29 +221,35 @@ class Record:
             )
         return int(version)
 
-    def _migrate(self) -> None:
-        """Import the JSON files of an older nightbook, and move them to `.before-record`."""
-        folder = os.open(self.root, os.O_RDONLY)
-        try:
-            # Lock the folder, so that two commands cannot migrate the home at the same time.
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            if not self.database.exists():
-                aside = self.root / f".{NAME}.aside"
-                aside.unlink(missing_ok=True)
-                os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
-                with closing(_connect(aside, "rw")) as connection:
-                    _create_tables(connection)
-                    # Do not check foreign keys, because runs in a pack refer to the previous
-                    # month's runs, which are not in the pack.
-                    connection.execute("pragma foreign_keys = off")
-                    connection.execute("begin immediate")
-                    migrate.import_folder(self.root, connection)
-                    connection.execute("commit")
-                aside.rename(self.database)
-                os.fsync(folder)
-            migrate.move_folders(self.root)
-        finally:
-            os.close(folder)
+    def _exists(self) -> bool:
+        """Return whether the database exists. Refuse the files of a version before 0.1.0."""
+        if self.database.exists():
+            return True
+        if any((self.root / name).exists() for name in _BEFORE_0_1_0):
+            raise NotReconciled(
+                f"{self.root} was written by a version of nightbook before 0.1.0, whose files this "
+                "version cannot read, so nothing was reconciled and nothing was changed: read it "
+                "with the version that wrote it, or move it aside to start a new reconciliation."
+            )
+        return False
+
+    def import_tables(self) -> None:
+        """Fill the empty database with the tables and imprints of a pack, unpacked in the folder.
+
+        Raises `ValueError` if the rows do not match the tables.
+        """
+        with self._reporting(), closing(self._open_for_writing()) as connection:
+            # Do not check foreign keys, because runs in a pack refer to the previous month's runs,
+            # which are not in the pack.
+            connection.execute("pragma foreign_keys = off")
+            connection.execute("begin immediate")
+            tables.import_rows(connection, lambda name: _lines(self.root / f"{name}.jsonl"))
+            for path in sorted((self.root / "written").glob("*.json.gz")):
+                identity = path.name.removesuffix(".json.gz")
+                connection.execute(
+                    "insert into imprints values (?, ?)", [identity, path.read_bytes()]
+                )
+            connection.execute("commit")
 
     def days(self) -> list[date]:
         """Return the days that have a result, oldest first."""
@@ -431,6 +428,10 @@ def find_damage(folder: Path) -> list[RecordDamage]:
     if problem := record.problem():
         return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
     return damaged_packs(folder)
+
+
+def _lines(path: Path) -> list[tables.Row]:
+    return list(map(json.loads, path.read_text("ascii").splitlines())) if path.exists() else []
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:

@@ -180,9 +180,8 @@ def parse_config(content: bytes, path: Path) -> Config:
     table = TomlTable({**words, **of_whole}, complaints)
     config = _config(table, hashlib.sha256(content).hexdigest())
     if table.complaints:
-        raise NotReconciled(
-            f"{path.name} cannot be used: {'; '.join(table.complaints)}. Nothing was reconciled."
-        )
+        problems = "; ".join(dict.fromkeys(complaints))
+        raise NotReconciled(f"{path.name} cannot be used: {problems}. Nothing was reconciled.")
     own_words = _own_words(path.with_name(OWN_WORDS))
     if own_words:
         words = {**config.words, OWN_WORDS: hashlib.sha256(own_words.encode()).hexdigest()}

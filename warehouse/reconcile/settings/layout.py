@@ -2,13 +2,14 @@
 
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from warehouse.reconcile.settings.toml import TomlTable, quote
 from warehouse.reconcile.terms import FIELDS
@@ -115,7 +116,7 @@ NEGATIVE_WORDS = (
 LAYOUT = (
     "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
     "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes column_starts portfolio_spelling asset_spelling venue_spelling account_spelling"
+    "footnotes portfolio_spelling asset_spelling venue_spelling account_spelling"
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
@@ -133,135 +134,24 @@ class Decimals(Enum):
     COMMA = "comma"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Settings for ledgers with the same header or the same file name. None means not set.
-
-    `columns` has the title of each field, or "" if no column has this field. The cells under
-    `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words
-    for a negative amount. `unit_column` has each amount's unit, and `unit_words` has each unit's
-    factor. `keep_rows` and `skip_rows` contain, by column, the words in rows to use and in rows to
-    skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
-    that a row with only a name sets for the rows below it. `columns_are` is the field whose values
-    are the titles of several amount columns, and `label_columns` lists these columns. `keeps` is
-    the amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
-    positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
-    the characters around its names.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    amounts: tuple[str, ...] = ()
-    decimals: Decimals | None = None
-    sheet: str = ""
-    negative_words: tuple[str, ...] = ()
-    positive_words: tuple[str, ...] = ()
-    dates: str = ""
-    unused: tuple[str, ...] = ()
-    sign: str | None = None
-    unit: Decimal | None = None
-    unit_column: str = ""
-    unit_words: Mapping[str, Decimal] = field(default_factory=dict)
-    keep_rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    skip_rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    fill_down: tuple[str, ...] | None = None
-    groups: tuple[str, ...] | None = None
-    columns_are: str | None = None
-    label_columns: tuple[str, ...] = ()
-    header_rows: int = 0
-    keeps: Precision | None = None
-    footnotes: tuple[str, ...] = ()
-    column_starts: tuple[int, ...] = ()
-    spellings: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def amount_titles(self) -> tuple[str, ...]:
-        """The titles of the amount columns, if they are set."""
-        return self.amounts or tuple(filter(None, [self.columns.get("amount")]))
-
-    @property
-    def negative_word(self) -> str:
-        """The mark next to negative amounts: CR, DR, or an empty string if it is not set."""
-        return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
-
-    @property
-    def row_columns(self) -> tuple[str, ...]:
-        """The titles of the columns that decide which rows are used."""
-        return tuple({**self.keep_rows, **self.skip_rows})
-
-    def over(self, other: "Shape") -> "Shape":
-        """Merge two sets of layout settings. These settings take precedence over `other`."""
-        answers = {
-            setting.name: value
-            for setting in fields(self)
-            if (value := getattr(self, setting.name)) != getattr(_SILENT, setting.name)
-        }
-        answers |= {
-            name: tuple(dict.fromkeys((*getattr(other, name), *getattr(self, name))))
-            for name in _JOINED
-        }
-        answers["keep_rows"] = _join_words(other.keep_rows, self.keep_rows, self.skip_rows)
-        answers["skip_rows"] = _join_words(other.skip_rows, self.skip_rows, self.keep_rows)
-        answers["columns"] = {**other.columns, **self.columns}
-        answers["spellings"] = {**other.spellings, **self.spellings}
-        answers["unit_words"] = {**other.unit_words, **self.unit_words}
-        return replace(other, **answers)
-
-
 _Words = Mapping[str, tuple[str, ...]]
 
 
-def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Merge two word lists by column title. Drop words that are now in the opposite setting."""
-    return {
-        title: tuple(
-            dict.fromkeys(
-                word
-                for word in (*theirs.get(title, ()), *ours.get(title, ()))
-                if word not in moved.get(title, ())
-            )
-        )
-        for title in {**theirs, **ours}
-    }
-
-
-_SILENT = Shape()
-
-
-def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Parse a table of layout settings. It may name a column for each field in `dimensions`."""
-    table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
+def _columns(table: TomlTable) -> dict[str, str]:
+    """Return the title of each field's column. Several amount columns are in `amounts`."""
+    columns = {name: table.choice(name) for name in (*FIELDS, "as_of") if name in table.values}
     amounts = table.texts("amount") or ()
-    columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}
-    if len(amounts) == 1:
-        columns["amount"] = amounts[0]
+    return columns | ({"amount": amounts[0]} if len(amounts) == 1 else {})
+
+
+def _amounts(table: TomlTable) -> tuple[str, ...]:
+    amounts = table.texts("amount") or ()
+    return amounts if len(amounts) > 1 else ()
+
+
+def _decimals(table: TomlTable) -> Decimals | None:
     decimals = table.choice("decimal", "point", "comma")
-    return Shape(
-        columns=columns,
-        amounts=amounts if len(amounts) > 1 else (),
-        decimals=Decimals(decimals) if decimals else None,
-        sheet=table.choice("sheet"),
-        negative_words=_negative_words(table),
-        positive_words=table.texts("positive_word") or (),
-        dates=table.choice("dates", "day first", "month first"),
-        unused=table.texts(UNUSED) or (),
-        sign=table.choice("sign") if "sign" in table.values else None,
-        unit=_unit(table),
-        unit_column=table.choice("unit_column"),
-        unit_words=_unit_words(table),
-        keep_rows=_row_words(table, "keep_rows"),
-        skip_rows=_row_words(table, "skip_rows", "keep_rows"),
-        fill_down=table.texts("fill_down"),
-        groups=table.texts("groups", allowed=FIELDS),
-        columns_are=table.choice("columns_are", *FIELDS, "")
-        if "columns_are" in table.values
-        else None,
-        label_columns=table.texts("label_columns") or (),
-        header_rows=table.count("header_rows", 0),
-        keeps=precision_of(table, "keeps"),
-        footnotes=table.texts("footnotes") or (),
-        column_starts=table.counts("column_starts"),
-        spellings=_spellings(table),
-    )
+    return Decimals(decimals) if decimals else None
 
 
 def _spellings(table: TomlTable) -> Mapping[str, str]:
@@ -333,6 +223,109 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
+def _parsed(parse: Callable[[TomlTable], Any]) -> Any:
+    """Declare a setting by the function that parses it. An empty table means that it is not set."""
+    return field(default_factory=lambda: parse(TomlTable({}, [])), metadata={"parse": parse})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Settings for ledgers with the same header or the same file name. None means not set.
+
+    `columns` has the title of each field, or "" if no column has this field. The cells under
+    `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words
+    for a negative amount. `unit_column` has each amount's unit, and `unit_words` has each unit's
+    factor. `keep_rows` and `skip_rows` contain, by column, the words in rows to use and in rows to
+    skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
+    that a row with only a name sets for the rows below it. `columns_are` is the field whose values
+    are the titles of several amount columns, and `label_columns` lists these columns. `keeps` is
+    the amounts' precision. `footnotes` are marks after amounts and names. `spellings` have, by
+    field, the characters around its names.
+    """
+
+    columns: Mapping[str, str] = _parsed(_columns)
+    amounts: tuple[str, ...] = _parsed(_amounts)
+    decimals: Decimals | None = _parsed(_decimals)
+    sheet: str = _parsed(lambda table: table.choice("sheet"))
+    negative_words: tuple[str, ...] = _parsed(_negative_words)
+    positive_words: tuple[str, ...] = _parsed(lambda table: table.texts("positive_word") or ())
+    dates: str = _parsed(lambda table: table.choice("dates", "day first", "month first"))
+    unused: tuple[str, ...] = _parsed(lambda table: table.texts(UNUSED) or ())
+    sign: str | None = _parsed(lambda table: table.choice_or_none("sign"))
+    unit: Decimal | None = _parsed(_unit)
+    unit_column: str = _parsed(lambda table: table.choice("unit_column"))
+    unit_words: Mapping[str, Decimal] = _parsed(_unit_words)
+    keep_rows: _Words = _parsed(lambda table: _row_words(table, "keep_rows"))
+    skip_rows: _Words = _parsed(lambda table: _row_words(table, "skip_rows", "keep_rows"))
+    fill_down: tuple[str, ...] | None = _parsed(lambda table: table.texts("fill_down"))
+    groups: tuple[str, ...] | None = _parsed(lambda table: table.texts("groups", allowed=FIELDS))
+    columns_are: str | None = _parsed(
+        lambda table: table.choice_or_none("columns_are", *FIELDS, "")
+    )
+    label_columns: tuple[str, ...] = _parsed(lambda table: table.texts("label_columns") or ())
+    header_rows: int = _parsed(lambda table: table.count("header_rows", 0))
+    keeps: Precision | None = _parsed(lambda table: precision_of(table, "keeps"))
+    footnotes: tuple[str, ...] = _parsed(lambda table: table.texts("footnotes") or ())
+    spellings: Mapping[str, str] = _parsed(_spellings)
+
+    @property
+    def amount_titles(self) -> tuple[str, ...]:
+        """The titles of the amount columns, if they are set."""
+        return self.amounts or tuple(filter(None, [self.columns.get("amount")]))
+
+    @property
+    def negative_word(self) -> str:
+        """The mark next to negative amounts: CR, DR, or an empty string if it is not set."""
+        return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """The titles of the columns that decide which rows are used."""
+        return tuple({**self.keep_rows, **self.skip_rows})
+
+    def over(self, other: "Shape") -> "Shape":
+        """Merge two sets of layout settings. These settings take precedence over `other`."""
+        merged = {
+            item.name: _merged(item.name, getattr(self, item.name), getattr(other, item.name))
+            for item in fields(self)
+        }
+        merged["keep_rows"] = _join_words(other.keep_rows, self.keep_rows, self.skip_rows)
+        merged["skip_rows"] = _join_words(other.skip_rows, self.skip_rows, self.keep_rows)
+        return Shape(**merged)
+
+
+def _merged(name: str, ours: Any, theirs: Any) -> Any:
+    """Merge two values of a setting: tables and lists in `_JOINED` are joined, others replaced."""
+    if isinstance(ours, Mapping):
+        return {**theirs, **ours}
+    if name in _JOINED:
+        return tuple(dict.fromkeys((*theirs, *ours)))
+    return theirs if ours == getattr(_UNSET, name) else ours
+
+
+def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
+    """Merge two word lists by column title. Drop words that are now in the opposite setting."""
+    return {
+        title: tuple(
+            dict.fromkeys(
+                word
+                for word in (*theirs.get(title, ()), *ours.get(title, ()))
+                if word not in moved.get(title, ())
+            )
+        )
+        for title in {**theirs, **ours}
+    }
+
+
+_UNSET = Shape()
+
+
+def shape_of(table: TomlTable) -> Shape:
+    """Parse a table of layout settings."""
+    table.refuse_unknown(f"{LAYOUT} {' '.join(FIELDS)}")
+    return Shape(**{item.name: item.metadata["parse"](table) for item in fields(Shape)})
+
+
 ALL = "*"  # the value for a file that covers all names in a field
 
 
@@ -380,6 +373,6 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
         pattern=pattern,
         covers=covers,
         tab=table.choice("tab", *FIELDS, ""),
-        shape=shape_of(TomlTable(layout, table.complaints, table.place), ()),
+        shape=shape_of(TomlTable(layout, table.complaints, table.place)),
         is_expected=table.flag("expected", default=bool(covers) and "!" not in pattern),
     )

@@ -120,6 +120,10 @@ class TomlTable:
         expected = " or ".join(f'"{word}"' for word in allowed) or "a string"
         return str(self._validate(name, default, is_valid, expected))
 
+    def choice_or_none(self, name: str, *allowed: str) -> str | None:
+        """Return a string setting, or None if it is absent."""
+        return self.choice(name, *allowed) if name in self.values else None
+
     def texts(self, name: str, *, allowed: tuple[str, ...] = ()) -> tuple[str, ...] | None:
         """Return a string or a list of strings as a tuple, or None if the setting is absent."""
 
@@ -147,15 +151,6 @@ class TomlTable:
             return type(value) is int and value >= 0
 
         return int(self._validate(name, default, is_valid, "a whole number"))
-
-    def counts(self, name: str) -> tuple[int, ...]:
-        """Return increasing positive whole numbers, or an empty tuple if the setting is absent."""
-
-        def is_valid(value: Any) -> bool:
-            is_list = isinstance(value, list) and all(type(item) is int for item in value)
-            return is_list and value == sorted({item for item in value if item > 0})
-
-        return tuple(self._validate(name, [], is_valid, "a list of increasing whole numbers"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a non-negative number.

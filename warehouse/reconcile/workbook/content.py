@@ -20,8 +20,8 @@ POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
 
-# Increase this number if a title or text in workbooks or packs changes. An older workbook is
-# compared with the titles of its own version, and the pages of older packs are not compared.
+# Increase this number if a title or text in workbooks or packs changes. Then `verify` must still
+# know the titles of version 9, the first one that a release wrote.
 WORDING = 9
 # Numbers of the header row and the first row on the sheet Breaks, counted from 1.
 HEADER, FIRST = 2, 3

@@ -126,7 +126,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         at=at,
         rows=tables[0],
         written=made_from.get("written", ""),
-        wording=_number(made_from.get(WORDING_LABEL, ""), 1),
+        wording=_number(made_from.get(WORDING_LABEL, ""), 0),
         signatures=tuple(_read_signatures(sheets)),
     )
 

@@ -135,7 +135,7 @@ def identity(content: WorkbookContent) -> str:
     shown_values |= {
         "unused": run.unused_parts,
         "made_at": content.source.snapshot["finished_at"],
-        "forgiven": run.coverage.forgiven if run.coverage else (),
+        "forgiven": run.coverage.forgiven,
         "wording": WORDING,
     }
     text = json.dumps(shown_values, default=_plain, sort_keys=True, skipkeys=True)

@@ -14,7 +14,7 @@ from warehouse.query.book import OpenBook
 from warehouse.reconcile import book
 from warehouse.reconcile.book import Names, Reference, in_name_cell
 from warehouse.reconcile.terms import DIMENSIONS, LEDGER_FIELDS, display_asset
-from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, help_lines
 from warehouse.spreadsheet.writing.format import Draft, draft, print_set_up
 from warehouse.spreadsheet.writing.layout import SheetColumnKind
 from warehouse.spreadsheet.writing.splice import splice
@@ -22,20 +22,7 @@ from warehouse.storage.layout import written_aside
 
 _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
-_HELP = """
-The rows list the positions in the book, which nightbook read from the API. Write the amount from \
-your ledger in the Amount column, as a number or as text. Add a row for each position that is in \
-your ledger but not in the book. You may add your own columns.
-A number cell keeps only 15 digits. If a longer amount differs from the book only because of this \
-rounding, its result is "Ledger precision", which is not a break. To compare all of its digits, \
-write the amount as text (with an apostrophe before it).
-A blank amount does not mean zero, so nightbook rejects the row, unless your settings file \
-recon.toml contains blank = "skip". If the amount is zero, write 0 or delete the row. A position \
-that is 0 in the book and missing from the ledger is not a break.
-Save this workbook as xlsx, ods or CSV in the folder "inbox", which is next to recon.toml. You may \
-choose any file name. If the name contains a date, as in ledger-2026-11-20.xlsx, nightbook uses it \
-as the ledger's date. Then type this command in a terminal: nightbook reconcile run
-""".strip().splitlines()
+_HELP = help_lines("template_help.txt")
 
 
 def write_template(source: OpenBook, path: Path) -> int:
@@ -162,7 +149,7 @@ def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
         fund = names["portfolio"].get(portfolio, portfolio)
         custodian = names["venue"].get(venue, venue)
         rows.append([fund, custodian, account, display_asset(asset), text, "ops"])
-    sheet.rows(len(rows), lambda: rows)
+    sheet.rows(rows)
     sheet.add("Total", None, None, None, f"{len(lines)} lines")
     print_set_up(sheet.worksheet, footer="Position ledger")
     _save(file_draft, path)

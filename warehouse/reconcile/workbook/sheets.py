@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -35,7 +34,13 @@ from warehouse.reconcile.workbook.content import (
     WorkbookContent,
 )
 from warehouse.reconcile.workbook.edits import WORDING_LABEL
-from warehouse.reconcile.workbook.sheet import Formula, Heading, SheetWriter, machine_headings
+from warehouse.reconcile.workbook.sheet import (
+    Formula,
+    Heading,
+    SheetWriter,
+    help_lines,
+    machine_headings,
+)
 from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_point
 from warehouse.spreadsheet.writing.format import Draft, must
 
@@ -152,56 +157,7 @@ _MATCHED_BY = {
 
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP_COLUMN = (Heading("Help", 110),)
-_HELP = """
-The book contains the positions of one night, which nightbook read from the API. The ledger is \
-your file. Difference is ledger minus book. The file recon.toml contains your settings.
-Result is the first of these results that applies to a position: Rejected (the amount in the \
-ledger could not be read), Unmapped (the book has no portfolio, asset or venue with the name in \
-the ledger), Portfolio not delivered (the API did not send the portfolio), Not in ledger, Not in \
-book, Matched, Matched (zero) (one side is missing, the other is zero), Ledger precision (equal \
-after rounding to the number of digits in the ledger), Within tolerance, Amount differs.
-Breaks are the positions that a person must explain, because their result is Rejected, Unmapped, \
-Not in ledger, Not in book or Amount differs.
-Bucket is the kind of balance, for example trading or staking, with its state: free or locked. \
-It is blank unless your ledger has a column for it. The mark (custom) after an asset means that \
-your organisation defined the asset.
-The exact amounts are stored as text, because a number cell keeps only 15 digits. nightbook \
-decides each result from the exact amounts. The formulas in this workbook do not change a result.
-A figure that begins with ~ has more digits than its cell shows. All figures in a row have the \
-same number of decimals, and the exact texts are in the columns to the right.
-"Digits equal?" is yes if both exact amounts are equal. "Digits" and "Shown amounts" say whether \
-the number cells of a row are exact or rounded. "Tolerance rule" is the rule in recon.toml that \
-allows a difference in this position. If the cell says none, no difference is allowed.
-Tie-out compares totals. Its result is "differs" if at least one position in the total is a break, \
-even if the differences cancel out. "Sums agree" is yes if the difference of the total is equal to \
-the differences in breaks plus the differences within tolerance.
-Roll-forward shows three amounts for each asset: the ledger's total, the book's total, and the \
-difference in breaks. Opening is the amount in the previous run, movement is the change since \
-then, and closing is the amount now. "Adds up" is yes if opening plus movement equals closing. \
-On the first run, the book's opening is its total in the previous book, and the ledger and the \
-breaks have no opening.
-Age is the number of days since "Occurred on", the day on which the break appeared. If a resolved \
-break returns, "Occurred on" is the day of its return, and "Occurrence" increases by 1. "First \
-seen" is the first day on which the break appeared. On the sheet Resolved, Status is the last \
-status of the break, and Closed on is the day on which it was resolved.
-The last columns contain IDs and the column "Key", a text for lookups, which is the same for a \
-position in every reconciliation and export.
-Mapping lists the names in the ledger that the book writes differently. If nightbook recognises \
-the program that exported a ledger, Mapping also lists the file and the program.
-In the Audit trail, Subject is the day or the break that the action is about.
-Statuses: Open, In progress, Waiting, Explained - accepted. A break counts as open until its \
-status is Explained - accepted. An accepted break is reopened if \
-its difference changes, if it returns, or if its acceptance is older than the number of days in \
-accept_days (a setting in recon.toml). "Accepted difference" is the difference that was accepted.
-nightbook reads the Status, Owner, Root cause and Comment of each Break ID from your saved copy, \
-and the name and comment of each sign-off on Summary. It ignores all other cells. Save your copy \
-in the folder "out" or "inbox", as xlsx or ods. You may sort, filter or rename the copy.
-If two people change the same cell of a break differently, nightbook stores both entries in the \
-comment of the break and adds a notice.
-"Original text" in Notices is the text in the ledger, or the ID in the book, that a notice is about.
-A signature (sign-off) is valid for this result only. It is void as soon as an amount changes.
-"SHA-256" is a fingerprint of a file or a result. It changes if the content changes.
-""".strip().splitlines()
+_HELP = help_lines("help.txt")
 
 
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
@@ -217,7 +173,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
     sheet.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
-    sheet.rows(len(breaks), partial(_break_rows, breaks, fields))
+    sheet.rows(_break_rows(breaks, fields))
     sheet.row += not breaks
     _add_rules(draft, sheet, content)
     last_column = xl_col_to_name(len(HEADINGS) - 1)
@@ -352,7 +308,7 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
         result = (tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO")
         exact = (*amounts, tie.broken, tie.near)
         rows.append([tie.level, name, display_asset(tie.asset), *amounts, *result, *exact])
-    sheet.rows(len(rows), lambda: rows)
+    sheet.rows(rows)
     with_breaks = sum(bool(tie.breaks) for tie in ties)
     sheet.finish(header, content.footer, frozen=3, paper_rows=max(with_breaks, _PAPER_ROWS))
     sheet.row += 1
@@ -387,7 +343,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
         [line.line[0], *amounts, line.line[-1], *amounts]
         for line, amounts in zip(content.rolled, steps, strict=True)
     ]
-    sheet.rows(len(rows), lambda: rows)
+    sheet.rows(rows)
     with_breaks = sum(line.has_breaks for line in content.rolled)
     sheet.finish(header, content.footer, frozen=1, paper_rows=max(with_breaks, _PAPER_ROWS))
 

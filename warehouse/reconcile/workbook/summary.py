@@ -203,7 +203,7 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("File", "Compared by", "", "Rows", "", ""))
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)
-    *assets, of_all = (content.run.coverage.forgiven if content.run.coverage else None) or [None]
+    *assets, of_all = content.run.coverage.forgiven or [None]
     for forgiven in filter(None, (of_all, *assets[:_MOST_ASSETS])):
         asset, keys, amount, share = forgiven
         _add_wide(sheet, f"Ignored differences: {asset}", keys, f"{amount} of {share}")

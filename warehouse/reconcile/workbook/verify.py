@@ -8,7 +8,7 @@ the order of rows and columns, because people may sort rows and move columns.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from itertools import chain, islice
@@ -52,6 +52,7 @@ from warehouse.reconcile.workbook.content import (
     TIES,
     TRAIL,
     UNMATCHED,
+    WORDING,
 )
 from warehouse.reconcile.workbook.edits import BREAK_MARKS, read_edits, role_of
 from warehouse.reconcile.workbook.imprint import (
@@ -67,7 +68,7 @@ from warehouse.reconcile.workbook.imprint import (
     title_key,
 )
 from warehouse.reconcile.workbook.sheets import exact_amounts
-from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
+from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, number
 
 MOST_ROWS = 200  # maximum number of rows to report individually in each table
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
@@ -81,29 +82,12 @@ _SUMMARY = "Summary"
 # The sheets that contain a table, each with the number of leading columns that identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
 _HEADER = 1  # the index of the title row, which is the same on all sheets with tables
-_OTHER_TITLES = {  # earlier titles of columns, before the workbook was reworded
-    "Level": "Per",
-    "Name": "Of",
-    "Positions": "Keys",
-    "In breaks, exact": "Of breaks, exact",
-}
 
 # Titles of the columns that show amounts as numbers. The exact strings are in other columns.
-_AMOUNTS = frozenset(
-    title_key(title.replace("Book", book))
-    for title in ("Ledger", "Book", "Difference", *STEPPED)
-    for book in ("Book", "Snapshot")
-)
+_AMOUNTS = frozenset(map(title_key, ("Ledger", "Book", "Difference", *STEPPED)))
 
 _PEOPLE = frozenset(title_key(name.replace("_", " ")) for name in SAID)
 
-_OLDER = (
-    "the result was stored by an older version of nightbook, which did not save these cells. To "
-    "save them, run `nightbook reconcile run`"
-)
-
-# From this `WORDING` version on, an amount that was not read is blank instead of zero.
-_SINCE_BLANKS = 3
 Row = tuple[str, ...]
 # The number of times that a row was written, and the number of times that it was found.
 _Counts = tuple[int, int]
@@ -198,16 +182,6 @@ def _position_table(fields: Sequence[str]) -> StoredTable:
     return StoredTable(POSITIONS, POSITION_MARKS, names, values)
 
 
-def _in_wording(table: StoredTable, wording: int) -> StoredTable:
-    if wording > 1:
-        return table
-    marks, key, values = (
-        tuple(_OTHER_TITLES.get(title, title.replace("Book", "Snapshot")) for title in titles)
-        for titles in (table.marks, table.key, table.values)
-    )
-    return replace(table, marks=marks, key=key, values=values)
-
-
 def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
     """Compare a workbook with its run's stored result. The returned `signatures` are empty.
 
@@ -238,6 +212,11 @@ def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
 def _compare_workbook(
     runs: StoredRuns, file: Path, content: bytes, result: Run, edits: WorkbookEdits
 ) -> VerifyResult:
+    if edits.wording != WORDING:
+        raise NotReconciled(
+            f"{file.name} was written by a version of nightbook before 0.1.0. Nothing was "
+            "verified. Verify it with the version that wrote it, or rerun its day."
+        )
     copy = imprint.read(content)
     imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
     written = next(filter(None, imprints), None)
@@ -247,26 +226,26 @@ def _compare_workbook(
     compared: list[str] = []
     uncompared: list[str] = []
     for table in (_BREAKS, _TIES, _ROLLED):
-        rows = _stored_rows(table, result, edits.wording)
-        if rows is None:
-            uncompared.append(f"{table.sheet} was not compared: {_OLDER}")
-            continue
+        rows = _stored_rows(table, result)
         # The copy is compared with the cells that were stored with the run, so also check that
         # these cells match the result.
         sheets = [written[table.sheet]] if written else []
         sheets += [copy[name] for name in sorted(added, key=lambda name: name != table.sheet)]
-        differences += _compare_with_result(_in_wording(table, edits.wording), rows, sheets)
+        differences += _compare_with_result(table, rows, sheets)
         compared.append(f"{count_of(len(rows), 'row')} of {table.sheet}")
-    positions = _in_wording(_position_table(result.fields), edits.wording)
+    positions = _position_table(result.fields)
     label, found, problems = _read_positions(content, positions)
     try:
-        stored = _stored_positions(runs, positions, label, result, edits.wording)
+        stored = _stored_positions(runs, positions, label, result)
         differences += [*problems, *_compare_positions(label, positions.key, stored, found)]
         compared.append(f"{count_of(stored.num_rows, 'row')} of {label}")
     except NotReconciled as error:
         uncompared.append(f"{label} was not compared: {error}")
     if written is None:
-        uncompared.append(f"number cells, Summary and other sheets were not compared: {_OLDER}")
+        uncompared.append(
+            "number cells, Summary and other sheets were not compared, because the cells that the "
+            "run wrote are not stored. To store them, run `nightbook reconcile run`"
+        )
     else:
         differences += compare_sheets(written, copy)
         compared.append(f"every other cell of {', '.join(written)}")
@@ -599,32 +578,19 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     return row
 
 
-def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | None:
-    """Return the rows that a table must contain, or None if an older version did not store them."""
-    shown = result.workbook
-    rows: Iterable[Sequence[object]]
+def _stored_rows(table: StoredTable, result: Run) -> list[Row]:
+    """Return the rows that a table must contain."""
+    rows: Iterable[Sequence[object]] = result.workbook.rolled
     if table is _BREAKS:
-        rows = (_break_row(break_, wording) for break_ in result.breaks)
-    elif shown is None:
-        return None
+        rows = map(_break_row, result.breaks)
     elif table is _TIES:
-        rows = (_tie_row(tie, shown.names) for tie in result.ties)
-    else:
-        rows = shown.rolled
+        rows = (_tie_row(tie, result.workbook.names) for tie in result.ties)
     return [tuple(Cell(str(cell)) for cell in row) for row in rows]
 
 
-def _result_text(code: str, wording: int) -> str:
-    """Return a result's text in a workbook: its label, or its code in the oldest workbooks."""
-    return Result(code).label if wording > 1 else code
-
-
-def _break_row(break_: Break, wording: int) -> list[str]:
+def _break_row(break_: Break) -> list[str]:
     names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
-    exact = exact_amounts(break_)
-    if wording < _SINCE_BLANKS:
-        exact = fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference
-    return [break_.id, _result_text(break_.result, wording), *names, *exact]
+    return [break_.id, break_.result_words, *names, *exact_amounts(break_)]
 
 
 def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
@@ -655,22 +621,18 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
     return label, pa.concat_tables(rows) if rows else None, list(problems)
 
 
-def _stored_positions(
-    runs: StoredRuns, table: StoredTable, label: str, result: Run, wording: int
-) -> pa.Table:
+def _stored_positions(runs: StoredRuns, table: StoredTable, label: str, result: Run) -> pa.Table:
     """Return the rows that the positions table must contain.
 
     Raises `NotReconciled` if the rows are not stored.
     """
-    if result.workbook is None:
-        raise NotReconciled(_OLDER)
     _, path, _ = runs.day_files(result.day)
     keys = write.read_positions(path, result.run_id, result.fields)
     if label == UNMATCHED:
-        left_out = result.workbook.left_out or (Result.MATCHED.value,)
-        keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(left_out))))
+        left_out = pa.array(result.workbook.left_out, pa.string())
+        keys = keys.filter(pc.invert(pc.is_in(keys["result"], left_out)))
     names = [_shown_names(keys, name, result.workbook.names) for name in result.fields]
-    words = _replace(keys["result"], lambda code: _result_text(code, wording))
+    words = _replace(keys["result"], lambda code: Result(code).label)
     others = ("break_id", "ledger_text", "snapshot_text", "ledger_rows")
     texts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
     amounts = _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
@@ -812,13 +774,13 @@ def _stray_near_positions(
     The cells of these sheets are not stored, so compare the text with the stored positions.
     """
     result = runs.result_of(edits.run_id)
-    if result is None or result.workbook is None:
+    if result is None:
         return
     try:
         keys = write.read_positions(runs.day_files(result.day)[1], result.run_id, result.fields)
     except NotReconciled:  # Ignore a damaged file here, because `verify` reports damage.
         return
-    known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
+    known = _texts_of_positions(keys, result.fields, result.workbook.names)
     # Skip numbers and known strings first, because there are millions of cells and nearly all of
     # them contain numbers or known strings.
     added = (
@@ -836,12 +798,15 @@ def _stray_near_positions(
 
 
 def _texts_of_positions(
-    keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]], wording: int
+    keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
 ) -> set[str]:
     """Return the strings that the run wrote to the position sheets, except IDs."""
-    titles = _in_wording(_position_table(fields), wording).titles
-    known = {*titles, "Key", *(f"{name.capitalize()} id" for name in fields)}
-    known |= {_result_text(code.value, wording) for code in Result}
+    known = {
+        *_position_table(fields).titles,
+        "Key",
+        *(f"{name.capitalize()} id" for name in fields),
+    }
+    known |= {code.label for code in Result}
     known |= {digits.words for digits in Digits}
     for name in fields:
         known.update(map(in_name_cell, pc.unique(keys[name]).to_pylist()))

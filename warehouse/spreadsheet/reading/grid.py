@@ -1,4 +1,4 @@
-"""Files as grids of cells: workbooks, delimited text and printed tables."""
+"""Files as grids of cells: workbooks and delimited text."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +24,10 @@ from warehouse.spreadsheet.reading.files import (
 )
 from warehouse.spreadsheet.reading.printed_tables import (
     BOTH,
-    cut_rows,
-    likely_starts,
-    piped_rows,
-    spaced_rows,
+    PRINTED,
+    REMEDY,
+    has_piped_header,
+    is_printed,
 )
 from warehouse.spreadsheet.reading.text import decode
 from warehouse.spreadsheet.reading.workbook import Grid, read_workbook
@@ -82,12 +82,10 @@ def open_file(
     path: LedgerFile,
     recognised: Callable[[Sequence[Row]], int],
     pause: Callable[[], None] = lambda: None,
-    starts: Sequence[int] = (),
 ) -> OpenedFile:
     """Read one file. `recognised` scores rows by the ledger fields that they name.
 
-    For a text file with space-aligned columns, `starts` says where each column begins (counted from
-    1). Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
+    Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
     """
     if isinstance(path, Path) and path.suffix.lower() == GZIP:
         path = ArchiveMember(path)
@@ -105,7 +103,7 @@ def open_file(
         return OpenedFile(
             path=path,
             sha256=digest,
-            grids=(_text_grid(path, text, recognised, starts),),
+            grids=(_text_grid(path, text, recognised),),
             notices=notices,
         )
     workbook = read_workbook(path, content)
@@ -143,13 +141,8 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
         return text, (reason,)
 
 
-def _text_grid(
-    path: LedgerFile,
-    text: str,
-    recognised: Callable[[Sequence[Row]], int],
-    starts: Sequence[int] = (),
-) -> Grid:
-    """Read a text file whose columns are delimited, separated by pipes, or aligned with spaces."""
+def _text_grid(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
+    """Read a text file whose columns are separated by delimiters. Refuse a printed table."""
     first, _, rest = text.partition("\n")
     skipped = 0
     delimiters = list(DELIMITERS)
@@ -157,20 +150,14 @@ def _text_grid(
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
     if "\f" in text:  # a form feed starts a new page on a printer
         text = text.replace("\f", "")
-    if starts:
-        return Grid(sheet="", rows=cut_rows(text, starts))
     text = unwrap_text_formulas(text)
-    printed = piped_rows(text, recognised)
-    if printed is not None:
-        return Grid(sheet="", rows=printed)
+    if has_piped_header(text, recognised):
+        raise refusal(path, PRINTED, REMEDY)
     best, is_ledger = _delimiter(path, text, delimiters, recognised)
-    printed = spaced_rows(text, recognised) if not is_ledger else None
-    if printed is not None:
-        return Grid(sheet="", rows=printed)
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
     grid = _delimited_rows(path, text, best, skipped)
-    return grid if is_ledger else replace(grid, likely_starts=likely_starts(text, recognised))
+    return grid if is_ledger else replace(grid, is_printed=is_printed(text))
 
 
 def _delimited_rows(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:

@@ -6,10 +6,10 @@ ends without a result, the file is rejected.
 """
 
 import io
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -41,34 +41,6 @@ from warehouse.spreadsheet.reading.xml_workbooks import (
     TooWide,
     filled_spans,
 )
-
-_FIRST_RECORD = (
-    b"\x09\x08\x10\x00\x00\x06\x05\x00"  # the first record of a BIFF8 workbook (Excel 97 and later)
-)
-_SECTOR = 512
-_CODE_PAGE = 0x42
-_UTF_16 = struct.pack("<H", 1200)
-
-
-def mend_code_page(content: bytes) -> bytes:
-    """Set an xls file's code page to UTF-16, the only one that BIFF8 allows.
-
-    Perl and PHP libraries write a Windows code page instead. calamine then returns strings with a
-    zero after each character.
-    """
-    book = content.find(_FIRST_RECORD)
-    while book >= 0:
-        end = min(book - book % _SECTOR + _SECTOR, len(content))
-        offset = book
-        while offset + 6 <= end:
-            record, length = struct.unpack_from("<HH", content, offset)
-            if record == _CODE_PAGE and length == len(_UTF_16):
-                content = content[: offset + 4] + _UTF_16 + content[offset + 6 :]
-                break
-            offset += 4 + length
-        book = content.find(_FIRST_RECORD, book + 1)
-    return content
-
 
 # The memory limit is enough for the largest sheet (60 million cells of 24 bytes), its cells as
 # Python objects, and the interpreter.
@@ -106,8 +78,8 @@ class Grid:
 
     `lines` contains the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps
     the row and column index of each error cell to its text. If `is_blank_sure` is false, an empty
-    cell may be an error cell, because the format does not distinguish them. If the text file's
-    columns could not be found reliably, `likely_starts` contains a guess (counted from 1).
+    cell may be an error cell, because the format does not distinguish them. `is_printed` is true
+    for a text file without a known header that looks like a printed table.
     """
 
     sheet: str
@@ -119,7 +91,7 @@ class Grid:
     hidden_columns: frozenset[int] = frozenset()
     is_visible: bool = True
     is_blank_sure: bool = True
-    likely_starts: tuple[int, ...] = ()
+    is_printed: bool = False
 
     def line(self, row: int) -> int:
         """Convert a row index to the row number shown in a spreadsheet program or an editor."""
@@ -231,9 +203,7 @@ def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCell
 def _read_by_calamine(request: WorkbookRequest) -> WorkbookCells:
     content = request.content
     findings_by_sheet: dict[str, SheetFindings] = {}
-    if is_compound(content):
-        content = mend_code_page(content)
-    elif not request.marker:
+    if not is_compound(content) and not request.marker:
         with archive(request, content) as names:
             findings_by_sheet = findings(names)
     grids: list[Grid] = []
@@ -274,6 +244,12 @@ def _grid(
         raise too_wide(request)
     is_read = not (request.skipped and tab.name.startswith(request.skipped))
     rows = sheet.to_python(skip_empty_area=False) if is_read else []
+    if is_compound(request.content) and any(map(_is_garbled, chain.from_iterable(rows))):
+        raise refusal(
+            request,
+            "is an xls file whose texts cannot be read, because it states a wrong code page",
+            "Open it in a spreadsheet program, and save it as xlsx or CSV",
+        )
     if not request.marker:
         _trim(rows)
     return Grid(
@@ -286,6 +262,15 @@ def _grid(
         is_visible=tab.visible is python_calamine.SheetVisibleEnum.Visible,
         is_blank_sure=not is_compound(request.content),
     )
+
+
+def _is_garbled(cell: object) -> bool:
+    """Return whether a text was decoded byte by byte, although it is UTF-16.
+
+    Perl and PHP libraries write a Windows code page into xls files, which allow only UTF-16.
+    calamine then returns a control character next to each Latin (0) or Cyrillic (4) character.
+    """
+    return isinstance(cell, str) and ("\0" in cell or "\x04" in cell)
 
 
 def _trim(rows: list[list[Any]]) -> None:

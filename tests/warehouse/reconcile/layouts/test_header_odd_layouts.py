@@ -1,7 +1,6 @@
 """Tests of odd layouts from programs and people: each is read correctly or raises one question."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -126,72 +125,6 @@ def test_a_new_footnote_mark_is_added_to_the_settled_marks(folder: AnswerFolder)
     ran = folder.paste()
     assert_right(ran)
     assert 'footnotes = ["*", "(1)"]' in ran.asked[0].line
-
-
-def printed(table: CellRows, gap: int = 2, right: Sequence[int] = (4,)) -> str:
-    """Return a table with space-aligned columns. The columns in `right` are right-aligned."""
-    widths = [max(len(str(row[at])) for row in table) for at in range(len(table[0]))]
-    lines = []
-    for row in table:
-        cells = [
-            str(cell).rjust(width) if at in right else str(cell).ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append((" " * gap).join(cells).rstrip())
-    return "\n".join(lines) + "\n"
-
-
-GROUPED = rows(["Quantity"], [f"{Decimal(text):,}" for text in AMOUNTS])
-SPACED = rows(["Quantity"], [f"{Decimal(text):,}".replace(",", " ") for text in AMOUNTS])
-NOTE = "\nBalances are provided by Custodian AG as of 20 Nov 2026, 17:00, subject to audit.\n"
-FIXED = {
-    "a note with commas and digits": printed(GROUPED) + NOTE,
-    "a title line with a comma": f"Positions as of Friday, 20 November 2026\n\n{printed(GROUPED)}",
-    "a title with a comma": printed([[*FIELDS, "Quantity, units"], *GROUPED[1:]]),
-    "a space between thousands": printed(SPACED),
-    "one space between columns": printed(GROUPED, gap=1),
-    "titles at the left of their amounts": printed(GROUPED).replace(
-        "        Quantity", "Quantity        "
-    ),
-    "names at the right": printed(GROUPED, right=(0, 1, 2, 3, 4)),
-}
-
-
-@pytest.mark.parametrize("name", some_daily(FIXED, 3))
-def test_a_space_aligned_table_is_not_read_as_csv(folder: AnswerFolder, name: str) -> None:
-    """A comma in an amount, a title or a note does not turn a space-aligned table into a CSV."""
-    folder.put(FIXED[name], "spool.txt")
-    ran = folder.paste()
-    assert_right(ran)
-    assert not ran.asked
-
-
-@pytest.mark.parametrize("name", ["Smith, John", "Desk 2, Zürich", "1,000 Nakamoto", "Custody 7"])
-def test_names_stay_complete_in_a_space_aligned_table(tmp_path: Path, name: str) -> None:
-    """A name stays whole even if every row has it and its spaces look like gaps between columns."""
-    desk = Desk(tmp_path)
-    desk.publish([replace(row, account=name) for row in BOOK if row.venue == "kraken"])
-    body = [[row.portfolio, row.asset, name, f"{Decimal(row.text):,}"] for row in BOOK]
-    table = [row for row, key in zip(body, BOOK, strict=True) if key.venue == "kraken"]
-    text = printed([["Portfolio", "Asset", "Account", "Quantity"], *table], right=(3,))
-    desk.put(text + NOTE, "kraken.txt")
-    desk.settle('[file."kraken*"]\nvenue = "kraken"\n')
-    summary = desk.run()
-    assert (summary.exit_code, summary.counts["Matched"]) == (0, len(table))
-
-
-def test_one_line_settles_unclear_space_aligned_columns(folder: AnswerFolder) -> None:
-    """A row that does not fit the columns raises a question. After the answer, it is rejected."""
-    folder.put(
-        printed(GROUPED) + "alpha      XRP    kraken    A long account name 4.5\n", "spool.txt"
-    )
-    ran = folder.paste()
-    assert ran.summary is not None
-    assert [question.line for question in ran.asked] == [
-        '[file."spool.txt"]\ncolumn_starts = [1, 12, 19, 29, 38]'
-    ]
-    assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (3, len(AMOUNTS))
-    assert any("row 18" in notice.message for notice in ran.summary.notices)
 
 
 PRICED = [[*key, text, "1.00"] for key, text in zip(KEYS, AMOUNTS, strict=True)]

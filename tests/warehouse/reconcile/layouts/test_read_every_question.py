@@ -158,13 +158,6 @@ def once(texts: Texts) -> CellRows:
     return rows
 
 
-def spaced(texts: Texts) -> str:
-    """Return a table with space-aligned columns, and one row that does not fit them."""
-    lines = [[*FIELDS, "Amount"], *table([], *[texts])[1:]]
-    printed = [f"{p:<11}{a:<7}{v:<10}{c:<9}{n:>12}\n" for p, a, v, c, n in lines]
-    return "".join(printed) + "alpha      XRP    kraken    A long account name 4.5\n"
-
-
 def dated(texts: Texts, right: str, wrong: str) -> Files:
     """Return a ledger with each position on two days."""
     rows = [[*key, right, text] for key, text in zip(keys(), texts, strict=True)]
@@ -444,7 +437,6 @@ CASES: dict[str, list[Case]] = {
             (NO_LEDGER,),
         )
     ],
-    "ledger.tabs._question_of_starts": [Case(lambda t: {"spool.txt": spaced(t)}, (BREAKS,))],
     "ledger.tabs._question": [Case(lambda t: pivot(t, ("Sleeve", "Thing")))],
     "ledger.tabs._question#2": [
         Case(lambda t: ledger(["Yesterday", "Today"], old(t), t), (BREAKS, RIGHT)),
@@ -594,7 +586,6 @@ AS_IT_IS = {
     "match.rounding.require_few#2",
     f"{A}_question_of_months",
     "ledger.tabs.unknown_header",
-    "ledger.tabs._question_of_starts",
 }
 
 

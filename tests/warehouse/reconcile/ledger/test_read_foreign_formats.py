@@ -157,8 +157,8 @@ def records(content: bytes, wanted: int) -> list[int]:
 
 
 def changed(kind: int, body: bytes) -> bytes:
-    """Return the Perl sample with `body` in all records of a kind, or without these records."""
-    content = bytearray(SAMPLES["perl.xls"].read_bytes())
+    """Return an old workbook with `body` in all records of a kind, or without these records."""
+    content = bytearray(SAMPLES["xlwt.xls"].read_bytes())
     for place in records(bytes(content), kind):
         if body:
             content[place + 4 : place + 4 + len(body)] = body
@@ -189,7 +189,7 @@ def test_a_text_in_the_last_cell_of_an_old_workbook_is_counted(write: Write, rea
 
     The sheet then has a rectangle of 16 million cells.
     """
-    content = bytearray(SAMPLES["perl.xls"].read_bytes())
+    content = bytearray(SAMPLES["xlwt.xls"].read_bytes())
     last = records(bytes(content), 0xFD)[-1]
     content[last + 4 : last + 8] = struct.pack("<HH", 65535, 255)
     ledger = read(write(bytes(content), "ledger.xls"))

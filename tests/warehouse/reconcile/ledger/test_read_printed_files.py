@@ -1,22 +1,17 @@
-"""Tests of files as programs print them: pages, rules and space-aligned columns, any code page."""
+"""Tests of printed tables, which are refused, and of text files in any code page."""
 
-import re
+import shutil
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from warehouse.reconcile.ledger.header_settings import ReadingContext
-from warehouse.reconcile.ledger.read import read_ledger
-from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import Ledger
-from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms import Ambiguous, reading_files
-from warehouse.spreadsheet.reading.grid import open_file
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
+REFUSED = sorted(Path(__file__).with_name("refused").iterdir())
 PAGES = """\
                     Positions                  Page 1
                    20 Nov 2026
@@ -33,89 +28,52 @@ PORTFOLIO   ASSET   ACCOUNT NAME           AMOUNT
 ---------   -----   ------------   --------------
 beta        BTC     Main desk                3.00
 
-beta        ETH     Cold desk        1,000,000.25
-
-PORTFOLIO   ASSET   ACCOUNT NAME           AMOUNT
----------   -----   ------------   --------------
-beta        SOL     Main desk                1.25
-                                   --------------
-Total                                  951,805.93
-
-5 rows selected.
+2 rows selected.
 """
-
-
-def rows(ledger: Ledger) -> list[tuple[str, ...]]:
-    """Return the portfolio, asset, account, amount and line number of each row."""
-    return [
-        (line.names[0], line.names[1], line.names[3], line.amount.text, str(line.line))
-        for line in ledger.lines
-    ]
-
-
-def test_every_row_of_a_paged_report_has_its_line_number(write: Write, read: Read) -> None:
-    """Each row has its line number, and a row between a blank line and a header is read."""
-    ledger = read(write(PAGES, "spool.txt"))
-    assert rows(ledger) == [
-        ("alpha", "BTC", "Main desk", "12.5", "6"),
-        ("alpha", "ETH", "Cold desk", "-48211.07", "7"),
-        ("beta", "BTC", "Main desk", "3", "14"),
-        ("beta", "ETH", "Cold desk", "1000000.25", "16"),
-        ("beta", "SOL", "Main desk", "1.25", "20"),
-    ]
-    (source,) = ledger.sources
-    assert (source.rejected, source.is_complete) == (0, True)
-    assert source.skipped["header repeated"] == 2
-    assert source.skipped["total line"] == 1
-
-
 HEAD = "portfolio  asset  account    amount\n"
+NOTE = "\nBalances are provided by Custodian AG as of 20 Nov 2026, 17:00, subject to audit.\n"
+TABLES = {
+    "pages": PAGES,
+    "a misaligned name": f"{HEAD}p1         BTC    Main        1.50\np1   ETH  A long name 4.50\n",
+    "commas in amounts and a note": f"{HEAD}p1         BTC    Main    1,234.50\n{NOTE}",
+    "a name with a comma": f"{HEAD}p1         BTC    Li, Wei  1,234.50\n",
+    "a title with a comma": "asset  account  amount, units\nBTC    Main             1.50\n",
+    "spaces between thousands": "asset  account      amount\nBTC    Desk     1 234.50\n",
+    "unknown titles": "Papier   Menge in Stück\nBTC           1,234.50\nETH               5.25\n",
+    "Markdown": "|asset|account|amount|\n|---|---|---:|\n|BTC|a|1|\n|ETH|a|b|2|\n",
+    "Markdown with unknown titles": "| Papier | Menge |\n|--------|------:|\n| BTC    |  1.50 |\n",
+    "psql": " asset | amount \n-------+--------\n BTC   |   1.50\n(1 row)\n",
+    "psql with unknown titles": " papier | menge \n--------+-------\n BTC    |  1.50\n(1 row)\n",
+    "pipes and one rule": "asset | amount\n----------------\nBTC | 1.50\n",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_printed_table_is_refused(write: Write, read: Read, name: str) -> None:
+    """A table with pipes and rules or with aligned columns is refused, and never read as CSV."""
+    with pytest.raises(NotReconciled, match=r"is a printed table.* save it as xlsx or CSV"):
+        read(write(TABLES[name], "spool.txt"))
+
+
+@pytest.mark.parametrize("sample", REFUSED, ids=lambda path: path.name)
+def test_a_sample_of_a_refused_kind_is_refused(sample: Path, tmp_path: Path, read: Read) -> None:
+    """Printed tables of nine programs and xls files with a wrong code page name the remedy."""
+    path = Path(shutil.copy(sample, tmp_path))
+    with pytest.raises(NotReconciled, match=r"save it as xlsx or CSV. Nothing was reconciled"):
+        read(path)
 
 
 @pytest.mark.parametrize(
-    "lines",
-    [
-        f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n",
-        "portfolio  asset account    amount\np1         BTC 12  Main        1.50\n",
-        "asset  account       amount\nBTC    Desk 1 234.50\nETH    Desk     5.25\n",
-    ],
-    ids=["a name over the edge", "two values in a column", "a number in a name or thousands"],
+    "text",
+    ["Depot;Papier;Menge\na  b;BTC;1.50\na;ETH;2\n", "Depot   ;Menge   \nBTC     ;    1.50\n"],
+    ids=["two spaces in a name", "padded cells"],
 )
-def test_unclear_space_aligned_columns_raise_a_question(
-    write: Write, read: Read, lines: str
+def test_a_csv_with_unknown_titles_is_not_a_printed_table(
+    write: Write, read: Read, text: str
 ) -> None:
-    """If a line does not fit the columns, a question asks for them before anything is read.
-
-    Otherwise, the line might be cut in the wrong place.
-    """
-    with pytest.raises(
-        Ambiguous, match="is a table whose columns are separated by spaces"
-    ) as asked:
-        read(write(lines, "spool.txt"))
-    assert asked.value.line.startswith('[file."spool.txt"]\ncolumn_starts = [1, ')
-
-
-def test_a_row_with_a_word_across_a_column_edge_is_rejected(write: Write, read: Read) -> None:
-    """If a word crosses the edge of a column, its row is rejected and the word is not cut."""
-    text = f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n"
-    path = write(text, "spool.txt")
-    with pytest.raises(Ambiguous) as asked:
-        read(path)
-    starts = [int(number) for number in re.findall("[0-9]+", asked.value.line.split("[")[-1])]
-    with reading_files():
-        file = open_file(path, count_fields, starts=starts)
-    ledger = read_ledger([file], ReadingContext(config=Config(), day=date(2026, 11, 20)))
-    assert [line.amount.text for line in ledger.lines] == ["1.5"]
-    assert [row.line for row in ledger.rejected] == [3]
-
-
-def test_a_row_with_a_bar_in_a_name_is_rejected(write: Write, read: Read) -> None:
-    """A bar in a name gives the row too many cells, so the row is rejected with this reason."""
-    ledger = read(
-        write("|asset|account|amount|\n|---|---|---:|\n|BTC|a|1|\n|ETH|a|b|2|\n", "spool.txt")
-    )
-    assert [line.amount.text for line in ledger.lines] == ["1"]
-    assert [row.reason for row in ledger.rejected] == ["the row has more cells than the header"]
+    """Spaces in a CSV do not make it a printed table, so a question asks for its columns."""
+    with pytest.raises(Ambiguous, match="no row has titles for the asset and the amount"):
+        read(write(text))
 
 
 def test_a_control_line_above_the_header_is_ignored(write: Write, read: Read) -> None:
@@ -125,7 +83,9 @@ def test_a_control_line_above_the_header_is_ignored(write: Write, read: Read) ->
     """
     control = '"EXTF";700;21;"Salden, alle, auch asset, amount";3;20261120;;"R|E|x";"";;1001;456'
     ledger = read(write(f"{control}\nportfolio;asset;account;amount\np1;BTC;a;1,5\n", "datev.csv"))
-    assert rows(ledger) == [("p1", "BTC", "a", "1.5", "3")]
+    assert [(line.names[3], line.amount.text, line.line) for line in ledger.lines] == [
+        ("a", "1.5", 3)
+    ]
 
 
 WORDS = {

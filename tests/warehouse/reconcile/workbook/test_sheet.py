@@ -1,4 +1,4 @@
-"""Tests of `SheetWriter`, which writes the rows of a table as XML without XlsxWriter."""
+"""Tests of `SheetWriter`, which writes the cells of a table with XlsxWriter."""
 
 import io
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ ROWS = st.tuples(
     st.none() | st.integers(0, 10**9),
     st.none() | st.dates(min_value=date(1990, 1, 1), max_value=date(2200, 1, 1)),
     st.integers(0, 9).map(lambda n: Formula(f"1+{n}", float(n + 1)))
-    | TEXTS.map(lambda text: Formula('IF(1<2,"a","b")&""', text)),
+    | st.sampled_from(["yes", "NO"]).map(lambda text: Formula('IF(1<2,"yes","NO")', text)),
 )
 
 
@@ -58,7 +58,7 @@ def written(rows: Sequence[tuple[object, ...]]) -> bytes:
     sheet.title("Title")
     sheet.heads()
     sheet.measure(1, [[amount for _, amount, *_ in rows if isinstance(amount, str)]])
-    sheet.rows(len(rows), lambda: rows)
+    sheet.rows(rows)
     sheet.add("last", len(rows))
     target = io.BytesIO()
     made.book.close()
