@@ -74,7 +74,9 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",
-    "tests/system/test_trace.py": "assets/commands/trace warehouse/query/facts/figures",
+    "tests/system/test_trace.py": (
+        "assets/commands/trace warehouse/query/facts/figures warehouse/query/facts/published_sums"
+    ),
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
