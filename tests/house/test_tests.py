@@ -23,12 +23,8 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/graph/test_warehouse_pages.py": "assets/graph/reports",
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
-<<<<<<< HEAD
     "tests/assets/publishing/test_shelf.py": "assets/publishing/repair",
     "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
-=======
-    "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
->>>>>>> ledger
     "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lakehouse/iceberg_tables",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
@@ -79,15 +75,11 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",
-<<<<<<< HEAD
     "tests/system/test_trace.py": (
         "assets/commands/trace warehouse/query/facts/figures warehouse/query/facts/published_sums"
     ),
     "tests/homes/test_reconciliation_upgraded.py": "warehouse/reconcile/record/migrate",
     "tests/house/test_architecture.py": "pipelines/lakehouse/entrance",
-=======
-    "tests/system/test_trace.py": "assets/commands/trace warehouse/query/facts/figures",
->>>>>>> ledger
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
