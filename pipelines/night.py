@@ -11,8 +11,8 @@ from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from pipelines.flatten import flatten, venues
-from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, read_parts
+from pipelines.flatten import carry_over, flatten
+from pipelines.flatten.parts import PORTFOLIOS, VENUES, Part, read_parts
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
@@ -98,7 +98,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback =
 
 def stage_venues(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
     """Flatten venues and instruments. Venues without a list keep their last known instruments."""
-    carry = partial(venues.carry_from_last, layout, manifest)
+    carry = partial(carry_over.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
@@ -109,12 +109,12 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
     # tables, so stage the missing tables now.
     layout = manifests.layout
     if _is_on_its_way(layout, manifest):
-        placement.settle(layout, manifests.nights)
+        placement.move_into_place(layout, manifests.nights)
         return snapshots.find(layout, manifest.snapshot_id)
     _stage_missing(layout, manifest)
-    placement.seal(manifests, manifest, read_parts(layout, manifest.snapshot_id))
-    snapshot = placement.judge(manifests, manifest, at=now)
-    placement.settle(layout, manifests.nights)
+    lake_manifest.seal(manifests, manifest, read_parts(layout, manifest.snapshot_id))
+    snapshot = placement.decide_by_guards(manifests, manifest, at=now)
+    placement.move_into_place(layout, manifests.nights)
     return snapshot
 
 

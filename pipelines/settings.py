@@ -35,10 +35,10 @@ OTHERS: Final = (
     "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE CATALOG PINNED_ASSETS"
 )
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
-MOST_CONCURRENT = 64
+MAX_CONCURRENCY = 64
 NO_PATH = "[]?%\\"
-DIGITS = 9
-SHOWN = 80
+MAX_DIGITS = 9
+MAX_SHOWN = 80
 # A name without the prefix `NIGHTBOOK_` counts as a misspelled setting if its similarity to a
 # setting is at least this high (difflib ratio).
 MIN_SIMILARITY = 0.85
@@ -130,7 +130,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     """Yield an error for each unknown variable name, because it may be a typo."""
     for name in filter(_is_setting, sorted(variables.keys() - set(NAMES))):
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
-        yield f"{name[:SHOWN]} is not a setting. Did you mean {nearest}?"
+        yield f"{name[:MAX_SHOWN]} is not a setting. Did you mean {nearest}?"
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
@@ -148,7 +148,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),
         schedule=_schedule(variables, complaints),
-        concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MOST_CONCURRENT)),
+        concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MAX_CONCURRENCY)),
         deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
         native_nights=_native_nights(variables, complaints),
         versions_gb=int(_number(variables, complaints, "NIGHTBOOK_VERSIONS_GB", 100_000)),
@@ -170,11 +170,13 @@ def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
     try:
         home = home_path(text)
     except RuntimeError:
-        complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: this user has no home directory.")
+        complaints.append(
+            f"NIGHTBOOK_HOME is {text[:MAX_SHOWN]!r}: this user has no home directory."
+        )
         return Path.cwd()
     if signs := sorted(set(str(home)) & set(NO_PATH)):
         complaints.append(
-            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: the path must not contain "
+            f"NIGHTBOOK_HOME is {text[:MAX_SHOWN]!r}: the path must not contain "
             f"{' '.join(signs)}, which Dagster, SQLite or DuckDB would misinterpret. Choose a "
             "simpler path."
         )
@@ -188,8 +190,8 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         complaints.append(
-            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}. Use a name from the time zone database, such "
-            "as Europe/Zurich."
+            f"NIGHTBOOK_TIMEZONE is {name[:MAX_SHOWN]!r}. Use a name from the time zone database, "
+            "such as Europe/Zurich."
         )
         return ZoneInfo("UTC")
 
@@ -199,7 +201,7 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     schedule = variables["NIGHTBOOK_SCHEDULE"]
     if not is_schedule(schedule):
         complaints.append(
-            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}. Use five cron fields (minute, hour, "
+            f"NIGHTBOOK_SCHEDULE is {schedule[:MAX_SHOWN]!r}. Use five cron fields (minute, hour, "
             "day, month, weekday), such as 15 2,4,6 * * * for three attempts every night."
         )
     return " ".join(schedule.lower().split())
@@ -208,10 +210,10 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
 def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
     """Read a whole number, and add an error if it is not between 1 and `most`."""
     text = variables[name].strip()
-    is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS
+    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
     if is_number and 1 <= int(text) <= most:
         return int(text)
-    complaints.append(f"{name} is {text[:SHOWN]!r}. Use a whole number from 1 to {most}.")
+    complaints.append(f"{name} is {text[:MAX_SHOWN]!r}. Use a whole number from 1 to {most}.")
     return 1
 
 

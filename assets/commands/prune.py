@@ -20,7 +20,7 @@ from assets.publishing import publish, repair, shelf
 from pipelines.lake import placement
 from pipelines.landing import lock
 from pipelines.maintenance.prune import (
-    MOST_BYTES,
+    MAX_BYTES,
     InvalidLimit,
     MissingDates,
     PruneResult,
@@ -79,7 +79,7 @@ def run(
         result = prune(
             layout,
             keep_days=keep_days,
-            most_bytes=most,
+            max_bytes=most,
             keep_month_ends=not no_month_ends,
             dry_run=dry_run,
             at=now,
@@ -87,7 +87,7 @@ def run(
         _print_result(result, verb)
         _prune_files_and_runs(layout, result, verb, dry_run=dry_run)
         if is_unpublished or (result.snapshots and not dry_run):
-            placement.settle(layout)
+            placement.move_into_place(layout)
             _publish(nightbook)
         if lakehouse is not None:
             _prune_shelf(lakehouse, result.snapshots, verb, dry_run=dry_run)
@@ -189,7 +189,7 @@ def _bytes(text: str | None) -> int | None:
         limit = Decimal(text) * GIGABYTE
     except ArithmeticError:  # the limit is not a number, or is out of range
         limit = Decimal("nan")
-    if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
+    if not limit.is_finite() or not 1 <= limit <= MAX_BYTES:
         raise InvalidLimit(f"{text[:40]!r} GB is not a valid limit")
     return int(limit)
 

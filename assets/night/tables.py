@@ -10,7 +10,7 @@ from assets.console.terminal import progress_reporter
 from assets.night.results import AssetResult, Markdown, Value
 from assets.night.step import NightStep
 from pipelines import night
-from pipelines.flatten.columns import Part
+from pipelines.flatten.parts import Part
 from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table

@@ -142,7 +142,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
                 Reason(f"check: {shape_of(problem)}", problem) for problem in refusal.problems
             ),
         )
-    placement.settle(layout)
+    placement.move_into_place(layout)
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
@@ -159,7 +159,7 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
 def publish_pending(nightbook: Nightbook) -> None:
     """Repair the lake, and publish decisions that a killed command stored but did not publish."""
     if repair.before_publishing(nightbook):
-        placement.settle(nightbook.layout)
+        placement.move_into_place(nightbook.layout)
         refresh(nightbook)
 
 
@@ -221,7 +221,7 @@ def _rebuild(
     nights = outdated_nights(manifests := LakeManifests(layout))
     for error in rebuild_nights(layout, nights, nightbook.now(), say, finish):
         raise error
-    placement.settle(layout)
+    placement.move_into_place(layout)
     published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)
     for version in versions.damaged_versions(layout):
         versions.remove(version)
@@ -329,7 +329,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
     lessons.let_through(layout, at=now)
     if is_taken_back and snapshot.decision is not None:
         mark(layout, snapshot, snapshot.decision)
-    placement.settle(layout)
+    placement.move_into_place(layout)
     refresh(nightbook)
     return snapshots.find(layout, snapshot_id)
 

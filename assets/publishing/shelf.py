@@ -158,7 +158,7 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> "tuple[Tra
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = shelf.fetch(say, tell, with_landing=with_landing or is_older)
-        placement.settle(layout)
+        placement.move_into_place(layout)
     is_pending = repair.before_publishing(nightbook)
     is_new = bool(result.nights) or is_older or is_pending or not layout.database.exists()
     is_published = is_new and result.on_shelf > 0

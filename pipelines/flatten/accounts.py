@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.edge import models
 from pipelines.flatten.columns import Level, UnfitValue
-from pipelines.flatten.venues import LandedResponse, landed_responses
+from pipelines.flatten.landed_records import LandedResponse, landed_responses
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.identity import Element, distinct_records
@@ -23,6 +23,12 @@ from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
 
 Raw = msgspec.Raw
+_LIST = msgspec.json.Decoder(list[Raw])
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+_ACCOUNT = schema.shape_of(models.Account)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +80,54 @@ class _Positions(msgspec.Struct):
 
 _PORTFOLIO = msgspec.json.Decoder(_Positions)
 _POSITION = msgspec.json.Decoder(_PositionKey)
-_LIST = msgspec.json.Decoder(list[Raw])
-_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-_ACCOUNT = schema.shape_of(models.Account)
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A record and the body that contains it, used to locate JSON elements in the body."""
+
+    body: Any
+    record: Element
+
+    @property
+    def place(self) -> JsonPath:
+        return JsonPath(f"data[{self.record.number}]", "data[]")
+
+    def element(self, raw: Raw, place: JsonPath) -> LandedElement:
+        """Return a JSON element and its position in the body. `raw` must be a view of the body."""
+        view = memoryview(raw)
+        return LandedElement(
+            request_no=self.record.request_no,
+            json_path=place.path,
+            first_byte=_address(view) - _address(self.body),
+            byte_count=len(view),
+            as_it_came=bytes(view).decode(),
+        )
+
+
+class AmountField(NamedTuple):
+    """One amount field in a balance, for example `free` in `trading`."""
+
+    bucket: str
+    state: str
+    source: str
+
+
+PARTS = tuple(
+    AmountField(bucket.name, state.name, state.source)
+    for bucket in schema.shape_of(models.Balance).fields.values()
+    if bucket.shape is not None
+    for state in bucket.shape.fields.values()
+)
+
+
+class Amounts(NamedTuple):
+    """Columns with one row per amount: account index, bucket, state and amount as a string."""
+
+    accounts: Any
+    buckets: pa.Array
+    states: pa.Array
+    texts: pa.Array
 
 
 def landed_positions(
@@ -116,27 +164,43 @@ def landed_positions(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """A record and the body that contains it, used to locate JSON elements in the body."""
+def read_amounts(accounts: Level) -> Amounts:
+    """Return all amounts in a batch, ordered by account and then by field (section 2.5)."""
+    texts = [accounts.columns[part.source] for part in PARTS]
+    # `valid` has a row for each account and a column for each amount field. The true cells identify
+    # the account and the field of each amount, so the code need not create an object per amount.
+    valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
+    flat = np.flatnonzero(valid.ravel())
+    account, part = np.divmod(flat, len(PARTS))
+    documented = Amounts(
+        account,
+        pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
+        pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
+        # In the concatenated columns, the values of a field start at the field's number times the
+        # number of rows.
+        pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
+    )
+    undocumented = accounts.columns.get("Account.other")
+    return documented if undocumented is None else _with(documented, undocumented)
 
-    body: Any
-    record: Element
 
-    @property
-    def place(self) -> JsonPath:
-        return JsonPath(f"data[{self.record.number}]", "data[]")
+def count_per_account(accounts: Level) -> pa.Array:
+    """Return the number of amounts in each account, or NULL if its balance could not be read."""
+    listed = accounts.columns.get("Account.balance#")
+    if listed is not None:
+        return listed
+    valid = [
+        accounts.columns[part.source].is_valid().to_numpy(zero_copy_only=False) for part in PARTS
+    ]
+    counts = np.sum(valid, axis=0, dtype=np.int32)
+    return pa.array(counts, pa.int32())
 
-    def element(self, raw: Raw, place: JsonPath) -> LandedElement:
-        """Return a JSON element and its position in the body. `raw` must be a view of the body."""
-        view = memoryview(raw)
-        return LandedElement(
-            request_no=self.record.request_no,
-            json_path=place.path,
-            first_byte=_address(view) - _address(self.body),
-            byte_count=len(view),
-            as_it_came=bytes(view).decode(),
-        )
+
+def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
+    """Return a copy of an amount's `UnfitValue`, with the row of the account and the JSON path."""
+    bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
+    account = int(amounts.accounts[value.row])
+    return value._replace(row=account, tail=f".balance.{bucket}.{state}")
 
 
 def _address(buffer: Any) -> int:
@@ -207,51 +271,6 @@ def _amounts(
             yield Stated(bucket, leaf.state), (text, cut.element(raw, here))
 
 
-class AmountField(NamedTuple):
-    """One amount field in a balance, for example `free` in `trading`."""
-
-    bucket: str
-    state: str
-    source: str
-
-
-PARTS = tuple(
-    AmountField(bucket.name, state.name, state.source)
-    for bucket in schema.shape_of(models.Balance).fields.values()
-    if bucket.shape is not None
-    for state in bucket.shape.fields.values()
-)
-
-
-class Amounts(NamedTuple):
-    """Columns with one row per amount: account index, bucket, state and amount as a string."""
-
-    accounts: Any
-    buckets: pa.Array
-    states: pa.Array
-    texts: pa.Array
-
-
-def read_amounts(accounts: Level) -> Amounts:
-    """Return all amounts in a batch, ordered by account and then by field (section 2.5)."""
-    texts = [accounts.columns[part.source] for part in PARTS]
-    # `valid` has a row for each account and a column for each amount field. The true cells identify
-    # the account and the field of each amount, so the code need not create an object per amount.
-    valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
-    flat = np.flatnonzero(valid.ravel())
-    account, part = np.divmod(flat, len(PARTS))
-    documented = Amounts(
-        account,
-        pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
-        pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
-        # In the concatenated columns, the values of a field start at the field's number times the
-        # number of rows.
-        pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
-    )
-    undocumented = accounts.columns.get("Account.other")
-    return documented if undocumented is None else _with(documented, undocumented)
-
-
 def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
     rows = pc.list_flatten(undocumented)
     return Amounts(
@@ -265,22 +284,3 @@ def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
         pa.concat_arrays([documented.states, pc.struct_field(rows, "state")]),
         pa.concat_arrays([documented.texts, pc.struct_field(rows, "amount")]),
     )
-
-
-def count_per_account(accounts: Level) -> pa.Array:
-    """Return the number of amounts in each account, or NULL if its balance could not be read."""
-    listed = accounts.columns.get("Account.balance#")
-    if listed is not None:
-        return listed
-    valid = [
-        accounts.columns[part.source].is_valid().to_numpy(zero_copy_only=False) for part in PARTS
-    ]
-    counts = np.sum(valid, axis=0, dtype=np.int32)
-    return pa.array(counts, pa.int32())
-
-
-def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:
-    """Return a copy of an amount's `UnfitValue`, with the row of the account and the JSON path."""
-    bucket, state = amounts.buckets[value.row].as_py(), amounts.states[value.row].as_py()
-    account = int(amounts.accounts[value.row])
-    return value._replace(row=account, tail=f".balance.{bucket}.{state}")

@@ -13,13 +13,14 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pipelines.flatten import columns, portfolios, venues
-from pipelines.flatten import venues as listings
-from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
+from pipelines.flatten import listings, portfolios, resources, venues
+from pipelines.flatten.carry_over import Carry, carry_nothing
 from pipelines.flatten.control_totals import reference, totals
 from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
-from pipelines.flatten.venues import Carry, Embedded, landed_elements, landed_responses, nothing
+from pipelines.flatten.landed_records import landed_elements, landed_responses
+from pipelines.flatten.listings import Embedded
+from pipelines.flatten.parts import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import identity, schema
 from pipelines.records.fast_reader import batches
@@ -30,88 +31,6 @@ from warehouse.contract.model import Table
 from warehouse.progress import ROWS, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import Writer, WrittenFile
-
-
-def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
-    """Write the five portfolio tables of a snapshot to the staging folder. Return their metadata.
-
-    Raises `landing.DamagedFile` if the landed bytes differ from the received bytes.
-    """
-    notes = Notes()
-    elements, written = portfolio_tables(layout, manifest, notes, say)
-
-    def count(*, precise: bool) -> Totals:
-        return totals.of_portfolios((element.raw for element in elements), precise=precise)
-
-    part = Part(
-        tables=written,
-        rejects=notes.rejects,
-        inexact=notes.inexact,
-        drift=list(notes.drift_rows()),
-        totals=_control_totals(_files(layout, manifest, written), count, say),
-    )
-    write_part(layout.part(PORTFOLIOS, manifest.snapshot_id), part)
-    return part
-
-
-def portfolio_tables(
-    layout: Layout, manifest: Manifest, notes: Notes, say: ProgressCallback = silent
-) -> tuple[list[Element], dict[str, WrittenFile]]:
-    """Write the five portfolio tables. Return the landed records and the written files."""
-    landed = landed_elements(layout, manifest, manifest.responses_of("list_portfolios"), notes)
-    elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
-    with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
-        read = portfolios.portfolio_resource(manifest.snapshot_date)
-        progress = Tally(say, len(elements), "portfolios", ROWS)
-        for records, rows in _fill_tables(elements, read, notes, tables):
-            progress.add(records, rows)
-        return landed, _close_writers(tables)
-
-
-def flatten_venues(
-    layout: Layout, manifest: Manifest, carry: Carry = nothing, say: ProgressCallback = silent
-) -> VenuesPart:
-    """Write the three venue tables of a snapshot to the staging folder. Return their metadata.
-
-    If a venue's instrument list could not be read or is empty, `carry` returns the instruments that
-    were last known for the venue.
-    """
-    notes = Notes()
-    embedded: Embedded = {}
-    landed = landed_elements(layout, manifest, manifest.responses_of("list_venues"), notes)
-    elements = distinct_records(landed, notes, carries_money=False)
-    with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
-        read = venues.venue_resource(manifest.snapshot_date, embedded)
-        progress = Tally(say, len(elements), "venues", ROWS)
-        for records, rows in _fill_tables(elements, read, notes, tables):
-            progress.add(records, rows)
-        instruments = _Instruments(layout, manifest, notes, tables, say)
-        unequal = instruments.fill(embedded)
-        carried = carry(failed_venues(manifest), instruments.empty)
-        carried_rows = _carry(tables, carried.rows)
-        instruments.fill_from_venues(embedded, carried.rows)
-        written = _close_writers(tables)
-
-    def count(*, precise: bool) -> Totals:
-        rows = reference.venues(element.raw for element in landed)
-        raws = [element.raw for element in elements]
-        listed = instruments.count_records(precise=precise)
-        beyond = instruments.count_from_venues(raws, precise=precise)
-        rows[INSTRUMENTS.name] = carried_rows + listed + beyond
-        return Totals(rows, {})
-
-    part = VenuesPart(
-        tables=written,
-        rejects=notes.rejects,
-        inexact=notes.inexact,
-        drift=list(notes.drift_rows()),
-        totals=_control_totals(_files(layout, manifest, written), count, say),
-        listings=unequal,
-        stale_venues=sorted(carried.rows),
-        emptied=list(carried.emptied),
-    )
-    write_part(layout.part(VENUES, manifest.snapshot_id), part)
-    return part
 
 
 class _Instruments:
@@ -209,6 +128,88 @@ class _Instruments:
             yield venue_id, typed, more
 
 
+def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
+    """Write the five portfolio tables of a snapshot to the staging folder. Return their metadata.
+
+    Raises `landing.DamagedFile` if the landed bytes differ from the received bytes.
+    """
+    notes = Notes()
+    elements, written = portfolio_tables(layout, manifest, notes, say)
+
+    def count(*, precise: bool) -> Totals:
+        return totals.of_portfolios((element.raw for element in elements), precise=precise)
+
+    part = Part(
+        tables=written,
+        rejects=notes.rejects,
+        inexact=notes.inexact,
+        drift=list(notes.drift_rows()),
+        totals=_control_totals(_files(layout, manifest, written), count, say),
+    )
+    write_part(layout.part(PORTFOLIOS, manifest.snapshot_id), part)
+    return part
+
+
+def portfolio_tables(
+    layout: Layout, manifest: Manifest, notes: Notes, say: ProgressCallback = silent
+) -> tuple[list[Element], dict[str, WrittenFile]]:
+    """Write the five portfolio tables. Return the landed records and the written files."""
+    landed = landed_elements(layout, manifest, manifest.responses_of("list_portfolios"), notes)
+    elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
+    with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
+        read = portfolios.portfolio_resource(manifest.snapshot_date)
+        progress = Tally(say, len(elements), "portfolios", ROWS)
+        for records, rows in _fill_tables(elements, read, notes, tables):
+            progress.add(records, rows)
+        return landed, _close_writers(tables)
+
+
+def flatten_venues(
+    layout: Layout, manifest: Manifest, carry: Carry = carry_nothing, say: ProgressCallback = silent
+) -> VenuesPart:
+    """Write the three venue tables of a snapshot to the staging folder. Return their metadata.
+
+    If a venue's instrument list could not be read or is empty, `carry` returns the instruments that
+    were last known for the venue.
+    """
+    notes = Notes()
+    embedded: Embedded = {}
+    landed = landed_elements(layout, manifest, manifest.responses_of("list_venues"), notes)
+    elements = distinct_records(landed, notes, carries_money=False)
+    with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
+        read = venues.venue_resource(manifest.snapshot_date, embedded)
+        progress = Tally(say, len(elements), "venues", ROWS)
+        for records, rows in _fill_tables(elements, read, notes, tables):
+            progress.add(records, rows)
+        instruments = _Instruments(layout, manifest, notes, tables, say)
+        unequal = instruments.fill(embedded)
+        carried = carry(failed_venues(manifest), instruments.empty)
+        carried_rows = _carry(tables, carried.rows)
+        instruments.fill_from_venues(embedded, carried.rows)
+        written = _close_writers(tables)
+
+    def count(*, precise: bool) -> Totals:
+        rows = reference.venues(element.raw for element in landed)
+        raws = [element.raw for element in elements]
+        listed = instruments.count_records(precise=precise)
+        beyond = instruments.count_from_venues(raws, precise=precise)
+        rows[INSTRUMENTS.name] = carried_rows + listed + beyond
+        return Totals(rows, {})
+
+    part = VenuesPart(
+        tables=written,
+        rejects=notes.rejects,
+        inexact=notes.inexact,
+        drift=list(notes.drift_rows()),
+        totals=_control_totals(_files(layout, manifest, written), count, say),
+        listings=unequal,
+        stale_venues=sorted(carried.rows),
+        emptied=list(carried.emptied),
+    )
+    write_part(layout.part(VENUES, manifest.snapshot_id), part)
+    return part
+
+
 def whole_venues(manifest: Manifest) -> set[str]:
     """Return the IDs of the venues whose instrument lists could all be read."""
     return _venues(manifest, failed=False) - failed_venues(manifest)
@@ -253,11 +254,11 @@ def _staging_writers(
 
 
 def _fill_tables(
-    elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
+    elements: list[Element], read: resources.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
     """Write all records as table rows. After each batch, yield its record and row counts."""
     for batch in batches(elements):
-        batches_by_table = columns.rows(batch, read, notes)
+        batches_by_table = resources.build_rows(batch, read, notes)
         for name, rows in batches_by_table.items():
             tables[name].write(rows)
         yield len(batch), sum(rows.num_rows for rows in batches_by_table.values())

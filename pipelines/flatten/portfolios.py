@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from pipelines.flatten import accounts as balances
 from pipelines.flatten import columns
-from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue
+from pipelines.flatten.columns import Level, UnfitValue
+from pipelines.flatten.resources import Resource, TableBatch
 from pipelines.records.defects import repeated_integration
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
@@ -29,7 +30,7 @@ _KEYS = (
 def portfolio_resource(snapshot_date: date) -> Resource:
     """Return the rules that turn portfolio records into table rows for a business date."""
     fill = partial(_fill, snapshot_date)
-    return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
+    return Resource(PORTFOLIO, carries_money=True, fill=fill, merge_repeats=_merge_repeats)
 
 
 def _fill(snapshot_date: date, records: pa.StructArray) -> TableBatch:
@@ -95,7 +96,7 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
-def _settle(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
+def _merge_repeats(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
     """Merge positions of one asset, number duplicate accounts, and drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])

@@ -1,168 +1,21 @@
-"""The guards that judge a night, and the figures that they compare."""
+"""The guards, which find the reasons why a night must be held."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
-from pipelines.flatten.columns import Parts
-from pipelines.lake.facts import (
-    FELL,
-    GONE,
-    KIND,
-    PORTFOLIO,
-    ROSE,
-    SCALE,
-    Facts,
-    Findings,
-    PortfolioChange,
-    RejectGroup,
-    Slice,
-)
+from pipelines.lake.facts import Facts, Findings, PortfolioChange
+from pipelines.lake.measures import bases, limit, moves
+from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, ROSE, SCALE, Slice
 from pipelines.landing import notices
-from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Manifest, Window
+from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
-from pipelines.records.defects import Defect
-from pipelines.records.notes import Reject
 from pipelines.records.schema import BALANCE_KINDS
 from warehouse.contract.model import and_more, count_of
-from warehouse.exact import exact, plain
+from warehouse.exact import plain
 
-COUNTS = ("accounts", "instruments", "venues")
-FALLEN, RISEN = "assets fallen", "assets risen"
-YOUNG = 10
-MOST = Decimal("0.75")  # a night that lost a larger fraction is always held
-YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night if half of its book is missing
-FLOOR = Decimal("0.3")
-MARGIN = Decimal("1.5")
-# An asset has fallen if its total dropped by more than this fraction of the old total. It has risen
-# if its total grew by more than this fraction of the new total.
-MOVED = Decimal("0.2")
-FEWEST_ASSETS = 2  # a change in only one asset is not a reason to hold a night
-FEWEST_GONE, FEWEST_NEW = 2, 5  # smaller changes in a count are ignored
-# If a measure counts at most this many items, hold the night only if every item changed.
-FEW = 4
-SHOWN_ASSETS = 3
-LONG = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """The change of one measure: the fraction (`share`), a description, and the items counted."""
-
-    measure: str
-    share: Decimal
-    words: str
-    things: int = 0
-
-
-def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the earlier books that a night is compared with.
-
-    These are the last book and, if that book is suspect, also the last book that is not suspect.
-    """
-    books = list(past[-1:])
-    if books and books[0].is_suspect:
-        books += [facts for facts in past if not facts.is_suspect][-1:]
-    return books
-
-
-def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return each measure's change since an earlier book, as a fraction in a decimal string."""
-    if before is None:
-        return {}
-    return {move.measure: str(move.share) for move in moves(facts, before)}
-
-
-def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """Return the largest allowed change of a measure, based on the changes of past nights.
-
-    The limit is at most `MOST`, because a night that a person accepted after a collapse must not
-    switch the guard off. It is larger if a measure counts only a few items. For example, three of
-    four assets may move.
-    """
-    seen = [
-        Decimal(facts.drops[measure])
-        for facts in past
-        if measure in facts.drops and not facts.is_suspect
-    ]
-    # The smallest limit is higher while few nights are known, because their largest change may be
-    # too small to be typical.
-    floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # If there are only a few items, a single item is a large fraction.
-        single = Decimal(1) / things
-        floor = 1 - single if things <= FEW else floor + single
-    return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
-
-
-def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """Yield the change of each measure since an earlier book."""
-    for table in COUNTS:
-        yield from _counts(table, facts, before)
-    yield from _assets(facts, before)
-
-
-def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
-    was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
-    words = f"from {was} to {now}"
-    # A fund may buy or sell one asset in all of its accounts. That is normal, although it changes
-    # the number of accounts.
-    if table == "accounts":
-        was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
-    fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)
-    rose = _drop(Decimal(now), Decimal(was)) if was and now - was >= FEWEST_NEW else Decimal(0)
-    yield Move(table, fell, f"{table} fell {words}")
-    yield Move(f"{table} risen", rose, f"{table} rose {words}")
-
-
-def _but_one_asset(
-    was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
-) -> tuple[int, int]:
-    """Return both account counts without the asset whose account count changed most."""
-    every = sorted(before.keys() | after.keys())
-    if not before or len(every) < FEWEST_ASSETS:
-        return was, now
-    most = max(every, key=lambda asset: abs(after.get(asset, 0) - before.get(asset, 0)))
-    return was - before.get(most, 0), now - after.get(most, 0)
-
-
-def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
-    held = {asset: exact(text) for asset, text in before.totals.items()}
-    held = {asset: total for asset, total in held.items() if total}
-    left = {asset: exact(facts.totals.get(asset, "0")) for asset in held}
-    fallen = {asset for asset in held if _drop(held[asset], left[asset]) > MOVED}
-    risen = {asset for asset in held if _drop(left[asset], held[asset]) > MOVED} - fallen
-    for measure, verb, moved in ((FALLEN, "fell", fallen), (RISEN, "rose", risen)):
-        share = Decimal(len(moved)) / len(held) if len(moved) >= FEWEST_ASSETS else Decimal(0)
-        examples = ", ".join(
-            f"{asset} from {_short(held[asset])} to {_short(left[asset])}"
-            for asset in sorted(moved)[:SHOWN_ASSETS]
-        )
-        words = f"the totals of {len(moved)} of {len(held)} assets {verb} by more than a fifth"
-        more = ", ..." if len(moved) > SHOWN_ASSETS else ""
-        share = share.quantize(Decimal("0.0001"))
-        yield Move(measure, share, f"{words}: {examples}{more}", len(held))
-
-
-def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """Return the fraction of `before` that was lost, or 1 if the sign has changed."""
-    if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
-        return Decimal(0)
-    if (now > 0) is not (before > 0):
-        return Decimal(1)
-    return (1 - abs(now) / abs(before)).quantize(Decimal("0.0001"))
-
-
-def _short(amount: Decimal) -> str:
-    text = plain(amount)
-    return text if len(text) <= LONG else f"{text[:LONG]}..."
-
-
-__all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
-
-MOST_VENUES_FAILED = Decimal("0.1")
-SHOWN = 5
+MAX_VENUES_FAILED = Decimal("0.1")
+MAX_SHOWN = 5
 IN_BOTH = "in the portfolios of both books"
 FATES = {
     REFUSED: "with access removed",
@@ -172,7 +25,9 @@ FATES = {
 }
 
 
-def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
+def find_reasons(
+    facts: Facts, past: Sequence[Facts], night: Findings | None = None
+) -> tuple[Reason, ...]:
     """Return the reasons why a night must be held, or an empty tuple.
 
     `past` contains the accepted nights before this one, oldest first.
@@ -213,7 +68,7 @@ def _broken(night: Findings) -> Iterator[Reason]:
             "ops.control_totals",
         )
     for venue in night.repeated:
-        counted = and_more([f"{total} {asset}" for asset, total in venue.totals.items()], SHOWN)
+        counted = and_more([f"{total} {asset}" for asset, total in venue.totals.items()], MAX_SHOWN)
         yield Reason(
             f"repeated accounts: {venue.venue_id}",
             "accounts are listed more than once with the same amounts, which would count at least "
@@ -231,11 +86,11 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
     failed = sorted(set(night.failed) - known)
     emptied = sorted(set(night.emptied) - known)
     count, asked = len(failed) + len(emptied), night.venues
-    if not asked or Decimal(count) / asked <= MOST_VENUES_FAILED:
+    if not asked or Decimal(count) / asked <= MAX_VENUES_FAILED:
         return
     gone = ""
     if emptied:
-        gone = f", or are no longer listed ({and_more(emptied, SHOWN)})"
+        gone = f", or are no longer listed ({and_more(emptied, MAX_SHOWN)})"
     yield Reason(
         "venues unread",
         f"the instruments of {count} of {asked} venues could not be read{gone} (limit: a tenth)",
@@ -286,7 +141,7 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
         if has_money and portfolio not in facts.money
     )
     if gone:
-        names, confirmed = and_more(gone, SHOWN), _confirmation(window, set(gone))
+        names, confirmed = and_more(gone, MAX_SHOWN), _confirmation(window, set(gone))
         are = "is" if len(gone) == 1 else "are"
         yield Reason(
             "missing: portfolios",
@@ -345,8 +200,9 @@ def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Re
         verb = "is" if len(change.new) == 1 else "are"
         yield Reason(
             "new: portfolios",
-            f"{count_of(len(change.new), 'portfolio')} {verb} new: {and_more(change.new, SHOWN)}; "
-            f"including new portfolios, {'; '.join(reason.words for reason in moved)}",
+            f"{count_of(len(change.new), 'portfolio')} {verb} new: "
+            f"{and_more(change.new, MAX_SHOWN)}; including new portfolios, "
+            f"{'; '.join(reason.words for reason in moved)}",
         )
 
 
@@ -392,80 +248,3 @@ def _words(part: Slice) -> str:
 
 def _percent(share: Decimal) -> str:
     return f"{plain((share * 100).quantize(Decimal('0.1')))} %"
-
-
-_PATH = re.compile(r"data\[(\d+)\](?:\.([^.\[]+))?")
-_TABLES = {
-    "list_portfolios": "portfolios",
-    "list_venues": "venues",
-    "list_instruments": "instruments",
-}
-# Maps the name of a list, as in the paths of rejects, to the table that contains the list's
-# records. Innermost lists come first.
-_LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
-
-
-def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
-    """Group the rejects that may contain money by path and defect, ignoring indexes and numbers."""
-    operations = {answer.request_no: answer.operation for answer in manifest.book}
-    counts = {name: table.rows for name, table in parts.tables.items()}
-    groups: dict[tuple[str, str], list[Reject]] = defaultdict(list)
-    for reject in parts.rejects:
-        if reject.carries_money:
-            path = f"{operations.get(reject.request_no, '')} {shape_of(reject.path)}"
-            groups[path, shape_of(reject.defect.key)].append(reject)
-    return [
-        RejectGroup(
-            path=path,
-            reason=reason,
-            count=len(rejects),
-            share=_share(path, len(rejects), counts),
-            first=rejects[0].path,
-            message=rejects[0].defect.message,
-        )
-        for (path, reason), rejects in sorted(groups.items())
-    ]
-
-
-def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return the fraction of a list that was rejected: rejects divided by rows, but at most 1."""
-    table = next((name for mark, name in _LISTS if mark in path), "portfolios")
-    whole = max(counts.get(table, 0), count)
-    return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
-
-
-def everywhere(manifest: Manifest, parts: Parts) -> dict[str, str]:
-    """Find defects that every record in a list has. Return their messages by defect key.
-
-    A key is for example `list_venues createdAt: text was expected`.
-    """
-    # A list with a single record does not prove that the API changed.
-    operations = {answer.request_no: answer.operation for answer in manifest.book}
-    records_by_defect: dict[tuple[str, str, Defect], set[tuple[int, str]]] = defaultdict(set)
-    for reject in parts.rejects:
-        place = _PATH.fullmatch(reject.path)
-        operation = operations.get(reject.request_no)
-        if place is not None and operation is not None:
-            records_by_defect[operation, place[2] or "", reject.defect].add(
-                (reject.request_no, place[1])
-            )
-    found = [
-        (f"{operation} {field}".strip(), defect)
-        for (operation, field, defect), records in records_by_defect.items()
-        if len(records) > 1 and len(records) >= _count(parts, operation, records_by_defect)
-    ]
-    messages = {f"{where}: {of.key}": f"{where}: {of.message}" for where, of in found}
-    return dict(sorted(messages.items()))
-
-
-def _count(
-    parts: Parts,
-    operation: str,
-    records_by_defect: Mapping[tuple[str, str, Defect], set[tuple[int, str]]],
-) -> int:
-    """Count the records that an API operation returned, including records without a row."""
-    without = set[tuple[int, str]]()
-    for (other, field, _), records in records_by_defect.items():
-        if other == operation and not field:
-            without |= records
-    return parts.tables[_TABLES[operation]].rows + len(without)

@@ -15,11 +15,12 @@ from string import digits
 from typing import Any
 
 from pipelines.flatten import flatten
-from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
 from pipelines.flatten.control_totals.totals import write_holdings
-from pipelines.lake import facts as slices
-from pipelines.lake import guards
-from pipelines.lake.facts import Facts, PortfolioChange, Share, find_repeated_accounts
+from pipelines.flatten.parts import PORTFOLIOS, VENUES, Parts
+from pipelines.lake import measures, reject_groups
+from pipelines.lake.facts import Facts, PortfolioChange, Share
+from pipelines.lake.repeated_accounts import find_repeated_accounts
+from pipelines.lake.slices import find_moved_slices
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
@@ -110,7 +111,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     files = {name: place(name) for name in parts.tables}
     tables = {**parts.tables, **write_holdings(files, place, snapshot_id)}
     facts = _facts(files, manifest, parts)
-    compared = guards.bases(facts_before(known, manifest, last=2))
+    compared = measures.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= _changes(layout, manifest, facts["money"], compared)
     content = {
@@ -119,7 +120,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
         "tables": {name: asdict(table) for name, table in tables.items()},
         "nightly": nightly,
         "facts": facts,
-        "money_shapes": [asdict(shape) for shape in guards.money_shapes(manifest, parts)],
+        "money_shapes": [asdict(shape) for shape in reject_groups.group_rejects(manifest, parts)],
         "differing_totals": [
             f"{total.table_name} {total.measure} {total.asset_id} {total.bucket}".strip()
             for part in parts
@@ -194,9 +195,18 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     ]
 
 
+def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
+    """Return the portfolios in the book before a new snapshot, and whether each held money."""
+    landed = snapshots.landed_snapshots(layout)
+    last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
+    if last is None or not layout.manifest(last.snapshot_id).is_file():
+        return {}
+    return dict(read_manifest(layout, last.snapshot_id)["facts"]["money"])
+
+
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
     """Return how far each measure has moved since the most similar earlier book."""
-    drops_by_base = [guards.drops(facts, base) for base in compared]
+    drops_by_base = [measures.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
@@ -216,7 +226,7 @@ def _changes(
         before = _table_file(layout, BALANCES, base.snapshot_id)
         if before is None:  # The earlier book was pruned after this night was judged.
             continue
-        moved[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
+        moved[base.snapshot_id] = [asdict(move) for move in find_moved_slices(before, now)]
         missing = sorted(name for name, has in base.money.items() if has and name not in money)
         new = sorted(money.keys() - base.money.keys())
         held_before = _table_file(layout, PORTFOLIO_HOLDINGS, base.snapshot_id)
@@ -227,7 +237,7 @@ def _changes(
             new=new,
             missing_share=_share(held_before, missing),
             new_share=_share(held_now, new),
-            slices=slices.moves(before, now, without=[*missing, *new]),
+            slices=find_moved_slices(before, now, without=[*missing, *new]),
         )
         changes[base.snapshot_id] = asdict(change)
     return {"slices": moved} | ({"portfolio_changes": changes} if changes else {})
@@ -248,17 +258,8 @@ def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """Return the portfolios in the book before a new snapshot, and whether each held money."""
-    landed = snapshots.landed_snapshots(layout)
-    last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
-    if last is None or not layout.manifest(last.snapshot_id).is_file():
-        return {}
-    return dict(read_manifest(layout, last.snapshot_id)["facts"]["money"])
-
-
 def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
-    defects = guards.everywhere(manifest, parts)
+    defects = reject_groups.find_defects_everywhere(manifest, parts)
     with open_files(files) as connection:
         money = dict(connection.execute(_MONEY).fetchall())
         accounts = dict(connection.execute(_ACCOUNTS).fetchall())

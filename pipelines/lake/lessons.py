@@ -50,22 +50,6 @@ def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
     return [lesson for night in nights for lesson in _of(night)]
 
 
-def _of(night: Snapshot) -> list[Lesson]:
-    taught: dict[str, Lesson] = {}
-    for decision in night.decisions:
-        for key, lesson in taught.items():
-            # Rejecting a night revokes all of its lessons. `takes_back` contains the keys of
-            # lessons that were revoked individually.
-            is_gone = decision.state == REJECTED or key in decision.takes_back
-            if lesson.taken_back is None and is_gone:
-                taught[key] = replace(lesson, taken_back=decision)
-        if decision.state == ACCEPTED:
-            taught |= {
-                lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches
-            }
-    return list(taught.values())
-
-
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
     """Map each reason key to the largest share that a lesson covers. Ignore revoked lessons."""
     largest_shares: dict[str, Decimal] = {}
@@ -131,3 +115,19 @@ def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> 
             takes_back=(lesson.reason.key,),
         )
     return gone
+
+
+def _of(night: Snapshot) -> list[Lesson]:
+    taught: dict[str, Lesson] = {}
+    for decision in night.decisions:
+        for key, lesson in taught.items():
+            # Rejecting a night revokes all of its lessons. `takes_back` contains the keys of
+            # lessons that were revoked individually.
+            is_gone = decision.state == REJECTED or key in decision.takes_back
+            if lesson.taken_back is None and is_gone:
+                taught[key] = replace(lesson, taken_back=decision)
+        if decision.state == ACCEPTED:
+            taught |= {
+                lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches
+            }
+    return list(taught.values())

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.flatten import flatten
-from pipelines.lake import facts, guards, lake_manifest, lessons
-from pipelines.lake.facts import Facts, Findings, RejectGroup, RepeatedAccounts
-from pipelines.lake.lake_manifest import LakeManifests, seal, sealed_ids
+from pipelines.lake import guards, lake_manifest, lessons
+from pipelines.lake.date_doubts import DateDoubt, find_date_doubts
+from pipelines.lake.decision_rows import rows_of_decisions
+from pipelines.lake.facts import Facts, Findings, RejectGroup
+from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
+from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
 from pipelines.landing.manifest import Manifest
@@ -26,8 +29,6 @@ from warehouse.contract import states
 from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
-
-__all__ = ["LakeContents", "LakeManifests", "judge", "lake_contents", "seal", "settle"]
 
 Row = dict[str, Any]
 _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
@@ -47,126 +48,6 @@ class LakeContents:
     snapshots: tuple[Row, ...]
     digests: Mapping[Path, str]
     decided: Mapping[str, list[Row]]
-
-
-def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
-    """Let the guards accept or hold a sealed snapshot, unless it already has a decision."""
-    snapshot = snapshots.find(known.layout, manifest.snapshot_id)
-    if snapshot.decisions:
-        return snapshot
-    content = known.of(manifest.snapshot_id)
-    landed = known.nights
-    causes = guards.judge(
-        Facts.of(content["facts"]),
-        lake_manifest.facts_before(known, manifest),
-        _night(content, manifest, facts.doubts(manifest, landed)),
-    )
-    reasons = lessons.apply_lessons(causes, landed)
-    is_held = not all(reason.is_known for reason in reasons)
-    decided = snapshots.decide(
-        snapshot,
-        states.HELD if is_held else states.ACCEPTED,
-        by=snapshots.GUARDS,
-        at=at,
-        reasons=tuple(reason.sentence for reason in reasons),
-        causes=reasons,
-    )
-    known.note(decided)
-    return decided
-
-
-def _night(content: Row, manifest: Manifest, date_doubts: Sequence[facts.DateDoubt]) -> Findings:
-    failed = flatten.failed_venues(manifest)
-    return Findings(
-        rejects=tuple(RejectGroup(**shape) for shape in content.get("money_shapes", ())),
-        differing_totals=content["differing_totals"],
-        venues=len(flatten.whole_venues(manifest) | failed),
-        failed=sorted(failed),
-        emptied=content.get("emptied", ()),
-        notices=manifest.notices,
-        signs=manifest.signs,
-        window=manifest.window,
-        date_doubts=date_doubts,
-        repeated=tuple(RepeatedAccounts(**venue) for venue in content.get("repeated", ())),
-    )
-
-
-def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Move files so that the lake's folders contain the books' files and nothing else.
-
-    The book of a date is its newest accepted snapshot. `landed` contains all nights, if the caller
-    has already read them.
-    """
-    landed = snapshots.landed_snapshots(layout) if landed is None else landed
-    books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
-    days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
-    waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # Each move is a single rename, and every run moves all misplaced files. So if a run is killed,
-    # the next run completes the work.
-    for snapshot_id in sorted(sealed_ids(layout)):
-        day = days.get(snapshot_id)
-        is_book = snapshot_id in books
-        if day is None or (is_book and snapshot_id not in waiting):
-            continue  # Skip a night without a landed folder, because `lake_contents` reports it.
-        for table in BOOK_FILES:
-            placed = layout.parquet(table.name, day, snapshot_id)
-            staged = layout.staged_file(table.name, snapshot_id)
-            if is_book:
-                _move(staged, placed)
-            else:
-                _move(placed, staged)
-
-
-def _move(source: Path, target: Path) -> None:
-    if source.is_file():
-        make_directory(target.parent)
-        source.replace(target)
-        sync_directory(target.parent)
-        sync_directory(source.parent)
-
-
-def lake_contents(manifests: LakeManifests) -> LakeContents:
-    """Collect the content to publish in the warehouse, using only manifests and decisions."""
-    layout = manifests.layout
-    landed = manifests.nights
-    books = snapshots.books(landed)
-    pruned = {snapshot.snapshot_id for snapshot in landed if snapshot.state == states.PRUNED}
-    sealed = sealed_ids(layout) - pruned
-    _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
-    chosen = tuple(
-        (day, snapshot.snapshot_id, _book_files(layout, snapshot))
-        for day, snapshot in books.items()
-        if snapshot.snapshot_id in sealed
-    )
-    here = {snapshot.snapshot_id: snapshot for snapshot in landed if snapshot.snapshot_id in sealed}
-    nightly = {
-        table.name: _Files(here, partial(_nightly_file, layout, here, table.name))
-        for table in NIGHTLY
-    }
-    is_book = {snapshot_id for _, snapshot_id, _ in chosen}
-    rows = tuple(
-        _snapshot_row(snapshot, manifests.briefs.of(snapshot).row, is_book) for snapshot in landed
-    )
-    return LakeContents(
-        books=chosen,
-        nightly=nightly,
-        snapshots=rows,
-        digests=_PlacedDigests(manifests, here),
-        decided=facts.rows(landed),
-    )
-
-
-def _book_files(layout: Layout, book: Snapshot) -> Mapping[str, Path]:
-    path_of = partial(
-        layout.parquet, snapshot_date=book.snapshot_date, snapshot_id=book.snapshot_id
-    )
-    return _Files(_BOOK_NAMES, path_of)
-
-
-def _nightly_file(
-    layout: Layout, nights: Mapping[str, Snapshot], table: str, snapshot_id: str
-) -> Path:
-    return layout.parquet(table, nights[snapshot_id].snapshot_date, snapshot_id)
 
 
 class _Files(Mapping[str, Path]):
@@ -210,6 +91,126 @@ class _PlacedDigests(Mapping[Path, str]):
     def _files(self, snapshot_id: str) -> Row:
         sealed = self._manifests.of(snapshot_id)
         return {**sealed["tables"], **sealed["nightly"]}
+
+
+def decide_by_guards(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
+    """Let the guards accept or hold a sealed snapshot, unless it already has a decision."""
+    snapshot = snapshots.find(known.layout, manifest.snapshot_id)
+    if snapshot.decisions:
+        return snapshot
+    content = known.of(manifest.snapshot_id)
+    landed = known.nights
+    causes = guards.find_reasons(
+        Facts.of(content["facts"]),
+        lake_manifest.facts_before(known, manifest),
+        _night(content, manifest, find_date_doubts(manifest, landed)),
+    )
+    reasons = lessons.apply_lessons(causes, landed)
+    is_held = not all(reason.is_known for reason in reasons)
+    decided = snapshots.decide(
+        snapshot,
+        states.HELD if is_held else states.ACCEPTED,
+        by=snapshots.GUARDS,
+        at=at,
+        reasons=tuple(reason.sentence for reason in reasons),
+        causes=reasons,
+    )
+    known.note(decided)
+    return decided
+
+
+def move_into_place(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
+    """Move files so that the lake's folders contain the books' files and nothing else.
+
+    The book of a date is its newest accepted snapshot. `landed` contains all nights, if the caller
+    has already read them.
+    """
+    landed = snapshots.landed_snapshots(layout) if landed is None else landed
+    books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
+    days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
+    waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
+    # Each move is a single rename, and every run moves all misplaced files. So if a run is killed,
+    # the next run completes the work.
+    for snapshot_id in sorted(sealed_ids(layout)):
+        day = days.get(snapshot_id)
+        is_book = snapshot_id in books
+        if day is None or (is_book and snapshot_id not in waiting):
+            continue  # Skip a night without a landed folder, because `lake_contents` reports it.
+        for table in BOOK_FILES:
+            placed = layout.parquet(table.name, day, snapshot_id)
+            staged = layout.staged_file(table.name, snapshot_id)
+            if is_book:
+                _move(staged, placed)
+            else:
+                _move(placed, staged)
+
+
+def lake_contents(manifests: LakeManifests) -> LakeContents:
+    """Collect the content to publish in the warehouse, using only manifests and decisions."""
+    layout = manifests.layout
+    landed = manifests.nights
+    books = snapshots.books(landed)
+    pruned = {snapshot.snapshot_id for snapshot in landed if snapshot.state == states.PRUNED}
+    sealed = sealed_ids(layout) - pruned
+    _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
+    chosen = tuple(
+        (day, snapshot.snapshot_id, _book_files(layout, snapshot))
+        for day, snapshot in books.items()
+        if snapshot.snapshot_id in sealed
+    )
+    here = {snapshot.snapshot_id: snapshot for snapshot in landed if snapshot.snapshot_id in sealed}
+    nightly = {
+        table.name: _Files(here, partial(_nightly_file, layout, here, table.name))
+        for table in NIGHTLY
+    }
+    is_book = {snapshot_id for _, snapshot_id, _ in chosen}
+    rows = tuple(
+        _snapshot_row(snapshot, manifests.briefs.of(snapshot).row, is_book) for snapshot in landed
+    )
+    return LakeContents(
+        books=chosen,
+        nightly=nightly,
+        snapshots=rows,
+        digests=_PlacedDigests(manifests, here),
+        decided=rows_of_decisions(landed),
+    )
+
+
+def _night(content: Row, manifest: Manifest, date_doubts: Sequence[DateDoubt]) -> Findings:
+    failed = flatten.failed_venues(manifest)
+    return Findings(
+        rejects=tuple(RejectGroup(**shape) for shape in content.get("money_shapes", ())),
+        differing_totals=content["differing_totals"],
+        venues=len(flatten.whole_venues(manifest) | failed),
+        failed=sorted(failed),
+        emptied=content.get("emptied", ()),
+        notices=manifest.notices,
+        signs=manifest.signs,
+        window=manifest.window,
+        date_doubts=date_doubts,
+        repeated=tuple(RepeatedAccounts(**venue) for venue in content.get("repeated", ())),
+    )
+
+
+def _move(source: Path, target: Path) -> None:
+    if source.is_file():
+        make_directory(target.parent)
+        source.replace(target)
+        sync_directory(target.parent)
+        sync_directory(source.parent)
+
+
+def _book_files(layout: Layout, book: Snapshot) -> Mapping[str, Path]:
+    path_of = partial(
+        layout.parquet, snapshot_date=book.snapshot_date, snapshot_id=book.snapshot_id
+    )
+    return _Files(_BOOK_NAMES, path_of)
+
+
+def _nightly_file(
+    layout: Layout, nights: Mapping[str, Snapshot], table: str, snapshot_id: str
+) -> Path:
+    return layout.parquet(table, nights[snapshot_id].snapshot_date, snapshot_id)
 
 
 def _require_landing_folders(manifests: LakeManifests, sealed: set[str], landed: set[str]) -> None:

@@ -23,6 +23,9 @@ from warehouse.contract.model import literal
 
 _KEY = ["asset_id", "is_custom_asset"]
 _WIDE = pa.decimal256(76, 18)
+_PACKAGES = {"duckdb": "duckdb", "pyarrow": "pyarrow"} | {
+    name: f"nightbook[{name}]" for name in ("polars", "spark")
+}
 
 
 class _Engine(Protocol):
@@ -131,7 +134,4 @@ _ENGINES: dict[str, _Engine] = {
     "polars": _polars,
     "pyarrow": _pyarrow,
     "spark": _spark,
-}
-_PACKAGES = {"duckdb": "duckdb", "pyarrow": "pyarrow"} | {
-    name: f"nightbook[{name}]" for name in ("polars", "spark")
 }

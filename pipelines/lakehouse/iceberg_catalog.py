@@ -71,6 +71,21 @@ def open_catalog(
         raise NoCatalog(reason) from None
 
 
+def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
+    """Commit all changes to several tables, or none. Raises `Conflict` if a table has changed.
+
+    A REST catalog that can only commit one table at a time changes the tables in the given order.
+    """
+    if isinstance(catalog, SqlCatalog):
+        _swap_pointers(catalog, transactions)
+    elif not (isinstance(catalog, RestCatalog) and _commit_at_once(catalog, transactions)):
+        for transaction in transactions:
+            try:
+                transaction.commit_transaction()
+            except CommitFailedException as error:
+                raise Conflict(_name(transaction)) from error
+
+
 def _property(name: str) -> str:
     """Convert a variable's name to a pyiceberg property. For other variables, return ""."""
     is_its_own = name.startswith(OF_PYICEBERG)
@@ -92,21 +107,6 @@ def _database_url(uri: str, options: Mapping[str, str]) -> str:
     rest = {word: value for word, value in given.items() if word not in ("user", "password")}
     url = url.set(query={**rest, **url.query})
     return str(url.render_as_string(hide_password=False))
-
-
-def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
-    """Commit all changes to several tables, or none. Raises `Conflict` if a table has changed.
-
-    A REST catalog that can only commit one table at a time changes the tables in the given order.
-    """
-    if isinstance(catalog, SqlCatalog):
-        _swap_pointers(catalog, transactions)
-    elif not (isinstance(catalog, RestCatalog) and _commit_at_once(catalog, transactions)):
-        for transaction in transactions:
-            try:
-                transaction.commit_transaction()
-            except CommitFailedException as error:
-                raise Conflict(_name(transaction)) from error
 
 
 def _name(transaction: Any) -> str:

@@ -88,57 +88,6 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
-def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Map each date with new or changed nights to all of the date's nights.
-
-    A night is new or changed if the gate table has no row for it, or an older generation.
-    """
-    # Read only the manifests of changed dates, because there are thousands of manifests after a few
-    # years.
-    keys, last = newest_manifests(store), last_rows(rows)
-    changed = [
-        read_night(store, key)
-        for snapshot_id, key in keys.items()
-        if snapshot_id not in last or last[snapshot_id].generation != generation_of(key)[1]
-    ]
-    dates: dict[date, list[NightManifest]] = {}
-    for night in changed:
-        dates.setdefault(night.snapshot_date, []).append(night)
-    read = {night.snapshot_id for night in changed}
-    for row in last.values():
-        if row.snapshot_date in dates and row.snapshot_id in keys.keys() - read:
-            dates[row.snapshot_date].append(read_night(store, keys[row.snapshot_id]))
-    return dates
-
-
-def _changes(
-    store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
-) -> list[NightChange]:
-    """Return the changes to the gate table for the nights of one date."""
-    last = last_rows(rows)
-    book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
-    changes = []
-    for night in sorted(nights, key=lambda night: night.snapshot_id):
-        before = last.get(night.snapshot_id)
-        is_older = night.state == ACCEPTED and night.snapshot_id != book
-        state = SUPERSEDED if is_older else night.state
-        registered = before.files if before else ""
-        paths = files_of(store, night) if state in BOOKS else None
-        files = registered if paths is None else _digest(paths)
-        row = NightRow(
-            snapshot_date=night.snapshot_date,
-            snapshot_id=night.snapshot_id,
-            sequence=before.sequence + 1 if before else 0,
-            state=state,
-            since=datetime.fromisoformat(night.decisions[-1].at),
-            generation=night.generation,
-            files=files,
-        )
-        if before is None or before != msgspec.structs.replace(row, sequence=before.sequence):
-            changes.append(NightChange(row, paths if files != registered else None))
-    return changes
-
-
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
     """Map each table that has rows for a night to the address of the night's file."""
     lake = night.parse(Document.LAKE)
@@ -148,26 +97,6 @@ def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
         for file in night.files
         if file.role in (Role.TABLE, Role.NIGHTLY) and counts[file.name]
     }
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    return sha256("\n".join(sorted(files.values())).encode()).hexdigest()
-
-
-def _commit(
-    catalog: Any, namespace: str, changes: Iterable[NightChange], rows: Iterable[NightRow]
-) -> None:
-    """Commit one date's changes to the gate table and, if there are new files, to all tables."""
-    files = {
-        change.row.snapshot_id: change.new_files
-        for change in changes
-        if change.new_files is not None
-    }
-    transactions = [
-        table_transaction(catalog, (namespace, table.name), files) for table in LAKE if files
-    ]
-    gate = gate_transaction(catalog, namespace, rows, [f"{TAG}{name}" for name in files])
-    commit_together(catalog, [*transactions, gate])
 
 
 def table_transaction(
@@ -241,6 +170,77 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
     gate = gate_transaction(catalog, namespace, [*rows, *pruned], ())
     commit_together(catalog, [*transactions, gate])
     return [row.snapshot_id for row in going]
+
+
+def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
+    """Map each date with new or changed nights to all of the date's nights.
+
+    A night is new or changed if the gate table has no row for it, or an older generation.
+    """
+    # Read only the manifests of changed dates, because there are thousands of manifests after a few
+    # years.
+    keys, last = newest_manifests(store), last_rows(rows)
+    changed = [
+        read_night(store, key)
+        for snapshot_id, key in keys.items()
+        if snapshot_id not in last or last[snapshot_id].generation != generation_of(key)[1]
+    ]
+    dates: dict[date, list[NightManifest]] = {}
+    for night in changed:
+        dates.setdefault(night.snapshot_date, []).append(night)
+    read = {night.snapshot_id for night in changed}
+    for row in last.values():
+        if row.snapshot_date in dates and row.snapshot_id in keys.keys() - read:
+            dates[row.snapshot_date].append(read_night(store, keys[row.snapshot_id]))
+    return dates
+
+
+def _changes(
+    store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
+) -> list[NightChange]:
+    """Return the changes to the gate table for the nights of one date."""
+    last = last_rows(rows)
+    book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
+    changes = []
+    for night in sorted(nights, key=lambda night: night.snapshot_id):
+        before = last.get(night.snapshot_id)
+        is_older = night.state == ACCEPTED and night.snapshot_id != book
+        state = SUPERSEDED if is_older else night.state
+        registered = before.files if before else ""
+        paths = files_of(store, night) if state in BOOKS else None
+        files = registered if paths is None else _digest(paths)
+        row = NightRow(
+            snapshot_date=night.snapshot_date,
+            snapshot_id=night.snapshot_id,
+            sequence=before.sequence + 1 if before else 0,
+            state=state,
+            since=datetime.fromisoformat(night.decisions[-1].at),
+            generation=night.generation,
+            files=files,
+        )
+        if before is None or before != msgspec.structs.replace(row, sequence=before.sequence):
+            changes.append(NightChange(row, paths if files != registered else None))
+    return changes
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return sha256("\n".join(sorted(files.values())).encode()).hexdigest()
+
+
+def _commit(
+    catalog: Any, namespace: str, changes: Iterable[NightChange], rows: Iterable[NightRow]
+) -> None:
+    """Commit one date's changes to the gate table and, if there are new files, to all tables."""
+    files = {
+        change.row.snapshot_id: change.new_files
+        for change in changes
+        if change.new_files is not None
+    }
+    transactions = [
+        table_transaction(catalog, (namespace, table.name), files) for table in LAKE if files
+    ]
+    gate = gate_transaction(catalog, namespace, rows, [f"{TAG}{name}" for name in files])
+    commit_together(catalog, [*transactions, gate])
 
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:

@@ -42,6 +42,36 @@ class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
         return (self.snapshot_id, self.generation)
 
 
+class NightRecord(msgspec.Struct, frozen=True):
+    """The local record of a night: its state when the shelf and this home last agreed.
+
+    `stamp` identifies the versions of the night's files in this home.
+    """
+
+    generation: int
+    seal: str
+    stamp: tuple[int, ...]
+    has_bodies: bool
+    # True if the night was pruned on the shelf, so that no files can be fetched.
+    is_pruned: bool = False
+
+
+class ShelfRecord(msgspec.Struct, frozen=True):
+    """This home's record of a shelf.
+
+    `is_probed` is True if the store has passed the test of its guarantees.
+    """
+
+    url: str = ""
+    is_probed: bool = False
+    nights: Mapping[str, NightRecord] = {}
+
+    @property
+    def shelved_nights(self) -> set[str]:
+        """The IDs of the nights that were on the shelf when this home last synchronized them."""
+        return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
+
+
 def parse_latest(content: bytes) -> LatestPointer:
     """Parse the content of the shelf's object `LATEST`.
 
@@ -96,36 +126,6 @@ def read_night(store: ObjectStore, key: str) -> NightManifest:
     return decode(content.content, key)
 
 
-class NightRecord(msgspec.Struct, frozen=True):
-    """The local record of a night: its state when the shelf and this home last agreed.
-
-    `stamp` identifies the versions of the night's files in this home.
-    """
-
-    generation: int
-    seal: str
-    stamp: tuple[int, ...]
-    has_bodies: bool
-    # True if the night was pruned on the shelf, so that no files can be fetched.
-    is_pruned: bool = False
-
-
-class ShelfRecord(msgspec.Struct, frozen=True):
-    """This home's record of a shelf.
-
-    `is_probed` is True if the store has passed the test of its guarantees.
-    """
-
-    url: str = ""
-    is_probed: bool = False
-    nights: Mapping[str, NightRecord] = {}
-
-    @property
-    def shelved_nights(self) -> set[str]:
-        """The IDs of the nights that were on the shelf when this home last synchronized them."""
-        return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
-
-
 def read_record(layout: Layout, url: str) -> ShelfRecord:
     """Read this home's record of a shelf.
 
@@ -162,6 +162,11 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
     ]
 
 
+def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
+    """Return the modification times and sizes of a night's decision file and lake manifest."""
+    return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
+
+
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
     """Return whether a night belongs on the shelf.
 
@@ -175,11 +180,6 @@ def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
         datetime.fromisoformat(later.at) > datetime.fromisoformat(pruned.at)
         for later in later_decisions
     )
-
-
-def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
-    """Return the modification times and sizes of a night's decision file and lake manifest."""
-    return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
 
 
 def _version(path: Path) -> tuple[int, ...]:

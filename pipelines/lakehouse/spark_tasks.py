@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pipelines.flatten import flatten, venues
-from pipelines.flatten.columns import VENUES
-from pipelines.flatten.venues import CarriedInstruments
+from pipelines.flatten import carry_over, flatten
+from pipelines.flatten.carry_over import CarriedInstruments
+from pipelines.flatten.parts import VENUES
 from pipelines.lakehouse.errors import LakehouseError, NotInstalled
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
@@ -153,7 +153,7 @@ def stage_night(layout: Layout, folder: Path, flattened: Mapping[str, FlattenedN
     if night is None:
         return False
     source, manifest = Layout(layout.home, Path(night.staged_in)), load_manifest(folder)
-    if venues.carry_from_last(layout, manifest, night.failed, night.empty).rows:
+    if carry_over.carry_from_last(layout, manifest, night.failed, night.empty).rows:
         # Remove the venues part before the night enters the lake. Then the next step flattens the
         # venues again, now with the carried instruments.
         source.part(VENUES, folder.name).unlink()

@@ -20,8 +20,8 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
 BY = "prune"
-MOST_DAYS = 36500  # a hundred years, to reject typos and dates that are out of range
-MOST_BYTES = 10**18
+MAX_DAYS = 36500  # a hundred years, to reject typos and dates that are out of range
+MAX_BYTES = 10**18
 
 
 class InvalidLimit(ValueError):
@@ -97,27 +97,27 @@ def prune(
     keep_month_ends: bool,
     dry_run: bool,
     at: datetime,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
 ) -> PruneResult:
     """Delete old nights by age, by size, or by both.
 
     The caller holds the writer lock, and publishes afterwards. The age of a night is counted from
     the newest book, not from today, so nothing is deleted in a home that is no longer used. More
     recent nights stay, as does the last book of each month if `keep_month_ends` is set. If bodies
-    and tables still exceed `most_bytes`, more nights are deleted, starting with the oldest and
+    and tables still exceed `max_bytes`, more nights are deleted, starting with the oldest and
     leaving month ends for last. Some nights stay regardless of the limits: the newest book, each
     night that waits for a decision, and each night whose instruments were carried over into a kept
     night.
 
     Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
-    require_limit(keep_days, most_bytes)
+    require_limit(keep_days, max_bytes)
     landed = snapshots.landed_snapshots(layout)
     gone = [snapshot for snapshot in landed if snapshot.state == PRUNED]
     nights = [snapshot for snapshot in landed if snapshot.state != PRUNED]
     plan = _plan(layout, nights, keep_days, keep_month_ends=keep_month_ends)
     sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in nights}
-    excess = set() if most_bytes is None else _excess(layout, plan, sizes, most_bytes)
+    excess = set() if max_bytes is None else _excess(layout, plan, sizes, max_bytes)
     staying = plan.staying - excess
     going = [snapshot for snapshot in nights if snapshot.snapshot_id not in staying]
     _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
@@ -136,10 +136,20 @@ def prune(
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             reason = f"more than {days} older than the newest book"
             if snapshot.snapshot_id in excess:
-                reason = f"API responses and tables used more than {most_bytes} bytes"
+                reason = f"API responses and tables used more than {max_bytes} bytes"
             _decide_to_prune(layout, snapshot, at, reason)
         _remove(layout, files)
     return result
+
+
+def require_limit(keep_days: int | None, max_bytes: int | None) -> None:
+    """Raise `InvalidLimit` if no limit is given or a limit is out of range."""
+    if keep_days is None and max_bytes is None:
+        raise InvalidLimit("Neither --keep nor --max-gb was given")
+    if keep_days is not None and not 1 <= keep_days <= MAX_DAYS:
+        raise InvalidLimit(f"--keep {str(keep_days)[:40]} is not between 1 and {MAX_DAYS} days")
+    if max_bytes is not None and not 1 <= max_bytes <= MAX_BYTES:
+        raise InvalidLimit("--max-gb must be a limit between 1 and 10^18 bytes")
 
 
 def _gone_days(
@@ -169,16 +179,6 @@ def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: s
         decide()
 
 
-def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
-    """Raise `InvalidLimit` if no limit is given or a limit is out of range."""
-    if keep_days is None and most_bytes is None:
-        raise InvalidLimit("Neither --keep nor --max-gb was given")
-    if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
-        raise InvalidLimit(f"--keep {str(keep_days)[:40]} is not between 1 and {MOST_DAYS} days")
-    if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise InvalidLimit("--max-gb must be a limit between 1 and 10^18 bytes")
-
-
 def _plan(
     layout: Layout, nights: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
@@ -206,8 +206,8 @@ def _plan(
     )
 
 
-def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """Choose nights to delete until the rest fits into `most_bytes`, or no more can be deleted."""
+def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], max_bytes: int) -> set[str]:
+    """Choose nights to delete until the rest fits into `max_bytes`, or no more can be deleted."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
@@ -215,7 +215,7 @@ def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: i
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
     # After each deletion, search again, because a night whose instruments were carried over can be
     # deleted only after the night that uses them.
-    while size > most_bytes:
+    while size > max_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
             (snapshot for snapshot in order if snapshot in staying and snapshot not in needed), None

@@ -86,6 +86,14 @@ def rebuild_nights(
     return tuple(damage)
 
 
+def upgraded_from(layout: Layout) -> str | None:
+    """Return the version and contract before the last upgrade, or None if there was none."""
+    with contextlib.suppress(DamagedFile, KeyError):
+        record = night_folders.read(layout.lake / RECORD)
+        return f"{record['program_version']}, contract {record[CONTRACT]}"
+    return None
+
+
 def _rebuild_night(
     manifests: LakeManifests, outdated: OutdatedNight, now: datetime, finish: Finish
 ) -> None:
@@ -100,14 +108,6 @@ def _rebuild_night(
     finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
     _record_upgrade(layout, outdated, now)
-
-
-def upgraded_from(layout: Layout) -> str | None:
-    """Return the version and contract before the last upgrade, or None if there was none."""
-    with contextlib.suppress(DamagedFile, KeyError):
-        record = night_folders.read(layout.lake / RECORD)
-        return f"{record['program_version']}, contract {record[CONTRACT]}"
-    return None
 
 
 def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:

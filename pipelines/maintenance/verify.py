@@ -36,7 +36,7 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-_MOST_NAMED = 5  # maximum number of damaged files that an error message names
+MAX_NAMED = 5  # maximum number of damaged files that an error message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,34 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
     return _landing(layout, _landed_nights(layout))
 
 
+def require_landing(layout: Layout, *, bodies: bool) -> None:
+    """Check that no landed night is missing and, with `bodies`, that all landed files are intact.
+
+    Raises `BodiesNotLocal`, or `DamagedFile` with all missing nights and damaged files.
+    """
+    if bodies and (away := without_bodies(layout)):
+        raise BodiesNotLocal(away, "Nothing was rebuilt")
+    damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
+    broken = [f"{damage.file} ({damage.what})" for damage in damages if damage.what != SURPLUS]
+    if broken:
+        broken = list(dict.fromkeys(broken))
+        more = [f"and {len(broken) - MAX_NAMED} more"] if len(broken) > MAX_NAMED else []
+        found = "; ".join([*broken[:MAX_NAMED], *more])
+        raise DamagedFile(layout.landing, found, "an unchanged copy of every landed file", RESTORE)
+
+
+def missing_landings(layout: Layout) -> Iterator[Damage]:
+    """Yield the nights in the lake or warehouse that have no landing folder or manifest."""
+    digests = read_digests(layout.database.parent)
+    snapshot_ids = {path.stem for path in layout.manifests.glob("[!.]*.json")}
+    snapshot_ids |= set(digests.decided) if digests else set()
+    folders = {folder.name: folder for folder in _folders(layout)}
+    for snapshot_id in sorted(snapshot_ids):
+        folder = folders.get(snapshot_id, layout.landing / snapshot_id)
+        if not (folder / MANIFEST).exists():
+            yield Damage(folder / MANIFEST, MISSING, snapshot_id, LANDED)
+
+
 def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]:
     """Yield every changed, missing or surplus file in the given nights' landing folders."""
     expected: set[Path] = set()
@@ -92,34 +120,6 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
         elif night.is_kept:
             yield from _mismatches(bodies, LANDED)
     yield from _surplus(layout.landing, expected)
-
-
-def require_landing(layout: Layout, *, bodies: bool) -> None:
-    """Check that no landed night is missing and, with `bodies`, that all landed files are intact.
-
-    Raises `BodiesNotLocal`, or `DamagedFile` with all missing nights and damaged files.
-    """
-    if bodies and (away := without_bodies(layout)):
-        raise BodiesNotLocal(away, "Nothing was rebuilt")
-    damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
-    broken = [f"{damage.file} ({damage.what})" for damage in damages if damage.what != SURPLUS]
-    if broken:
-        broken = list(dict.fromkeys(broken))
-        more = [f"and {len(broken) - _MOST_NAMED} more"] if len(broken) > _MOST_NAMED else []
-        found = "; ".join([*broken[:_MOST_NAMED], *more])
-        raise DamagedFile(layout.landing, found, "an unchanged copy of every landed file", RESTORE)
-
-
-def missing_landings(layout: Layout) -> Iterator[Damage]:
-    """Yield the nights in the lake or warehouse that have no landing folder or manifest."""
-    digests = read_digests(layout.database.parent)
-    snapshot_ids = {path.stem for path in layout.manifests.glob("[!.]*.json")}
-    snapshot_ids |= set(digests.decided) if digests else set()
-    folders = {folder.name: folder for folder in _folders(layout)}
-    for snapshot_id in sorted(snapshot_ids):
-        folder = folders.get(snapshot_id, layout.landing / snapshot_id)
-        if not (folder / MANIFEST).exists():
-            yield Damage(folder / MANIFEST, MISSING, snapshot_id, LANDED)
 
 
 def _folders(layout: Layout) -> list[Path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import night
-from pipelines.flatten.columns import Part
+from pipelines.flatten.parts import Part
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.maintenance.verify import verify

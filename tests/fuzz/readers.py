@@ -18,11 +18,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response import envelope
 from pipelines.edge.response.envelope import raw_records, read_envelope
-from pipelines.flatten import columns, portfolios, venues
-from pipelines.flatten.columns import Resource
+from pipelines.flatten import portfolios, resources, venues
+from pipelines.flatten.resources import Resource
 from pipelines.records import fast_reader
 from pipelines.records.identity import Element, distinct_records, id_of
 from pipelines.records.notes import Notes
@@ -54,11 +53,11 @@ def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made
 
 def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     """Return `equal`, `refused` if the fast reader refuses the batch, or the difference."""
-    tolerant = _by(columns._tolerant_rows, batch, how())
+    tolerant = _by(resources._tolerant_rows, batch, how())
     try:
-        fast = _by(columns._plain_rows, batch, how())
+        fast = _by(resources._plain_rows, batch, how())
     except fast_reader.UndocumentedRecordError:
-        if _by(columns.rows, batch, how()) != tolerant:
+        if _by(resources.build_rows, batch, how()) != tolerant:
             return "what was refused left something behind"
         return "refused"
     return "equal" if fast == tolerant else f"fast {fast} but tolerant {tolerant}"

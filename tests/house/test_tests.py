@@ -77,6 +77,7 @@ TESTED_IN: dict[str, str] = {
     "tests/system/test_trace.py": (
         "assets/commands/trace warehouse/query/facts/figures warehouse/query/facts/published_sums"
     ),
+    "tests/house/test_architecture.py": "pipelines/lakehouse/entrance",
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "

@@ -174,14 +174,14 @@ def test_simultaneous_decisions_are_both_kept(
             snapshots.decide_by_hand(
                 Layout(writer), NIGHTS[1], REJECTED, by=writer.name, at=NOW, why="wrong"
             )
-            placement.settle(Layout(writer))
+            placement.move_into_place(Layout(writer))
         with ThreadPoolExecutor() as pool:
             runs = [pool.submit(shelve, writer, store) for writer in writers]
             results = [run.result() for run in runs]
         assert [result.problems for result in results] == [(), ()]
         for writer in writers:
             assert shelve(writer, store).problems == ()
-            placement.settle(Layout(writer))
+            placement.move_into_place(Layout(writer))
             decisions = snapshots.find(Layout(writer), NIGHTS[1]).decisions
             assert {one.by for one in decisions[1:]} == {each.name for each in writers}
             assert require_whole_nights(writer, store, tmp_path / "reader") == NIGHTS

@@ -108,7 +108,7 @@ def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[
     layout = Layout(home)
     result = fetch(layout, store, with_landing=with_landing)
     assert result.problems == ()
-    placement.settle(layout)
+    placement.move_into_place(layout)
     return result.nights
 
 

@@ -19,7 +19,7 @@ import pytest
 from pipelines import night
 from pipelines.flatten import flatten
 from pipelines.lake import guards, lake_manifest
-from pipelines.lake.guards import Facts
+from pipelines.lake.facts import Facts
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
@@ -425,7 +425,7 @@ def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> No
     assert first.snapshot.state == HELD
     facts = Facts.of(first.sealed["facts"])
     assert len(facts.everywhere) == 3
-    judged = guards.judge(facts, [facts])
+    judged = guards.find_reasons(facts, [facts])
     assert judged == ()
 
 

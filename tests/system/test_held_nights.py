@@ -212,7 +212,9 @@ def test_control_characters_in_reasons_are_escaped(
     """Control characters in reasons, from the API or from a person, are printed as escapes."""
     evil = "the total of A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
     seen = r"A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
-    monkeypatch.setattr("pipelines.lake.guards.judge", lambda *_, **__: (Reason("evil", evil),))
+    monkeypatch.setattr(
+        "pipelines.lake.guards.find_reasons", lambda *_, **__: (Reason("evil", evil),)
+    )
     monkeypatch.setenv("COLUMNS", "100")
     taken = after.run(LAST)
     assert taken.code == 3

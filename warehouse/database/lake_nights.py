@@ -51,7 +51,7 @@ from warehouse.storage.home import misleading_sign
 
 # Always store at least the newest book and the previous book, because these two are compared every
 # night.
-FEWEST = 2
+MIN_NATIVE_NIGHTS = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
 _FIRST_TABLE = BOOK_FILES[0].name  # the file path of this table shows the lake's folder
@@ -74,7 +74,7 @@ class NativeWindow:
         if contents.native_nights is None:
             return cls(is_set=False, older={})
         books = sorted(contents.books, key=lambda book: book.snapshot_date)
-        outside = books[: -max(contents.native_nights, FEWEST)]
+        outside = books[: -max(contents.native_nights, MIN_NATIVE_NIGHTS)]
         return cls(is_set=True, older={book.snapshot_date: book for book in outside})
 
     def rows(self, name: str, day: date) -> str:

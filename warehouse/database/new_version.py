@@ -37,7 +37,7 @@ from warehouse.storage.layout import (
     sync_directory,
 )
 
-SHOWN_PROBLEMS = 5
+MAX_SHOWN_PROBLEMS = 5
 
 
 class NotPublished(Exception):
@@ -50,9 +50,9 @@ class NotPublished(Exception):
         self.snapshots = snapshots
         self.problems = problems
         super().__init__(
-            f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
-            f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows its previous "
-            "data. Check that snapshot's folder in the landing zone. Then reject "
+            f"The book of {and_more(snapshots, MAX_SHOWN_PROBLEMS)} was not published: "
+            f"{and_more(problems, MAX_SHOWN_PROBLEMS, '; ')}. The warehouse still shows its "
+            "previous data. Check that snapshot's folder in the landing zone. Then reject "
             "the snapshot, or rebuild the lake from the landing zone."
         )
 

@@ -27,7 +27,7 @@ from warehouse.storage.layout import (
 KEPT_VERSIONS = 5
 # The number of versions that are never removed, whatever the budget: the published version and the
 # previous version, which may still have readers.
-FEWEST_VERSIONS = 2
+MIN_VERSIONS = 2
 GB = 1000**3
 VERSIONS_GB = 20
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -158,7 +158,7 @@ def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
     kept = [path for path in versions.iterdir() if path.name != current]
     kept.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     kept.insert(0, versions / current)
-    while len(kept) > FEWEST_VERSIONS and (
+    while len(kept) > MIN_VERSIONS and (
         len(kept) > KEPT_VERSIONS or sum(map(size_of, kept)) > budget
     ):
         remove(kept.pop())

@@ -44,40 +44,6 @@ class PortfolioCount:
     amounts: list[tuple[Sum, list[str]]]
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
-    members = dict(pairs)
-    return members if len(members) == len(pairs) else None
-
-
-def _number(_: str) -> None:
-    return None
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_number, parse_int=_number, parse_constant=_number
-)
-
-
-def _record(raw: Raw) -> dict[str, Any] | None:
-    """Decode a record. Return None if it is invalid or has no id."""
-    text = bytes(raw)
-    if is_too_deep(text):
-        return None
-    try:
-        tree = _DECODER.decode(text.decode())
-    except (ValueError, RecursionError):
-        return None
-    return tree if isinstance(tree, dict) and _is_text(tree.get("id")) else None
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def portfolio(raw: Raw) -> PortfolioCount | None:
     """Count a portfolio's rows. Return None if the portfolio itself does not become a row."""
     tree = _record(raw)
@@ -111,31 +77,6 @@ def portfolio(raw: Raw) -> PortfolioCount | None:
     )
 
 
-def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for account in _objects(position.get("accounts")):
-        if _is_text(account.get("venueId")) and _is_text(account.get("name")):
-            yield account
-
-
-def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the strings in each part of a balance, at any depth. Some of them may be amounts."""
-    balance = account.get("balance")
-    for bucket, part in balance.items() if isinstance(balance, dict) else ():
-        if texts := list(_texts(part)):
-            yield bucket, texts
-
-
-def _texts(part: Any) -> Iterator[str]:
-    """Yield all strings in a string or object. Skip lists, which contain no amounts (2.5)."""
-    waiting = [part]
-    while waiting:
-        inner = waiting.pop()
-        if isinstance(inner, str):
-            yield inner
-        elif isinstance(inner, dict):
-            waiting += inner.values()
-
-
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
     """Count venues and their types. Records with the same venue ID count as one venue."""
     types: dict[str, set[str]] = {}
@@ -161,3 +102,62 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
 def identities(raws: Iterable[Raw]) -> int:
     """Count the distinct IDs of valid records."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else None
+
+
+def _number(_: str) -> None:
+    return None
+
+
+def _record(raw: Raw) -> dict[str, Any] | None:
+    """Decode a record. Return None if it is invalid or has no id."""
+    text = bytes(raw)
+    if is_too_deep(text):
+        return None
+    try:
+        tree = _DECODER.decode(text.decode())
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) and _is_text(tree.get("id")) else None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for account in _objects(position.get("accounts")):
+        if _is_text(account.get("venueId")) and _is_text(account.get("name")):
+            yield account
+
+
+def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the strings in each part of a balance, at any depth. Some of them may be amounts."""
+    balance = account.get("balance")
+    for bucket, part in balance.items() if isinstance(balance, dict) else ():
+        if texts := list(_texts(part)):
+            yield bucket, texts
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Yield all strings in a string or object. Skip lists, which contain no amounts (2.5)."""
+    waiting = [part]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, dict):
+            waiting += inner.values()
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_number, parse_int=_number, parse_constant=_number
+)

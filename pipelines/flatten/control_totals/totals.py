@@ -28,7 +28,7 @@ COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 # only a few amounts per asset, and large batches because they do not fit in the CPU's cache. CPU
 # time for 1,259,451 amounts of 400 assets: 1.43 s with batches of 5,000, 0.90 s with 50,000, 1.06 s
 # with 200,000, and 1.22 s with a single batch.
-MOST_WAITING = 50_000
+MAX_WAITING = 50_000
 _PLAIN = b"0123456789.-"
 _SHORT = 200
 _TEXTS = 4  # approximate number of amounts per account
@@ -121,10 +121,10 @@ class _Sums:
 
     def _wait(self, texts: int) -> None:
         self._waiting += texts
-        if self._waiting >= MOST_WAITING:
-            self.settle()
+        if self._waiting >= MAX_WAITING:
+            self.add_waiting()
 
-    def settle(self) -> None:
+    def add_waiting(self) -> None:
         """Add the amounts collected so far to the sums."""
         for (asset_id, is_custom), accounts in self._accounts.items():
             for bucket, texts in _amount_texts(accounts).items():
@@ -142,17 +142,22 @@ class _Sums:
         self._waiting = 0
 
 
-def _values(texts: list[str]) -> list[Decimal]:
-    """Convert the strings that are amounts to decimal numbers. Skip all other strings."""
-    # Nearly all strings consist of plain digits, so check all their characters at once. Decimal
-    # then rejects a sign or a decimal point in the wrong place.
-    letters = "".join(texts).encode(errors="surrogatepass")
-    if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
-        with contextlib.suppress(
-            InvalidOperation
-        ):  # a sign or a decimal point is in the wrong place
-            return list(map(Decimal, texts))
-    return [value for text in texts if (value := amounts.parse(text)) is not None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTotal:
+    """A measure with its totals from the JSON and the lake (a row in `ops.control_totals`)."""
+
+    table_name: str
+    measure: str
+    asset_id: str = ""
+    is_custom_asset: bool = False
+    bucket: str = ""
+    in_json: str
+    in_lake: str
+
+    @property
+    def differs(self) -> bool:
+        """True if the totals from the JSON and from the lake differ."""
+        return self.in_json != self.in_lake
 
 
 def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
@@ -174,40 +179,9 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
             sums.add(key, texts)
         for position in documented.positions if documented is not None else ():
             sums.add_accounts(position)
-    sums.settle()
+    sums.add_waiting()
     rows["balances"] = sums.amounts
     return Totals(dict(rows), sums.totals)
-
-
-def _decode(raw: Raw) -> _PortfolioAmounts | None:
-    """Decode a portfolio. Return None if it does not match the API document."""
-    try:
-        return _DECODER.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
-    """Count the rows of a documented portfolio. The amounts are added up separately."""
-    return PortfolioCount(
-        identity=portfolio.id,
-        integrations=len({integration.id for integration in portfolio.integrations or ()}),
-        positions=len({(p.asset_id, p.is_custom_asset) for p in portfolio.positions}),
-        accounts=sum(len(p.accounts) for p in portfolio.positions),
-        amounts=[],
-    )
-
-
-def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
-    """Return the amounts in the balances as strings, by balance kind."""
-    texts_by_kind: dict[str, list[str]] = {}
-    balances = [account.balance for account in accounts]
-    for kind, part_of, text_getters in _GETTERS:
-        if parts := [part for part in map(part_of, balances) if part is not None]:
-            texts = texts_by_kind[kind] = []
-            for text_of in text_getters:
-                texts += map(text_of, parts)
-    return texts_by_kind
 
 
 def of_lake(files: Mapping[str, Path]) -> Totals:
@@ -218,24 +192,6 @@ def of_lake(files: Mapping[str, Path]) -> Totals:
     with open_files({BALANCES.name: files[BALANCES.name]}) as connection:
         sums = connection.execute(_SUMS_IN_LAKE).fetchall()
     return Totals(rows, {Sum(*key): exact(total) for *key, total in sums})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlTotal:
-    """A measure with its totals from the JSON and the lake (a row in `ops.control_totals`)."""
-
-    table_name: str
-    measure: str
-    asset_id: str = ""
-    is_custom_asset: bool = False
-    bucket: str = ""
-    in_json: str
-    in_lake: str
-
-    @property
-    def differs(self) -> bool:
-        """True if the totals from the JSON and from the lake differ."""
-        return self.in_json != self.in_lake
 
 
 def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
@@ -279,3 +235,47 @@ def write_holdings(
             batch = conform(table, columns, len(rows))
             written[table.name] = write(table, [batch], path_of(table.name), snapshot_id)
     return written
+
+
+def _values(texts: list[str]) -> list[Decimal]:
+    """Convert the strings that are amounts to decimal numbers. Skip all other strings."""
+    # Nearly all strings consist of plain digits, so check all their characters at once. Decimal
+    # then rejects a sign or a decimal point in the wrong place.
+    letters = "".join(texts).encode(errors="surrogatepass")
+    if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
+        with contextlib.suppress(
+            InvalidOperation
+        ):  # a sign or a decimal point is in the wrong place
+            return list(map(Decimal, texts))
+    return [value for text in texts if (value := amounts.parse(text)) is not None]
+
+
+def _decode(raw: Raw) -> _PortfolioAmounts | None:
+    """Decode a portfolio. Return None if it does not match the API document."""
+    try:
+        return _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
+    """Count the rows of a documented portfolio. The amounts are added up separately."""
+    return PortfolioCount(
+        identity=portfolio.id,
+        integrations=len({integration.id for integration in portfolio.integrations or ()}),
+        positions=len({(p.asset_id, p.is_custom_asset) for p in portfolio.positions}),
+        accounts=sum(len(p.accounts) for p in portfolio.positions),
+        amounts=[],
+    )
+
+
+def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
+    """Return the amounts in the balances as strings, by balance kind."""
+    texts_by_kind: dict[str, list[str]] = {}
+    balances = [account.balance for account in accounts]
+    for kind, part_of, text_getters in _GETTERS:
+        if parts := [part for part in map(part_of, balances) if part is not None]:
+            texts = texts_by_kind[kind] = []
+            for text_of in text_getters:
+                texts += map(text_of, parts)
+    return texts_by_kind

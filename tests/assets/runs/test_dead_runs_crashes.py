@@ -14,8 +14,8 @@ import pytest
 
 from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
-from pipelines.flatten.columns import Part
 from pipelines.flatten.flatten import flatten_portfolios
+from pipelines.flatten.parts import Part
 from pipelines.landing import lock, snapshots
 from pipelines.landing.lock import WriterBusy, hold_pull_lock, hold_writer_lock
 from pipelines.landing.manifest import Manifest, load_manifest

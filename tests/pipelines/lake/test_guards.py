@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.lake import guards
-from pipelines.lake import guards as measures
-from pipelines.lake.facts import DateDoubt, Facts, Findings, RejectGroup, Slice
+from pipelines.lake import guards, measures
+from pipelines.lake.date_doubts import DateDoubt
+from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import read_manifest
+from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
 from pipelines.sandbox.faults import change_world
@@ -38,7 +39,7 @@ GOOD = Facts(
 
 def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
     """Return the messages of the reasons to hold a night. `found` contains other findings."""
-    return tuple(reason.words for reason in guards.judge(facts, past, Findings(**found)))
+    return tuple(reason.words for reason in guards.find_reasons(facts, past, Findings(**found)))
 
 
 def accounts(count: int) -> Facts:
@@ -244,7 +245,7 @@ def test_an_accepted_wrong_night_does_not_hold_later_nights() -> None:
     other = replace(GOOD, totals={"BTC": "5000", "ETH": "50"})
     assert judged(other, [GOOD, wrong])
     few = [replace(GOOD, drops={"accounts": "0.6"}, is_suspect=True)]
-    assert guards.limit("accounts", few) == Decimal("0.4")
+    assert measures.limit("accounts", few) == Decimal("0.4")
 
 
 def test_all_reasons_are_reported_at_once() -> None:
@@ -275,12 +276,12 @@ def test_all_reasons_are_reported_at_once() -> None:
 
 def test_limits_are_learned_from_earlier_nights() -> None:
     """The limit is 40 %, then 30 % after ten nights, and at least 1.5 times the largest drop."""
-    assert guards.limit("accounts", []) == Decimal("0.4")
-    assert guards.limit("accounts", past(*["0"] * 9)) == Decimal("0.4")
-    assert guards.limit("accounts", past(*["0"] * 10)) == Decimal("0.3")
-    assert guards.limit("accounts", past("0.4", *["0"] * 9)) == Decimal("0.60")
-    assert guards.limit("accounts", past(*["0.2"] * 10)) == Decimal("0.30")
-    assert guards.limit("accounts", past("0.9", measure="venues")) == Decimal("0.4")
+    assert measures.limit("accounts", []) == Decimal("0.4")
+    assert measures.limit("accounts", past(*["0"] * 9)) == Decimal("0.4")
+    assert measures.limit("accounts", past(*["0"] * 10)) == Decimal("0.3")
+    assert measures.limit("accounts", past("0.4", *["0"] * 9)) == Decimal("0.60")
+    assert measures.limit("accounts", past(*["0.2"] * 10)) == Decimal("0.30")
+    assert measures.limit("accounts", past("0.9", measure="venues")) == Decimal("0.4")
     assert judged(accounts(65), past(*["0"] * 9)) == ()
     assert judged(accounts(65), past(*["0"] * 10)) == (
         "accounts fell from 100 to 65 (35 %; limit 30 %)",
@@ -290,9 +291,9 @@ def test_limits_are_learned_from_earlier_nights() -> None:
 
 def test_the_drops_of_a_night_are_stored_for_later_nights() -> None:
     """The exact drop in each measure is stored for later nights. The first night has no drops."""
-    assert guards.drops(GOOD, None) == {}
+    assert measures.drops(GOOD, None) == {}
     now = replace(accounts(75), totals={"BTC": "70", "ETH": "0.3"})
-    found = {name: Decimal(text) for name, text in guards.drops(now, GOOD).items()}
+    found = {name: Decimal(text) for name, text in measures.drops(now, GOOD).items()}
     assert {name: share for name, share in found.items() if share} == {
         "accounts": Decimal("0.25"),
         "assets fallen": Decimal(1),
@@ -330,7 +331,7 @@ def test_thirty_nights_of_normal_changes_are_not_held() -> None:
     for number in range(30):
         facts = facts_of(LivingWorld().at(date(2026, 11, 1) + timedelta(days=number)))
         assert judged(facts, nights_before) == (), number
-        drops = guards.drops(facts, nights_before[-1] if nights_before else None)
+        drops = measures.drops(facts, nights_before[-1] if nights_before else None)
         nights_before.append(replace(facts, drops=drops))
 
 
@@ -434,9 +435,9 @@ def test_no_history_switches_a_guard_off(
     nights_before.append(replace(GOOD, counts=COUNTS | {measure: before}))
     now = int(before * share)
     reasons = judged(replace(GOOD, counts=COUNTS | {measure: now}), nights_before)
-    if 1 - Decimal(now) / before > measures.MOST + Decimal("0.0001"):
+    if 1 - Decimal(now) / before > measures.MAX_LIMIT + Decimal("0.0001"):
         assert [reason for reason in reasons if reason.startswith(f"{measure} fell from ")]
-    if 1 - Decimal(now) / before < measures.FLOOR - Decimal("0.0001"):
+    if 1 - Decimal(now) / before < measures.MIN_LIMIT - Decimal("0.0001"):
         assert reasons == ()
 
 
@@ -573,5 +574,5 @@ def test_comparing_only_common_portfolios_changes_no_decision(layout: Layout, se
     reasons = second_night(layout, some(), some())
     first, second = sorted(path.stem for path in layout.manifests.glob("*.json"))
     base, now = (Facts.of(read_manifest(layout, name)["facts"], name) for name in (first, second))
-    whole = guards.judge(replace(now, portfolio_changes={}), [base])
+    whole = guards.find_reasons(replace(now, portfolio_changes={}), [base])
     assert bool(reasons) is bool(whole)

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.lake import facts as slices
-from pipelines.lake import guards
-from pipelines.lake import guards as measures
+from pipelines.lake import guards, measures
 from pipelines.lake.facts import Facts
+from pipelines.lake.slices import find_moved_slices
 from tests.support.books import fits
 
 FEW = 12
@@ -125,13 +124,13 @@ class Past:
         write_balances(held, self.folder / name)
         compared = measures.bases(self.facts)
         moved = {
-            one.snapshot_id: slices.moves(self.folder / one.snapshot_id, self.folder / name)
+            one.snapshot_id: find_moved_slices(self.folder / one.snapshot_id, self.folder / name)
             for one in compared
         }
         facts = replace(facts, slices=moved)
         drops = [measures.drops(facts, one) for one in compared]
         least = min(drops, key=lambda one: max(map(Decimal, one.values())), default={})
-        found = tuple(one.words for one in guards.judge(facts, self.facts))
+        found = tuple(one.words for one in guards.find_reasons(facts, self.facts))
         self.facts.append(replace(facts, drops=least, is_suspect=bool(found)))
         return found
 
@@ -190,13 +189,13 @@ def test_every_disaster_is_held_but_no_good_night(tmp_path: Path, name: str, nig
         assert past.reasons(home.held, home.instruments) == ()
         home.live(random)
     limits = {
-        measure: guards.limit(measure, past.facts) for measure in ("accounts", "assets fallen")
+        measure: measures.limit(measure, past.facts) for measure in ("accounts", "assets fallen")
     }
     assert past.reasons(DISASTERS[name](home.held), home.instruments)
     for _ in range(3):
         home.live(random)
         assert past.reasons(home.held, home.instruments) == ()
-    assert all(guards.limit(measure, past.facts) <= most for measure, most in limits.items())
+    assert all(measures.limit(measure, past.facts) <= most for measure, most in limits.items())
 
 
 def test_a_true_change_holds_only_one_night(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines import night
-from pipelines.flatten import columns
+from pipelines.flatten import resources
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, snapshots
@@ -188,7 +188,7 @@ def test_a_held_night_replaces_the_book_when_it_is_accepted(
     snapshots.decide_by_hand(
         layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START + DAY, why="true"
     )
-    placement.settle(layout)
+    placement.move_into_place(layout)
     after = sorted(path.name for path in folder.iterdir())
     assert before != after == [f"{snapshot.snapshot_id}.parquet"]
 
@@ -204,7 +204,7 @@ def test_rejecting_a_book_restores_the_previous_book(
         snapshots.decide_by_hand(
             layout, snapshot.snapshot_id, REJECTED, by=ME, at=START + DAY, why="another firm's"
         )
-        placement.settle(layout)
+        placement.move_into_place(layout)
         assert sorted(path.name for path in folder.iterdir()) == left
     assert snapshots.books(snapshots.landed_snapshots(layout)) == {}
 
@@ -222,17 +222,17 @@ class Killed(BaseException):
     """A simulated kill of the process."""
 
 
-def test_settle_completes_after_a_kill_at_any_move(
+def test_move_into_place_completes_after_a_kill_at_any_move(
     layout: Layout, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a kill at any move, the next run ends with the same files as an uninterrupted run."""
     nights.take(layout, book("1"))
-    monkeypatch.setattr(placement, "settle", lambda *_: None)
+    monkeypatch.setattr(placement, "move_into_place", lambda *_: None)
     nights.take(layout, book("2"), START + timedelta(hours=1))
     monkeypatch.undo()
     whole = Layout(tmp_path_factory.mktemp("whole") / "home")
     shutil.copytree(layout.home, whole.home)
-    placement.settle(whole)
+    placement.move_into_place(whole)
     expected = _tree(whole)
     replace = Path.replace
     for moves in range(2 * len(BOOK)):
@@ -240,11 +240,11 @@ def test_settle_completes_after_a_kill_at_any_move(
         shutil.copytree(layout.home, home.home)
         monkeypatch.setattr(Path, "replace", _killing(replace, moves))
         with pytest.raises(Killed):
-            placement.settle(home)
+            placement.move_into_place(home)
         monkeypatch.undo()
-        placement.settle(home)
+        placement.move_into_place(home)
         assert _tree(home) == expected, moves
-        placement.settle(home)
+        placement.move_into_place(home)
         assert _tree(home) == expected
 
 
@@ -340,7 +340,7 @@ def test_a_rebuild_from_landing_gives_an_identical_lake(
     snapshots.decide_by_hand(
         layout, waiting.snapshot_id, ACCEPTED, by=ME, at=START + 9 * DAY, why="so it was"
     )
-    placement.settle(layout)
+    placement.move_into_place(layout)
     again = Layout(tmp_path_factory.mktemp("again"))
     shutil.copytree(layout.landing, again.landing)
     for folder in night_folders.folders(again):
@@ -368,7 +368,7 @@ def test_a_reader_that_loses_an_amount_holds_the_night(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that loses an amount causes different control totals, so the night is held."""
-    from_rows = columns.rows
+    from_rows = resources.build_rows
 
     def losing(*arguments: Any) -> Any:
         tables = from_rows(*arguments)
@@ -376,7 +376,7 @@ def test_a_reader_that_loses_an_amount_holds_the_night(
             name: batch.slice(1) if name == "balances" else batch for name, batch in tables.items()
         }
 
-    monkeypatch.setattr(columns, "rows", losing)
+    monkeypatch.setattr(resources, "build_rows", losing)
     snapshot = nights.take(layout, book())
     assert snapshot.state == HELD
     assert snapshot.decision

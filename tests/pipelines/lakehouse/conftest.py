@@ -47,7 +47,7 @@ class Home:
         snapshots.decide_by_hand(
             self.layout, snapshot_id, state, by="Ada", at=datetime.now(tz=STARTED.tzinfo), why="so"
         )
-        placement.settle(self.layout)
+        placement.move_into_place(self.layout)
         self.shelve()
 
     def shelve(self) -> None:

@@ -24,7 +24,7 @@ from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
 from pipelines.maintenance.upgrade import outdated_nights, rebuild_nights
-from tests.pipelines.flatten.test_venues_carry_over import book
+from tests.pipelines.flatten.test_carry_over import book
 from tests.support import nights
 from warehouse.contract.states import HELD
 from warehouse.storage.layout import Layout, digest_of, read_json
@@ -47,7 +47,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     layout = Layout(tmp_path_factory.mktemp("nightly"))
     for number, (answers_, _) in enumerate(NIGHTS):
         nights.take(layout, answers_, nights.STARTED + timedelta(days=number))
-    placement.settle(layout)
+    placement.move_into_place(layout)
     manifests = [read_json(path) for path in sorted(layout.manifests.iterdir())]
     assert [manifest["carried"] for manifest in manifests] == [venues for _, venues in NIGHTS]
     assert [each.state for each in landed_snapshots(layout)].count(HELD) == 1
@@ -97,7 +97,7 @@ def test_workers_give_the_same_lake_files_in_any_order(
         made = outdated_nights(LakeManifests(layout))
         finish = publish._finish_for_workers(flattened)
         assert rebuild_nights(layout, made, nights.STARTED, finish=finish) == ()
-        placement.settle(layout)
+        placement.move_into_place(layout)
     assert files(layout) == before
     assert list(layout.work.iterdir()) == []
 

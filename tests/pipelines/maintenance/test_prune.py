@@ -109,7 +109,7 @@ def test_the_newest_book_is_never_deleted(layout: Layout) -> None:
     """The newest book is never deleted, however short the retention is."""
     snapshot = snapshots.find(layout, "20261118T021500Z")
     snapshots.decide(snapshot, REJECTED, by="ann", at=NOW)
-    placement.settle(layout)
+    placement.move_into_place(layout)
     assert "20261117T021500Z" not in pruned(layout, 1).snapshots
     assert states(layout)["20261117T021500Z"] == ACCEPTED
 
@@ -118,7 +118,7 @@ def test_a_held_night_is_kept(layout: Layout) -> None:
     """A held night is kept, unless its date has a newer book."""
     for one in ("20261030T021500Z", "20260930T011500Z"):
         snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
-    placement.settle(layout)
+    placement.move_into_place(layout)
     pruned(layout, 1)
     assert states(layout)["20261030T021500Z"] == HELD
     assert states(layout)["20260930T011500Z"] == PRUNED
@@ -220,11 +220,9 @@ def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = T
 
     Also check that a dry run gives the same result, and that `left` is the actual size.
     """
-    done = prune(
-        layout, keep_days=days, keep_month_ends=ends, dry_run=True, at=NOW, most_bytes=most
-    )
+    done = prune(layout, keep_days=days, keep_month_ends=ends, dry_run=True, at=NOW, max_bytes=most)
     assert done == prune(
-        layout, keep_days=days, keep_month_ends=ends, dry_run=False, at=NOW, most_bytes=most
+        layout, keep_days=days, keep_month_ends=ends, dry_run=False, at=NOW, max_bytes=most
     )
     there = [one for one in files(layout) if one.name not in (MANIFEST, DECISION)]
     assert done.left == sum(path.stat().st_size for path in there)
@@ -259,7 +257,7 @@ def test_held_nights_are_kept_with_any_size_limit(layout: Layout) -> None:
     held = "20260930T021500Z"
     for one in (held, "20260930T011500Z"):
         snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
-    placement.settle(layout)
+    placement.move_into_place(layout)
     fitted(layout, 1)
     assert [one for one, state in states(layout).items() if state != PRUNED] == [
         "20260930T011500Z",
@@ -281,7 +279,7 @@ def test_the_source_night_of_a_failed_venue_is_kept(tmp_path: Path) -> None:
     assert [one.query for one in unread if one.query] == ["type=spot"], unread
     if last.state == HELD:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
-    placement.settle(layout)
+    placement.move_into_place(layout)
     publish.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
     assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
     assert dates(fitted(layout, 1)) == [DAYS[3]]
@@ -299,7 +297,7 @@ def test_the_source_night_of_an_empty_venue_is_kept(tmp_path: Path) -> None:
     last = nights.judged(layout.home, moment(DAYS[5]), emptied)
     if last.state == HELD:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
-    placement.settle(layout)
+    placement.move_into_place(layout)
     publish.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
     assert lake_manifest.read_manifest(layout, last.snapshot_id)["carried"]
     assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]

@@ -270,7 +270,7 @@ def test_an_older_decision_file_is_reported(layout: Layout) -> None:
     moment = nights.at(5)
     snapshots.decide(snapshot, states.REJECTED, by="ann", at=moment, reasons=("wrong",))
     keeper = nights.nightbook(layout.home, nights.Clock(moment))
-    placement.settle(layout)
+    placement.move_into_place(layout)
     publish.refresh(keeper)
     assert found(layout) == []
     path.write_bytes(older)

@@ -117,7 +117,7 @@ def _late(layout: Layout) -> Line:
     """Accept the held night, so that its day is added after all the others."""
     snapshot = next(one for one in snapshots.landed_snapshots(layout) if one.state == states.HELD)
     snapshots.decide(snapshot, states.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
-    placement.settle(layout)
+    placement.move_into_place(layout)
     done = _one("refresh", layout)
     return f"publishing night {LATE + 1} late, as one accepted by hand", *_figures(done)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines import night
-from pipelines.flatten import venues as listings
+from pipelines.flatten import carry_over
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
@@ -72,7 +72,7 @@ def test_after_a_week_an_empty_venue_has_no_rows(layout: Layout) -> None:
         for number in range(1, 10)
     ]
     assert seen == [[("X", START.date())]] * 7 + [None] * 2
-    assert listings.BELIEVED_AFTER == 7 * DAY
+    assert carry_over.BELIEVED_AFTER == 7 * DAY
 
 
 def test_a_pause_does_not_count_as_empty_nights(layout: Layout) -> None:
