@@ -8,7 +8,7 @@ from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.rows import print_rows
 from assets.console.terminal import GREEN, RED, paint
 from assets.home.demo import is_demo
-from assets.monitoring.alerts import Alert
+from assets.monitoring.alerts import Alert, spell_alerts
 from assets.monitoring.conditions import find_alerts, late_alert, unread_dates
 from assets.monitoring.staleness import published_books
 from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches, start_alert
@@ -64,6 +64,7 @@ def _read_status(nightbook: Nightbook) -> HomeStatus:
     nights = snapshots.landed_snapshots(layout)
     books, unpublished = published_books(layout, nights)
     dagster = read_switches(layout)
+    missing = [late_alert(nightbook), start_alert(nightbook, dagster)]
     alerts = find_alerts(nightbook, patience=timedelta(), dagster=dagster)
     return HomeStatus(
         settings=settings,
@@ -73,10 +74,7 @@ def _read_status(nightbook: Nightbook) -> HomeStatus:
         gaps=len(unread_dates(nightbook, nights, now.astimezone(settings.timezone).date())),
         tick=next_night(nightbook),
         dagster=dagster,
-        alerts=[
-            *filter(None, [late_alert(nightbook), start_alert(nightbook, dagster)]),
-            *alerts,
-        ],
+        alerts=spell_alerts(layout, [*filter(None, missing), *alerts]),
     )
 
 

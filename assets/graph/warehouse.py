@@ -71,6 +71,7 @@ COMPUTED: Mapping[str, Computed] = {
 }
 # Columns that have a different origin than columns of the same name in other views.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
+    ("attention", "snapshot_date"): Computed("DATE"),
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
 }

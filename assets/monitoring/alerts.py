@@ -98,14 +98,6 @@ class StoredAlert:
 Unsent = dict[str, StoredAlert]  # maps the cause of each unsent alert to the alert
 
 
-def plain_text(text: str) -> str:
-    """Shorten a string, and remove markup and control characters that the API may have sent."""
-    plain = "".join(
-        character if character.isprintable() or character == "\n" else " " for character in text
-    )
-    return plain.translate(_WITHOUT_MARKUP)[:MAX_CHARACTERS]
-
-
 def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
     """Send a message through one channel. Return whether it was accepted. Never raises."""
     try:
@@ -145,6 +137,48 @@ def send_alerts(
     return replace(outcome, dropped=dropped)
 
 
+def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
+    """Store alerts, so that the next check sends them even if this process is killed."""
+    layout, now = nightbook.layout, nightbook.now()
+    if not alerts or not nightbook.settings().alerts or is_demo(layout):
+        return
+    alerts = spell_alerts(layout, alerts)
+    with _memory(layout) as sent_causes:
+        waiting, _ = _stored_events(layout, sent_causes, now)
+        new = [alert for alert in alerts if alert.cause not in sent_causes]
+        _write_events(layout, _events(new, now) | waiting)
+
+
+def deliver(
+    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = send_by_apprise
+) -> SentAlerts:
+    """Send each alert through the first channel that works. A failed channel is not retried."""
+    working, sent = list(enumerate(addresses, 1)), list[Alert]()
+    dead: list[str] = []
+    # Try the channels in order. A failed channel is not retried for the next alert, because each
+    # attempt to reach a mail server that is down takes the full timeout.
+    for alert in alerts:
+        while working:
+            _, address = working[0]
+            unreached = f"\n\nThese channels failed: {', '.join(dead)}." if dead else ""
+            title = f"nightbook: {plain_text(alert.title)}"
+            if send(address, title, alert.body + unreached, alert.kind):
+                sent.append(alert)
+                break
+            dead.append(_channel_name(*working.pop(0)))
+    return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
+
+
+def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
+    """Call `act` and return its result, or return None if it already succeeded for this cause."""
+    with _memory(layout) as sent_causes:
+        if cause in sent_causes:
+            return None
+        if is_well := act():
+            sent_causes[cause] = when
+        return is_well
+
+
 def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
     """Rewrite the commands in alerts so that they work in any folder."""
     return [
@@ -153,9 +187,18 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
             title=spell_for_any_folder(layout, alert.title),
             words=spell_for_any_folder(layout, alert.words),
             see=spell_for_any_folder(layout, alert.see),
+            command=spell_for_any_folder(layout, alert.command),
         )
         for alert in alerts
     ]
+
+
+def plain_text(text: str) -> str:
+    """Shorten a string, and remove markup and control characters that the API may have sent."""
+    plain = "".join(
+        character if character.isprintable() or character == "\n" else " " for character in text
+    )
+    return plain.translate(_WITHOUT_MARKUP)[:MAX_CHARACTERS]
 
 
 def _reminder(
@@ -191,50 +234,8 @@ def _is_a_day_old(when: str | None, now: datetime) -> bool:
         return when is not None
 
 
-def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
-    """Store alerts, so that the next check sends them even if this process is killed."""
-    layout, now = nightbook.layout, nightbook.now()
-    if not alerts or not nightbook.settings().alerts or is_demo(layout):
-        return
-    alerts = spell_alerts(layout, alerts)
-    with _memory(layout) as sent_causes:
-        waiting, _ = _stored_events(layout, sent_causes, now)
-        new = [alert for alert in alerts if alert.cause not in sent_causes]
-        _write_events(layout, _events(new, now) | waiting)
-
-
-def deliver(
-    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = send_by_apprise
-) -> SentAlerts:
-    """Send each alert through the first channel that works. A failed channel is not retried."""
-    working, sent = list(enumerate(addresses, 1)), list[Alert]()
-    dead: list[str] = []
-    # Try the channels in order. A failed channel is not retried for the next alert, because each
-    # attempt to reach a mail server that is down takes the full timeout.
-    for alert in alerts:
-        while working:
-            _, address = working[0]
-            unreached = f"\n\nThese channels failed: {', '.join(dead)}." if dead else ""
-            title = f"nightbook: {plain_text(alert.title)}"
-            if send(address, title, alert.body + unreached, alert.kind):
-                sent.append(alert)
-                break
-            dead.append(_channel_name(*working.pop(0)))
-    return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
-
-
 def _channel_name(number: int, address: str) -> str:
     return f"channel {number} ({address.partition('://')[0]})"
-
-
-def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call `act` and return its result, or return None if it already succeeded for this cause."""
-    with _memory(layout) as sent_causes:
-        if cause in sent_causes:
-            return None
-        if is_well := act():
-            sent_causes[cause] = when
-        return is_well
 
 
 @contextlib.contextmanager
@@ -257,13 +258,21 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
             write_json(folder / "told.json", dict(newest))
 
 
+def _read_memory(path: Path) -> dict[str, str]:
+    """Read the causes of the sent alerts, and the time when each alert was sent.
+
+    Treat an unreadable file as empty, because it is better to send an alert twice than not at all.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        return {str(cause): str(when) for cause, when in content.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
 def _events(alerts: Iterable[Alert], now: datetime) -> Unsent:
     since = now.isoformat()
     return {alert.cause: StoredAlert(since, alert) for alert in alerts if alert.happened}
-
-
-def _unsent(layout: Layout) -> Path:
-    return layout.home / "alerts" / "unsent.json"
 
 
 def _stored_events(
@@ -302,13 +311,5 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
             path.unlink(missing_ok=True)
 
 
-def _read_memory(path: Path) -> dict[str, str]:
-    """Read the causes of the sent alerts, and the time when each alert was sent.
-
-    Treat an unreadable file as empty, because it is better to send an alert twice than not at all.
-    """
-    try:
-        content = json.loads(path.read_bytes())
-        return {str(cause): str(when) for cause, when in content.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
+def _unsent(layout: Layout) -> Path:
+    return layout.home / "alerts" / "unsent.json"

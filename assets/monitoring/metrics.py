@@ -67,6 +67,32 @@ def render(nightbook: Nightbook) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plain_get(url: str) -> bool:
+    """Send a GET request, and return whether it succeeded. Errors are not raised."""
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
+            return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success
+    except (OSError, ValueError):
+        return False
+
+
+def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
+    """Send a heartbeat for a new book. Return None if there is no new book."""
+    # Send a heartbeat only for the newest published book, and only if that book is recent, because
+    # rebuilding old nights does not show that the schedule works.
+    url, layout = nightbook.settings().heartbeat, nightbook.layout
+    if url is None or is_demo(layout) or not layout.database.exists():
+        return None
+    newest = ask(layout.database, "select max(snapshot_id) from ops.snapshots where is_book")
+    snapshot_id = newest.rows[0][0]
+    if snapshot_id is None:
+        return None
+    now = nightbook.now()
+    if now - snapshot_time(snapshot_id) > MAX_HEARTBEAT_AGE:
+        return None
+    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))
+
+
 def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     layout, nights = nightbook.layout, snapshots.landed_snapshots(nightbook.layout)
     yield Metric("info", "The program.", 1, ("version", program_version()))
@@ -120,29 +146,3 @@ def _newest(layout: Layout) -> Iterator[Metric]:
 
 def _count(layout: Layout, query: str) -> int:
     return int(ask(layout.database, query).rows[0][0])
-
-
-def plain_get(url: str) -> bool:
-    """Send a GET request, and return whether it succeeded. Errors are not raised."""
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
-            return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success
-    except (OSError, ValueError):
-        return False
-
-
-def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Send a heartbeat for a new book. Return None if there is no new book."""
-    # Send a heartbeat only for the newest published book, and only if that book is recent, because
-    # rebuilding old nights does not show that the schedule works.
-    url, layout = nightbook.settings().heartbeat, nightbook.layout
-    if url is None or is_demo(layout) or not layout.database.exists():
-        return None
-    newest = ask(layout.database, "select max(snapshot_id) from ops.snapshots where is_book")
-    snapshot_id = newest.rows[0][0]
-    if snapshot_id is None:
-        return None
-    now = nightbook.now()
-    if now - snapshot_time(snapshot_id) > MAX_HEARTBEAT_AGE:
-        return None
-    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
-from assets.console.invocation import full_command
 from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
@@ -93,7 +92,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
             words=f"Somebody turned {name} off in Dagster, so {MEANING[name]}. This command turns "
             "it on, even while the daemon is running.",
             see=str(layout.dagster),
-            command=full_command(layout, "doctor", "--turn-on"),
+            command="nightbook doctor --turn-on",
             kind=FAILURE,
         )
     if switches.error:
@@ -102,7 +101,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
             title="the daemon's last report cannot be read",
             words=f"Cannot tell whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
-            command=full_command(layout, "doctor"),
+            command="nightbook doctor",
         )
 
 
@@ -118,18 +117,8 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
         "the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
         "--unless-taken",
         see=str(layout.dagster),
-        command=full_command(layout, "install"),
+        command="nightbook install",
     )
-
-
-def _is_started_by_cron(nightbook: Nightbook) -> bool:
-    """Return whether cron started a run on the last date before today that had a scheduled run."""
-    settings = nightbook.settings()
-    newest = newest_run(nightbook.layout, is_tick=True)
-    today = nightbook.now().astimezone(settings.timezone).date()
-    days = (today - timedelta(days=ago) for ago in range(1, YEAR))
-    last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)
-    return newest is not None and last is not None and newest.day >= last
 
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
@@ -174,3 +163,13 @@ def next_night(nightbook: Nightbook) -> datetime:
         return tick
     midnight = datetime.combine(day + timedelta(days=1), time(), settings.timezone)
     return next_tick(settings, midnight - timedelta(microseconds=1))
+
+
+def _is_started_by_cron(nightbook: Nightbook) -> bool:
+    """Return whether cron started a run on the last date before today that had a scheduled run."""
+    settings = nightbook.settings()
+    newest = newest_run(nightbook.layout, is_tick=True)
+    today = nightbook.now().astimezone(settings.timezone).date()
+    days = (today - timedelta(days=ago) for ago in range(1, YEAR))
+    last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)
+    return newest is not None and last is not None and newest.day >= last

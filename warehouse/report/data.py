@@ -32,7 +32,7 @@ _QUERIES = Path(__file__).parent / "queries"
 # The queries for every report, for the report on a home (grouped by the nights that they need), and
 # for the report on a firm.
 _ALWAYS = ("build", "breaks_by_owner", "breaks_over_time", "reconciled")
-_OF_HOME = ("waiting", "drift", "checks")
+_OF_HOME = ("attention", "drift", "checks")
 _OF_LAST_NIGHT = (
     *("last_night", "night_counts", "control_totals"),
     *("failed_requests", "rejects", "inexact"),
@@ -46,7 +46,7 @@ _OF_FIRM = ("firm_sources", "firm_holdings", "firm_moves", "firm_findings")
 # The maximum number of rows that a page shows for each query. Queries that are not listed have no
 # limit.
 _MOST = {
-    "waiting": 4,
+    "attention": 8,
     "drift": 25,
     "failed_requests": 20,
     "rejects": 25,

@@ -36,6 +36,9 @@ _LIGHTS = {
     "high": _BAD,
     "medium": _WARN,
     "low": ("muted", "●"),
+    "error": _BAD,
+    "warning": _WARN,
+    "info": ("muted", "●"),
 }
 
 

@@ -64,7 +64,7 @@ def views() -> tuple[SqlFile, ...]:
 
 @cache
 def ops_views() -> tuple[SqlFile, ...]:
-    """Return the views in the ops schema, which read only tables in that schema."""
+    """Return the views in the ops schema, in the order of the numbers of their files."""
     return _folder("views/ops")
 
 
