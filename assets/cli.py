@@ -5,20 +5,19 @@ is printed as one paragraph. Only `--debug` shows a traceback.
 """
 
 import contextlib
-import gc
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import click
 
-from assets import commands
 from assets.commands.command_line import command_line
-from assets.console.declaration import FAILED, Invocation, Run, Trait
+from assets.console.command import Invocation
 from assets.console.errors import report_error
+from assets.console.exit_codes import FAILED
 from assets.console.invocation import (
     override_home,
     program,
@@ -27,7 +26,7 @@ from assets.console.invocation import (
     spell_for,
 )
 from assets.console.terminal import SafeStream, choose_color
-from assets.home.writer_lock import NoHome, misplaced_firm, require_firm_command, require_place
+from assets.home.writer_lock import NoHome, misplaced_firm, require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import InvalidSettings
 from warehouse.query.formats import printable
@@ -35,6 +34,7 @@ from warehouse.storage.layout import private_files
 
 DATA_COMMANDS = ("query", "api", "trace", "tables")
 KILOBYTES_PER_MEGABYTE = 1024  # memory usage from `getrusage` is in kilobytes
+STOPPED = "Stopped. Unfinished work was discarded. Run the command again."
 
 
 def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) -> int:
@@ -44,18 +44,21 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except click.Abort:
+        print(STOPPED, file=sys.stderr)
+        return FAILED
     # Click has already printed the help and returned an exit code.
     if not isinstance(invocation, Invocation):
         return int(invocation)
-    if invocation.shared.home:
-        override_home(invocation.shared.home)
-    choose_color(invocation.shared.color or "auto")
-    is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
-    chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
+    if invocation.home:
+        override_home(invocation.home)
+    choose_color(invocation.color or "auto")
+    is_silent = invocation.is_quiet and not _is_result_printed(invocation)
+    chosen = replace(nightbook or Nightbook(), is_debug=invocation.is_debug)
     spell = partial(_spell, chosen)
     # Adapt nightbook commands to this home, but only in messages. Data may contain the same words
     # by chance.
-    is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
+    is_data = invocation.words[0] in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
     with (
@@ -67,7 +70,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         code = _exit_code(invocation, chosen)
         out.flush()
         code = _check_output(invocation, out, code)
-        if invocation.shared.is_verbose:
+        if invocation.is_verbose:
             _print_cost(invocation, code, (chosen.now() - started_at).total_seconds())
         return code
 
@@ -85,7 +88,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
 
 def _is_result_printed(invocation: Invocation) -> bool:
     """Return whether the command prints its whole result instead of writing it to a file."""
-    return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
+    return invocation.command.prints_result or bool(invocation.options.get("dry_run"))
 
 
 def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
@@ -93,10 +96,9 @@ def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    name = f"{invocation.command} {invocation.step}".strip()
     print(
-        f"nightbook {program_version()}: {name} took {seconds:.2f} s and at most "
-        f"{kilobytes // KILOBYTES_PER_MEGABYTE} MB; exit code {code}.",
+        f"nightbook {program_version()}: {' '.join(invocation.words)} took {seconds:.2f} s and at "
+        f"most {kilobytes // KILOBYTES_PER_MEGABYTE} MB; exit code {code}.",
         file=sys.stderr,
     )
 
@@ -112,46 +114,34 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
         return code
     print(
         f"Writing to standard output failed ({out.error}), so the output of nightbook "
-        f"{invocation.command} was lost. The command itself has finished.",
+        f"{invocation.words[0]} was lost. The command itself has finished.",
         file=sys.stderr,
     )
     return code or FAILED * _is_result_printed(invocation)
 
 
 def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
-    is_of_firm = False
     try:
         # Skip these checks for the command `doctor`, because it reports problems with settings and
         # directories itself.
-        if invocation.command != "doctor":
+        if invocation.words != ["doctor"]:
             nightbook = nightbook.with_fixed_variables()
-            if invocation.shared.is_verbose:
+            if invocation.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            is_tonight = invocation.command == "run" and invocation.options["day"] is None
-            # Ignore invalid settings here. They are reported below, in one error that lists all
-            # invalid settings.
-            with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
-                is_of_firm = require_firm_command(nightbook.layout, invocation)
-            if is_tonight and not is_of_firm:
+            if invocation.words == ["run"] and invocation.options["day"] is None:
                 # `settings` raises a single error that lists all invalid settings.
                 nightbook.settings(api=True)
             require_place(nightbook.layout, invocation)
-        else:
-            with contextlib.suppress(InvalidSettings):
-                is_of_firm = require_firm_command(nightbook.layout, invocation)
-        run = _load(
-            (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
-        )
-        return run(nightbook, **invocation.options)
+        return invocation.command.callback(nightbook, **invocation.options)
     except BrokenPipeError:
         # Handle a closed pipe here too, because `SafeStream` handles it only for text, and the body
         # of a response is written as bytes.
         return 0
     except KeyboardInterrupt:
-        print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)
+        print(STOPPED, file=sys.stderr)
         return FAILED
     except Exception as error:
-        if invocation.shared.is_debug:
+        if invocation.is_debug:
             raise
         code = report_error(error, nightbook)
         _hint_at_firm(error, nightbook)
@@ -164,17 +154,6 @@ def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
     with contextlib.suppress(InvalidSettings, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):
             print(printable(hint), file=sys.stderr)
-
-
-def _load(load: Callable[[], Run]) -> Run:
-    """Import a command without garbage collection, because imports do not create garbage."""
-    # Importing without garbage collection saves 0.35 of the 2.0 CPU seconds that a nightly run
-    # spends on imports (measured).
-    gc.disable()
-    try:
-        return load()
-    finally:
-        gc.enable()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,12 @@
 import json
 import re
 import sys
+from typing import Any
 
+import click
+from click import argument, option
+
+from assets.console.command import HomeCommand
 from assets.nightbook import Nightbook
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.requests import raw_call
@@ -15,8 +20,27 @@ _TERMINAL_CONTROLS = re.compile(
 )
 
 
-def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) -> int:
-    """Print the response body unchanged. In a terminal, escape control characters."""
+class KeyValue(click.ParamType[tuple[str, str]]):
+    """The parameter type for a name and a value."""
+
+    name = "K=V"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Split the text at the first equals sign."""
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} does not have the form K=V. Nothing was sent.", param, ctx)
+        return name, text
+
+
+@click.command(cls=HomeCommand, needs_home=False, prints_result=True)
+@argument("path", help="API path to request, for example /venues")
+@option("--query", type=KeyValue(), multiple=True, help="Add a query parameter (repeatable)")
+def api_command(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) -> int:
+    """Send one signed GET request and print the response."""
+    # Print the body unchanged, except that control characters are escaped in a terminal.
     settings = nightbook.settings(api=True)
     access = settings.access
     call = raw_call(path, query)

@@ -5,9 +5,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+from click import argument
+
 from assets import commands
 from assets.commands.nights import print_changes
+from assets.console.command import HomeCommand
 from assets.console.invocation import command_for, program
+from assets.console.parameters import dry_run_options
 from assets.console.rows import print_rows
 from assets.home import backup
 from assets.home.rehearsal import rehearsing
@@ -21,8 +26,13 @@ from warehouse.storage.firm import FIRM, is_firm, read_firm
 from warehouse.storage.layout import Layout
 
 
-def write(nightbook: Nightbook, *, file: str) -> int:
-    """Write a backup, then read the file again to check it."""
+@click.command(cls=HomeCommand)
+@argument("file", type=click.Path(), help="File to write (tar)")
+def backup_command(nightbook: Nightbook, *, file: str) -> int:
+    """Back up everything that cannot be rebuilt.
+
+    The backup contains the API responses, the decisions and the reconciliations.
+    """
     layout = nightbook.layout
     target = backup.place_for(layout, file)
     backup.require_any(layout)
@@ -47,10 +57,16 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     return 0
 
 
-def restore(
-    nightbook: Nightbook, *, file: str, dry_run: bool = False, output_format: str | None = None
+@click.command(cls=HomeCommand, needs_home=False, writes=True)
+@argument("file", type=click.Path(), help="Backup to restore")
+@dry_run_options()
+def restore_command(
+    nightbook: Nightbook, *, file: str, dry_run: bool, output_format: str | None
 ) -> int:
-    """Restore a backup into an empty home, then rebuild the lake and the warehouse."""
+    """Restore a backup into an empty home.
+
+    Then rebuilds the lake and the warehouse from the restored files.
+    """
     layout, source = nightbook.layout, Path(file).resolve()
     backup.require_file(source)
     if dry_run:

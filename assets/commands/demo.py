@@ -1,4 +1,4 @@
-"""`nightbook demo`, `dev` and `sandbox`, which run nightbook on a single machine."""
+"""`nightbook demo`: simulated nights on this machine, without an API key."""
 
 import textwrap
 from collections.abc import Sequence
@@ -6,9 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from time import monotonic
 
+import click
+
 from assets.commands import reconcile
 from assets.commands.run import take
+from assets.console.command import HomeCommand
 from assets.console.invocation import command_for
+from assets.console.parameters import flag
 from assets.home.demo import FIRST_NIGHTS, next_of_demo, the_demo
 from assets.nightbook import FixedVariables, Nightbook
 from pipelines.landing import snapshots
@@ -66,8 +70,10 @@ class SimulatedClock:
         return self._time + timedelta(seconds=monotonic() - self._set_at)
 
 
-def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
-    """Simulate three nights, or one more if `is_next`. Print the files and commands to try."""
+@click.command(cls=HomeCommand, needs_home=False, writes=True)
+@flag("--next", "is_next", help="Simulate one more night and its ledger")
+def demo_command(nightbook: Nightbook, *, is_next: bool) -> int:
+    """Simulate three nights in a built-in sandbox, without an API key."""
     if is_next:
         return _run_next(nightbook)
     layout = nightbook.layout
@@ -98,7 +104,7 @@ def _run_next(nightbook: Nightbook) -> int:
         morning = _demo_at(nightbook, night + timedelta(hours=6))
         if days[-1] not in Record(folder).days():
             print(f"The ledger for {days[-1]} has not been compared yet, so this is done first.")
-            reconcile.run(_demo_at(nightbook, night), as_of=days[-1], restate="")
+            reconcile.compare(_demo_at(nightbook, night), as_of=days[-1])
         code = _take_nights(nightbook, [night], night)
         if code:
             return code
@@ -107,7 +113,7 @@ def _run_next(nightbook: Nightbook) -> int:
         for error in errors:
             print(f"  - {error}")
         print()
-        reconcile.run(morning, as_of=None, restate="")
+        reconcile.compare(morning)
     me = command_for(layout)
     print("\nNext: open the workbook, fill in its yellow cells, save it, and type")
     print(f"  {me} demo --next            simulate the next night (your entries are kept)")

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from time import sleep
 
-from assets.commands.sandbox import LOOPBACK, require_free
+import click
+from click import option
+
+from assets.commands.sandbox import LOOPBACK, PORT, require_free
+from assets.console.command import HomeCommand
 from assets.console.terminal import wants_color
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
@@ -17,8 +21,18 @@ from warehouse.storage.layout import UMASK, Layout
 POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
-def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
-    """Start Dagster, then wait for Ctrl-C or for SIGTERM from a supervisor."""
+@click.command(cls=HomeCommand, needs_home=False, writes=True)
+@option("--port", **PORT, default=3000, show_default=True, help="Port of the Dagster UI")
+@option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="Also accept requests for this host name, used by your proxy",
+)
+def dev_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
+    """Start the Dagster UI and daemon on this machine."""
+    # Wait for Ctrl-C, or for SIGTERM from a supervisor.
     layout = nightbook.layout
     require_free(port, "dev")
     with os.fdopen(reap(nightbook)) as lock:

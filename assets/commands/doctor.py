@@ -8,9 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.console.declaration import DONE, FAILED, WRONG_USAGE
+import click
+
+from assets.console.command import HomeCommand
 from assets.console.errors import disk_message, is_ours
+from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import command_for, full_command, spell_commands
+from assets.console.parameters import flag, format_option
 from assets.console.rows import print_records
 from assets.console.terminal import mark
 from assets.home.daemon_state import change_record
@@ -63,10 +67,16 @@ def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
 
 
-def run(
-    nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
+@click.command(cls=HomeCommand, needs_home=False, prints_result=True)
+@flag("--alert", help="Send a test message to every alert channel")
+@flag(
+    "--turn-on", help="Turn the schedule and sensors back on if somebody turned them off in Dagster"
+)
+@format_option()
+def doctor_command(
+    nightbook: Nightbook, *, alert: bool, turn_on: bool, output_format: str | None
 ) -> int:
-    """Run all checks and print the results. Return 2 if a setting is wrong, 1 if a check failed."""
+    """Check settings, disk, network, API key, clock and schedule."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""

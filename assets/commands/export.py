@@ -4,7 +4,12 @@ import sys
 from dataclasses import replace
 from datetime import date
 
+import click
+from click import option
+
+from assets.console.command import HomeCommand
 from assets.console.invocation import program_version
+from assets.console.parameters import Choice, as_of_option
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
@@ -14,8 +19,20 @@ from warehouse.query.formats import printable
 from warehouse.query.pandas_blocker import leave_pandas_out
 
 
-def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
-    """Write the files and print their names."""
+@click.command(cls=HomeCommand, writes=True)
+@as_of_option()
+@option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=Choice(["xlsx", "csv", "parquet"]),
+    help="File format, repeatable  [default: xlsx]",
+)
+def export_command(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
+    """Write positions to Excel, CSV or Parquet.
+
+    Writes the files to the exports/ folder of the home.
+    """
     leave_pandas_out()
     layout = nightbook.layout
     if as_of is None and (note := staleness_note(nightbook)):

@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 
 from assets import commands
-from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, full_command
 from assets.console.rows import JsonLog, print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint

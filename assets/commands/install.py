@@ -5,6 +5,10 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+import click
+from click import option
+
+from assets.console.command import HomeCommand
 from assets.nightbook import Nightbook
 from pipelines import settings
 from pipelines.settings import InvalidSettings
@@ -21,8 +25,15 @@ class UnsuitableHost(Exception):
     exit_code = 2
 
 
-def run(nightbook: Nightbook, *, into: str | None) -> int:
-    """Write the systemd unit files, and print the commands that start the services."""
+@click.command(cls=HomeCommand, needs_home=False)
+@option(
+    "--into",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the units to this directory instead of systemd's own directory",
+)
+def install_command(nightbook: Nightbook, *, into: str | None) -> int:
+    """Write systemd units for this home and user (does not start them)."""
     layout = nightbook.layout
     _require_settings(Path.cwd() / ".env")
     folder = Path(into).resolve() if into else _unit_folder()

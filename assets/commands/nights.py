@@ -3,8 +3,14 @@
 import re
 from datetime import date
 
+import click
+from click import argument, option
+
 from assets.commands.report import write_report
+from assets.console.command import HomeCommand
+from assets.console.completion import HELD, SNAPSHOTS, complete_from
 from assets.console.invocation import command_for, user_name
+from assets.console.parameters import Choice, Decorator, dry_run_options, flag
 from assets.console.rows import print_records
 from assets.home.rehearsal import ROWS, Change, changes, rehearsing, state_changes
 from assets.home.writer_lock import writing, writing_with_progress
@@ -28,36 +34,75 @@ NOTHING = "none"
 _LESSON = re.compile(r"[0-9a-f]{8}")
 
 
-def accept(
-    nightbook: Nightbook,
-    *,
-    snapshot_id: str,
-    why: str,
-    dry_run: bool = False,
-    output_format: str | None = None,
+def why_option(previous: str) -> Decorator:
+    """Declare `--why`, which is required to reverse an earlier decision."""
+    help_text = f"Reason for the decision. Required if the snapshot is currently {previous}"
+    return click.option("--why", default="", help=help_text)
+
+
+@click.command(cls=HomeCommand, writes=True)
+@argument(
+    "snapshot_id",
+    metavar="ID",
+    shell_complete=complete_from(HELD),
+    help="Snapshot to accept, for example 20261120T021500Z",
+)
+@why_option("rejected")
+@dry_run_options()
+def accept_command(
+    nightbook: Nightbook, *, snapshot_id: str, why: str, dry_run: bool, output_format: str | None
 ) -> int:
-    """Accept a night and publish it. Print which snapshot is now the book of that date."""
+    """Accept a held snapshot and publish it as the book of its date.
+
+    If you accept a snapshot, nightbook remembers the reasons for the hold as lessons. It then also
+    accepts other nights that are held only for these reasons, unless the problem becomes much
+    larger. `nightbook snapshots --lessons` lists all lessons, and `nightbook reject LESSON` revokes
+    a lesson.
+    """
     if dry_run:
         return _rehearse_accept(nightbook, snapshot_id, why, output_format)
     return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
 
 
-def reject(nightbook: Nightbook, *, name: str, why: str) -> int:
-    """Reject a night and publish the decision, or revoke a lesson if `name` is a lesson's ID."""
+@click.command(cls=HomeCommand, writes=True)
+@argument(
+    "name",
+    metavar="ID",
+    shell_complete=complete_from(SNAPSHOTS),
+    help="Snapshot or lesson to reject, for example 20261120T021500Z or 1f0a2b3c",
+)
+@why_option("accepted")
+def reject_command(nightbook: Nightbook, *, name: str, why: str) -> int:
+    """Reject a snapshot, or revoke a lesson.
+
+    If you reject an accepted snapshot, the previous book of its date is restored.
+    """
     if _LESSON.fullmatch(name):
         return _revoke_lesson(nightbook, name, why)
     return _decide(nightbook, name, states.REJECTED, why)
 
 
-def rebuild_nights(
+@click.command(cls=HomeCommand, writes=True)
+@flag("--from-landing", help="Rebuild the lake too, from the stored API responses")
+@option(
+    "--engine",
+    type=Choice([SPARK]),
+    help="Rebuild the lake too, on the cluster that Spark's own configuration names",
+)
+@dry_run_options()
+def rebuild_command(
     nightbook: Nightbook,
     *,
     from_landing: bool,
-    engine: str | None = None,
-    dry_run: bool = False,
-    output_format: str | None = None,
+    engine: str | None,
+    dry_run: bool,
+    output_format: str | None,
 ) -> int:
-    """Rebuild the warehouse without calling the API. Decisions do not change."""
+    """Rebuild the warehouse from the lake or the landing folder.
+
+    By default, rebuilds only the warehouse, from the tables in the lake. This does not call the API
+    or change any decision.
+    """
     # If Spark is used, the lake is rebuilt too, because Spark flattens nights from the landing
     # folder.
     is_lake_included = from_landing or engine is not None
@@ -84,8 +129,12 @@ def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) ->
     return publish.rebuild(nightbook, from_landing=from_landing)
 
 
-def shelve(nightbook: Nightbook) -> int:
-    """Upload judged nights that are missing from the shelf. Every nightly run also does this."""
+@click.command(cls=HomeCommand, writes=True)
+def shelve_command(nightbook: Nightbook) -> int:
+    """Upload finished nights to the object store.
+
+    Every nightly run also uploads its night.
+    """
     address = shelf.require_shelf(nightbook, "shelve")
     with writing_with_progress(nightbook, "shelving") as reporting:
         nights, registered = shelf.shelve(reporting), shelf.register(reporting)
@@ -98,8 +147,10 @@ def shelve(nightbook: Nightbook) -> int:
     return 0
 
 
-def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
-    """Build or update this home's warehouse from the shelf."""
+@click.command(cls=HomeCommand, needs_home=False, writes=True)
+@flag("--with-landing", help="Download the API responses too")
+def publish_command(nightbook: Nightbook, *, with_landing: bool) -> int:
+    """Build this home's warehouse from the object store."""
     address = shelf.require_shelf(nightbook, "publish")
     with writing_with_progress(nightbook, "fetching") as reporting:
         result, is_published = shelf.fetch_and_publish(reporting, with_landing=with_landing)

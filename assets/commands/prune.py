@@ -10,7 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE
+import click
+from click import option
+
+from assets.console.command import HomeCommand
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE
+from assets.console.parameters import flag
 from assets.home.daemon_state import DagsterFailed, change_record
 from assets.home.writer_lock import writing
 from assets.night import run_log
@@ -51,8 +56,34 @@ ALWAYS_KEPT = (
     "nights that are waiting for a decision, and nights whose rows a later night still uses."
 )
 
+EXAMPLES = "Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50"
 
-def run(
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The number and size of the files that were removed or would be removed."""
+
+    count: int
+    byte_count: int
+
+
+@click.command(cls=HomeCommand, writes=True, epilog=EXAMPLES)
+@option(
+    "--keep",
+    "keep_days",
+    type=click.IntRange(min=0),
+    metavar="DAYS",
+    help="Keep the last DAYS days, counted back from the newest book",
+)
+@option(
+    "--max-gb",
+    metavar="N",
+    help="Delete the oldest nights until API responses and tables take at most N gigabytes",
+)
+@flag("--no-month-ends", help="Treat month-end books like any other night")
+@flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store")
+@flag("--dry-run", help="List the nights to delete without deleting them")
+def prune_command(
     nightbook: Nightbook,
     *,
     keep_days: int | None,
@@ -61,7 +92,13 @@ def run(
     is_shelf: bool,
     dry_run: bool,
 ) -> int:
-    """Delete nights, or list them with `--dry-run`."""
+    """Delete old nights.
+
+    Use --keep, --max-gb or both. The command never deletes the newest book, a night that is waiting
+    for a decision, or a night whose rows a later night still uses. The manifest and the decisions
+    of every night are never deleted either. --keep does not delete month-end books, and --max-gb
+    deletes them last.
+    """
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(max_gb)
     require_limit(keep_days, most)
@@ -192,14 +229,6 @@ def _bytes(text: str | None) -> int | None:
     if not limit.is_finite() or not 1 <= limit <= MAX_BYTES:
         raise InvalidLimit(f"{text[:40]!r} GB is not a valid limit")
     return int(limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """The number and size of the files that were removed or would be removed."""
-
-    count: int
-    byte_count: int
 
 
 def _prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:

@@ -1,8 +1,15 @@
 """`nightbook query SQL`: run a read-only query on the published warehouse."""
 
+import difflib
+import re
 import sys
 from pathlib import Path
 
+import click
+from click import argument, option
+
+from assets.console.command import HomeCommand
+from assets.console.parameters import format_option
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.query import child
@@ -12,6 +19,7 @@ from warehouse.storage.layout import Layout, written_aside
 PARQUET = "parquet"
 EXTENSIONS = (PARQUET, "csv", "json", "jsonl")
 STANDARD_INPUT = "-"
+_OPTION = re.compile(r"--[a-z][a-z-]+")
 
 
 class InvalidQueryArguments(Exception):
@@ -24,7 +32,43 @@ class OutputNotWritten(Exception):
     """The output file could not be written. The message gives the reason."""
 
 
-def run(
+class SqlCommand(HomeCommand):
+    """A command whose argument may start with `--`, as SQL comments do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reject a mistyped option, which is a single word that cannot be an SQL statement."""
+        known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
+        for word in args:
+            name = word.partition("=")[0]
+            if _OPTION.fullmatch(name) and name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "extra argument" not in error.message:
+                raise
+            message = f"{error.message}. The query must be a single argument: put it in 'quotes'."
+            raise click.UsageError(message, ctx) from None
+
+
+# Accept unknown options, because a query may start with a comment (`--`), which looks like an
+# option.
+@click.command(
+    cls=SqlCommand, prints_result=True, context_settings={"ignore_unknown_options": True}
+)
+@argument("sql", required=False, help="Query to run, or - to read standard input")
+@option("-f", "--file", type=click.Path(), metavar="FILE", help="Read the SQL from a file")
+@format_option(help_text="Output format  [default: table]")
+@option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write to a .parquet, .csv, .json or .jsonl file",
+)
+@option("--limit", type=click.IntRange(min=0), metavar="N", help="Print at most N rows")
+def query_command(
     nightbook: Nightbook,
     *,
     sql: str | None,
@@ -33,7 +77,7 @@ def run(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Print the result or write it to a file. Warn on standard error if it is truncated."""
+    """Run read-only SQL on the warehouse."""
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
     output_format = target.suffix[1:].lower() if target else output_format or "table"

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+import click
+from click import argument, option
+
+from assets.console.command import CommandGroup, HomeCommand
+from assets.console.completion import BREAKS, complete_from
 from assets.console.invocation import command_for, program_version, user_name
+from assets.console.parameters import Choice, as_of_option, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
@@ -25,6 +31,15 @@ from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
 MAX_SHOWN = 12
+STEPS = {
+    "Set up": ("init", "preview", "setup"),
+    "Daily work": ("run", "status", "history", "sign"),
+    "Month end": ("close", "verify"),
+}
+NOTES = """\
+`run` and `status` exit with code 3 if there are open breaks.
+The guide for finance is warehouse/reconcile/FINANCE.md."""
+ROLES = ("preparer", "reviewer", "approver")
 BREAK_COLUMNS = (
     *("day", "break_id", "status", "result", "names", "ledger", "snapshot", "difference"),
     *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
@@ -37,12 +52,21 @@ HISTORY_COLUMNS = (
 PROOF_COLUMNS = ("file", "is_whole", "kind", "words")
 
 
-def _folder(nightbook: Nightbook) -> Path:
-    return nightbook.layout.home / "reconcile"
+@click.group(
+    cls=CommandGroup,
+    sections=STEPS,
+    modules={name: "reconcile" for names in STEPS.values() for name in names},
+    help='Compare the book with your ledger and track all differences ("breaks").',
+    subcommand_metavar="COMMAND [ARGS]...",
+    epilog=NOTES,
+)
+def reconcile_command() -> None:
+    """Compare the book with your ledger."""
 
 
-def init(nightbook: Nightbook) -> int:
-    """Create the reconciliation folder with a ledger template."""
+@click.command(cls=HomeCommand, writes=True)
+def init_command(nightbook: Nightbook) -> int:
+    """Create recon.toml and a ledger template."""
     created = service.init(nightbook.layout.database, _folder(nightbook))
     print(f"The newest book has {count_of(created.keys, 'position')}. Files written:")
     for file in created.files:
@@ -53,16 +77,27 @@ def init(nightbook: Nightbook) -> int:
     return 0
 
 
-def preview(nightbook: Nightbook, *, file: str) -> int:
-    """Print how a ledger would be read, and proposed recon.toml lines for open questions."""
+@click.command(cls=HomeCommand, prints_result=True)
+@argument("file", type=click.Path(), help="Ledger to read")
+def preview_command(nightbook: Nightbook, *, file: str) -> int:
+    """Show how a ledger file would be read.
+
+    Also prints the open questions about the file, and the lines that you can add to recon.toml to
+    answer them.
+    """
     ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
     for line in preview_lines(ledger):
         print(printable(line))
     return Ambiguous.exit_code if ledger.question else 0
 
 
-def setup(nightbook: Nightbook, *, file: str) -> int:
-    """Ask the user the open questions about a ledger, and write the answers to recon.toml."""
+@click.command(cls=HomeCommand, writes=True)
+@argument("file", type=click.Path(), help="Ledger to read")
+def setup_command(nightbook: Nightbook, *, file: str) -> int:
+    """Answer the open questions about a ledger file.
+
+    Asks one question at a time and writes your answers to recon.toml.
+    """
     folder = _folder(nightbook)
     while True:
         ledger = service.preview(nightbook.layout.database, folder, Path(file))
@@ -106,7 +141,23 @@ def _ask(proposal: str) -> str:
     return "\n".join(own if own[0].startswith("[") else [table, *own])
 
 
-def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
+@click.command(cls=HomeCommand, writes=True)
+@as_of_option()
+@option(
+    "--restate",
+    default="",
+    metavar="WHY",
+    help="Compare a day of a closed month again, and record this reason",
+)
+def run_command(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
+    """Compare the book with the ledgers in the inbox.
+
+    Writes a workbook with all differences. Exits with code 3 if there are open breaks.
+    """
+    return compare(nightbook, as_of=as_of, restate=restate)
+
+
+def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "") -> int:
     """Compare the book with the ledgers in the inbox. Return 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
@@ -130,8 +181,14 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     return summary.exit_code
 
 
-def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
-    """Print the latest reconciliation result and its breaks. Return 3 while breaks are open."""
+@click.command(cls=HomeCommand, prints_result=True)
+@as_of_option()
+@format_option()
+def status_command(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
+    """Show the latest result and its open breaks.
+
+    Exits with code 3 if there are open breaks.
+    """
     status_of_run = service.status(_folder(nightbook), day=as_of)
     result = status_of_run.run
     damage = damaged_packs(_folder(nightbook))
@@ -181,8 +238,16 @@ def _print_list(lines: list[str], noun: str) -> None:
         print(f"  {printable(line)}")
 
 
-def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
-    """Print one break's history: a line or row for each day and change."""
+@click.command(cls=HomeCommand, prints_result=True)
+@argument(
+    "break_id",
+    metavar="ID",
+    shell_complete=complete_from(BREAKS),
+    help="Break ID, from the workbook or from `nightbook reconcile status`",
+)
+@format_option()
+def history_command(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
+    """Show the history of one break."""
     entries = service.history(_folder(nightbook), break_id)
     if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
@@ -193,10 +258,15 @@ def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -
     return 0
 
 
-def sign(
+@click.command(cls=HomeCommand, writes=True)
+@as_of_option()
+@option("--role", type=Choice(ROLES), default="preparer", show_default=True, help="Your role")
+@option("--who", help="Name of the signer  [default: your user name]")
+@option("--comment", default="", help="Comment to store with the signature")
+def sign_command(
     nightbook: Nightbook, *, as_of: date | None, role: str, who: str | None, comment: str
 ) -> int:
-    """Sign a day's reconciliation result, and publish the signature."""
+    """Sign a result."""
     now = nightbook.now()
     with writing(nightbook, "signing"):
         signed = service.sign(
@@ -214,8 +284,14 @@ def sign(
     return 0
 
 
-def close(nightbook: Nightbook, *, month: str) -> int:
-    """Close a month: lock its days, and write its evidence pack."""
+@click.command(cls=HomeCommand, writes=True)
+@argument("month", metavar="YYYY-MM", help="Month to close, for example 2026-11")
+def close_command(nightbook: Nightbook, *, month: str) -> int:
+    """Lock a month and write its evidence to one file.
+
+    The evidence file is called a pack. You can verify a pack on any machine that has nightbook.
+    After you close a month, you must give a reason to reconcile one of its days again.
+    """
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
         firm.catch_up(nightbook)
@@ -238,8 +314,14 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     return 0
 
 
-def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
-    """Compare a workbook with its signed result, or check an evidence pack. Print differences."""
+@click.command(cls=HomeCommand, needs_home=False, prints_result=True)
+@argument("file", type=click.Path(), help="Workbook, or pack of a closed month")
+@format_option()
+def verify_command(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
+    """Check a workbook or a closed month for changes.
+
+    You can check a pack on any machine, because checking a pack does not need a home.
+    """
     if is_pack(Path(file)):
         return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
@@ -284,3 +366,7 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
             print(f"    {printable(part)}")
     print(f"  SHA-256 {check.sha256} (must equal the value that `close` printed)")
     return 0 if check.is_whole else 1
+
+
+def _folder(nightbook: Nightbook) -> Path:
+    return nightbook.layout.home / "reconcile"

@@ -3,14 +3,21 @@
 import sys
 from pathlib import Path
 
+import click
+
+from assets.console.command import HomeCommand
 from assets.console.invocation import full_command, program_version
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.report import build
 
 
-def run(nightbook: Nightbook) -> int:
-    """Write this morning's report and print the name of its file."""
+@click.command(cls=HomeCommand, writes=True)
+def report_command(nightbook: Nightbook) -> int:
+    """Write the morning report (HTML).
+
+    Writes a single file to the reports/ folder of the home.
+    """
     file = write_report(nightbook)
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)

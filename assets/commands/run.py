@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+import click
+from click import option
+
+from assets.console.command import HomeCommand
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for
+from assets.console.parameters import Day, flag
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.demo import require_real
@@ -39,8 +44,26 @@ class RunEnding:
     snapshot_id: str = ""
 
 
-def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Pull, check and publish a night. Return 3 if the night is held."""
+@click.command(cls=HomeCommand, needs_home=False, writes=True)
+@option(
+    "--date",
+    "day",
+    type=Day(),
+    help="Rebuild the night of this date from its stored responses, without calling the API  "
+    "[default: pull tonight's book]",
+)
+@flag(
+    "--unless-taken",
+    help="Do nothing if this date already has a snapshot. Useful for cron jobs that run several "
+    "times a night",
+)
+def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
+    """Download data from the API and publish tonight's book.
+
+    The run downloads all data, stores the responses unchanged, builds the tables, checks them, and
+    publishes the book. A suspicious night is held: the book does not change, and the command exits
+    with code 3. To publish a held night, type `nightbook accept ID`.
+    """
     # `settings` raises a single error that lists all wrong settings. The API settings are needed
     # only to pull tonight's book.
     settings = nightbook.settings(api=day is None)

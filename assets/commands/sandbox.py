@@ -2,7 +2,13 @@
 
 import socket
 from time import sleep
+from typing import Any
 
+import click
+from click import option
+
+from assets.console.command import HomeCommand
+from assets.console.parameters import format_option
 from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from pipelines.sandbox.faults import EXAMPLE, FAULTS, SCOPES, parse
@@ -13,6 +19,8 @@ from warehouse.query.formats import printable
 
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65535
+PORT: dict[str, Any] = {"type": click.IntRange(0, LAST_PORT), "metavar": "N"}
+"""The type of the option `--port`."""
 
 
 class NotStarted(Exception):
@@ -25,7 +33,24 @@ class NoSuchFault(Exception):
     exit_code = 2
 
 
-def run_sandbox(
+@click.command(cls=HomeCommand, needs_home=False)
+@option("--port", **PORT, default=0, help="Port to listen on  [default: any free port]")
+@option(
+    "--fault",
+    "faults",
+    metavar="NAME[,SCOPE]",
+    multiple=True,
+    help="Simulate a fault (`--fault list` shows all)",
+)
+@option(
+    "--choice",
+    "choices",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Choose a behaviour that the API document does not define (`--choice list` shows all)",
+)
+@format_option(help_text="Output format of the lists of faults and choices")
+def sandbox_command(
     nightbook: Nightbook,
     *,
     port: int,
@@ -33,7 +58,7 @@ def run_sandbox(
     choices: tuple[str, ...],
     output_format: str | None,
 ) -> int:
-    """Serve the sandbox until Ctrl-C, and print the settings that connect nightbook to it."""
+    """Serve a simulated API that can also simulate faults."""
     del nightbook
     if "list" in (*faults, *choices):
         _print_list(output_format, is_choices="list" in choices)

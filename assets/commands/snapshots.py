@@ -3,8 +3,12 @@
 import textwrap
 from collections.abc import Sequence
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE
+import click
+
+from assets.console.command import HomeCommand
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE
 from assets.console.invocation import command_for
+from assets.console.parameters import flag, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import YELLOW, paint, width
 from assets.nightbook import Nightbook
@@ -19,8 +23,12 @@ COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by"
 LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")
 
 
-def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
-    """List the nights, newest last. Return 3 if any night is waiting for a decision."""
+@click.command(cls=HomeCommand, prints_result=True)
+@flag("--lessons", "are_lessons", help="List all lessons instead of the nights")
+@format_option()
+def snapshots_command(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
+    """List every night with its state and the reason."""
+    # The newest night is last. Return 3 if any night is waiting for a decision.
     nights = snapshots.landed_snapshots(nightbook.layout)
     if output_format:
         (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+import click
+
+from assets.console.command import HomeCommand
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
+from assets.console.parameters import format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import GREEN, RED, paint
 from assets.home.demo import is_demo
@@ -49,8 +53,10 @@ class HomeStatus:
         return FAILED if self.alerts else DONE
 
 
-def run(nightbook: Nightbook, *, output_format: str | None) -> int:
-    """Print the status. Return 3 if a night or break waits for a person, 1 for other problems."""
+@click.command(cls=HomeCommand, prints_result=True)
+@format_option()
+def status_command(nightbook: Nightbook, *, output_format: str | None) -> int:
+    """Show last night, the current book, the next run and any problems."""
     status = _read_status(nightbook)
     if output_format:
         print_rows(output_format, COLUMNS, [_row(status)])

@@ -4,7 +4,13 @@ import difflib
 import textwrap
 from collections.abc import Sequence
 
+import click
+from click import argument
+
+from assets.console.command import HomeCommand
+from assets.console.completion import TABLES, complete_from
 from assets.console.invocation import command_for
+from assets.console.parameters import FORMATS, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import is_terminal, width
 from assets.nightbook import Nightbook
@@ -28,8 +34,18 @@ class NoSuchTable(Exception):
         )
 
 
-def run(nightbook: Nightbook, *, name: str | None, output_format: str | None) -> int:
-    """List all tables, views and macros, or describe one with its columns."""
+@click.command(cls=HomeCommand, prints_result=True)
+@argument(
+    "name",
+    required=False,
+    shell_complete=complete_from(TABLES),
+    help="Table, view or macro to describe with its columns",
+)
+@format_option(
+    *FORMATS, "dbt", help_text="Print rows in this format, or a sources.yml file for dbt"
+)
+def tables_command(nightbook: Nightbook, *, name: str | None, output_format: str | None) -> int:
+    """List tables, views and macros, or describe one of them."""
     descriptions = tables(nightbook.layout.database)
     chosen = [table for table in descriptions if name in _names(table)]
     if name is not None and not chosen:

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import click
 import msgspec
+from click import option
 
-from assets.console.declaration import DONE, FAILED
+from assets.console.command import HomeCommand
+from assets.console.completion import ACCOUNTS, ASSETS, PORTFOLIOS, VENUES, complete_from
+from assets.console.exit_codes import DONE, FAILED
 from assets.console.invocation import full_command
+from assets.console.parameters import as_of_option, format_option
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
@@ -35,6 +40,7 @@ from warehouse.storage.layout import Layout
 
 # Maximum number of rows and of characters in text output (JSON output is complete).
 MAX_SHOWN, MAX_CHARACTERS = 20, 2000
+_FROM_WAREHOUSE = "the amounts below come only from the warehouse."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +189,30 @@ def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
         yield f"    {', '.join(names)} {figure} {sign} {parts}"
 
 
-_FROM_WAREHOUSE = "the amounts below come only from the warehouse."
+@click.command(cls=HomeCommand, prints_result=True)
+@option(
+    "--portfolio",
+    required=True,
+    shell_complete=complete_from(PORTFOLIOS),
+    help="Portfolio ID or name",
+)
+@option("--asset", required=True, shell_complete=complete_from(ASSETS), help="Asset ID")
+@option(
+    "--custom/--no-custom",
+    "is_custom",
+    default=None,
+    help="Select the custom or the listed asset if both have the same ID",
+)
+@option("--venue", shell_complete=complete_from(VENUES), help="Show only this venue (ID or name)")
+@option("--account", shell_complete=complete_from(ACCOUNTS), help="Show only this account (name)")
+@as_of_option()
+@format_option("table", "json", help_text="Output format  [default: table]")
+def trace_command(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
+    """Trace an amount back to the bytes that the API sent.
 
-
-def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
-    """Print the trace. Return 1 if an amount is not in the landed bytes or a total is wrong."""
+    Prints the request, the bytes of each amount, and all totals that include the amount.
+    """
+    # Return 1 if an amount is not in the landed bytes or a total is wrong.
     if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
     layout = nightbook.layout

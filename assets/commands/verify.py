@@ -7,8 +7,13 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING
 
-from assets.console.declaration import DONE, FAILED
+import click
+from click import option
+
+from assets.console.command import HomeCommand
+from assets.console.exit_codes import DONE, FAILED
 from assets.console.invocation import program, spell_for
+from assets.console.parameters import Choice, as_of_option, flag, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.nightbook import Nightbook
@@ -26,10 +31,18 @@ if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Proof
 
 COLUMNS = ("file", "night", "what", "remedy")
+ENGINES = ("duckdb", "polars", "pyarrow", "spark")
+PROOF_COLUMNS = (
+    *("date", "snapshot_id", "engine", "is_equal", "rows", "stated_rows", "assets", "texts"),
+    "differences",
+)
 
 
-def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
-    """Check every stored file. Print each damaged or missing file, its night, and the remedy."""
+@click.command(cls=HomeCommand, prints_result=True)
+@flag("--shelf", "is_shelf", help="Check the object store instead of the home (downloads all data)")
+@format_option()
+def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
+    """Check every stored file against its SHA-256."""
     layout = nightbook.layout
     if is_shelf:
         files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
@@ -79,20 +92,15 @@ def _print_firm(layout: Layout) -> None:
         print(printable(f"  {program()} --home {home} verify"))
 
 
-PROOF_COLUMNS = (
-    "date",
-    "snapshot_id",
-    "engine",
-    "is_equal",
-    "rows",
-    "stated_rows",
-    "assets",
-    "texts",
-    "differences",
+@click.command(cls=HomeCommand, prints_result=True)
+@option(
+    "--engine", type=Choice(ENGINES), default="duckdb", show_default=True, help="Engine to check"
 )
-
-
-def run_proof(
+@as_of_option()
+@flag("--all", "are_all", help="Check all books up to --as-of, not only the newest")
+@flag("--exact", "in_parts", help="Use a summation method that is exact for very large amounts")
+@format_option()
+def prove_command(
     nightbook: Nightbook,
     *,
     engine: str,
@@ -101,10 +109,7 @@ def run_proof(
     in_parts: bool,
     output_format: str | None,
 ) -> int:
-    """Compare an engine's totals with the control totals, and print a line for each night.
-
-    Return 1 if any totals differ.
-    """
+    """Check that a query engine calculates the exact totals of the book."""
     nights = entrance.prove(
         nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts
     )

@@ -1,17 +1,19 @@
 """Shell completion with names from the published book, read when a person presses Tab."""
 
-import importlib
+# ruff: noqa: S608 - the queries are constants of this module; user input is a parameter
+
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
-# Offer only names without special characters. Names come from the network, and the shell inserts
-# them into the command line without quotes.
-_SAFE_NAME = re.compile(r"[\w.+/-]+")
-
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+from pipelines import settings
+from warehouse.query.connect import connect
+from warehouse.storage.home import HOME
+from warehouse.storage.layout import Layout
 
 ACCOUNTS = "select distinct account_name, null from accounts"
 ASSETS = "select distinct asset_id, null from positions"
@@ -29,9 +31,15 @@ TABLES = """
     ) where schema in ('main', 'history', 'ops')
 """
 VENUES = "select venue_id, display_name from venues"
+MAX_NAMES = 200
+# Offer only names without special characters. Names come from the network, and the shell inserts
+# them into the command line without quotes.
+_SAFE_NAME = re.compile(r"[\w.+/-]+")
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def complete_from_book(query: str) -> Complete:
+def complete_from(query: str) -> Complete:
     """Return a function that completes a parameter with names and descriptions from a query.
 
     A person may type the start of a name or of its description. The completer offers nothing if
@@ -42,11 +50,9 @@ def complete_from_book(query: str) -> Complete:
         context: click.Context, parameter: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         del parameter
+        home = context.params.get("home") or context.find_root().params.get("home")
         try:
-            # Import this module only for completions, so that commands start faster.
-            names = importlib.import_module("assets.commands.book_names")
-            home = context.params.get("home") or context.find_root().params.get("home")
-            rows = names.starting_with(query, incomplete.lower(), home)
+            rows = _starting_with(query, incomplete.lower(), home)
         except Exception:  # noqa: BLE001 - an error must not appear while a person types
             return []
         return [
@@ -56,3 +62,18 @@ def complete_from_book(query: str) -> Complete:
         ]
 
     return complete
+
+
+def _starting_with(query: str, typed: str, home: str | None) -> Sequence[tuple[str, str | None]]:
+    """Return the query's (name, note) rows whose name or note starts with `typed`.
+
+    `typed` must be in lower case. `home` overrides NIGHTBOOK_HOME.
+    """
+    variables = dict(os.environ) | ({HOME: home} if home else {})
+    found = settings.read(settings.environment(Path.cwd(), variables), api=False).home
+    chosen = (
+        f"select * from ({query}) as names(name, note) where starts_with(lower(name), $typed) "
+        f"or starts_with(lower(note), $typed) order by all limit {MAX_NAMES}"
+    )
+    with connect(Layout(found).database) as book:
+        return book.execute(chosen, {"typed": typed}).fetchall()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from assets.console.declaration import FAILED
+from assets.console.exit_codes import FAILED
 from assets.nightbook import Nightbook
 from pipelines.edge.errors import (
     AccessDenied,

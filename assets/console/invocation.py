@@ -9,16 +9,11 @@ import shutil
 import sys
 from pathlib import Path
 
+from assets.console.command_names import COMMANDS
 from pipelines import settings
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
-COMMANDS = (
-    *("demo", "run", "doctor", "status", "api", "query", "tables", "trace", "export", "report"),
-    *("reconcile", "snapshots", "accept", "reject", "verify", "prove", "shelve", "publish"),
-    *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev"),
-)
-"""All command names, used to find commands in messages without importing the command modules."""
 _COMMAND_WITHOUT_HOME = re.compile(
     rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
 )

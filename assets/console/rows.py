@@ -5,10 +5,29 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from assets.nightbook import DEFAULT_EVENT, INFO
 from warehouse.query.formats import FORMATS, QueryResult, printable_json
+
+print_at_once = partial(print, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLog:
+    """A log that writes events as JSON lines. All lines contain the values in `facts`."""
+
+    now: Callable[[], datetime]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    write: Callable[[str], None] = print_at_once
+
+    def __call__(
+        self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
+    ) -> None:
+        """Write one event as a line of JSON."""
+        facts = {**self.facts, "snapshot": snapshot}
+        self.write(json_line(self.now(), level, event, message, facts))
 
 
 def print_records(output_format: str, columns: Sequence[str], records: Iterable[object]) -> None:
@@ -31,23 +50,3 @@ def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping
     content = {"time": time, "level": level, "event": event, "words": message}
     present = {name: value for name, value in facts.items() if value}
     return printable_json(json.dumps(content | present, ensure_ascii=False))
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stdout, flush=True)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLog:
-    """A log that writes events as JSON lines. All lines contain the values in `facts`."""
-
-    now: Callable[[], datetime]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    write: Callable[[str], None] = _print
-
-    def __call__(
-        self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
-    ) -> None:
-        """Write one event as a line of JSON."""
-        facts = {**self.facts, "snapshot": snapshot}
-        self.write(json_line(self.now(), level, event, message, facts))

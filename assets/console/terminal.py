@@ -15,6 +15,11 @@ from warehouse.query.formats import printable_lines
 CLEAR_LINE = "\r\x1b[K"
 BAR_WIDTH = 24
 MAX_WIDTH = 100
+BAR_INTERVAL = timedelta(seconds=0.1)
+LINE_INTERVAL = timedelta(seconds=10)
+GREEN, YELLOW, RED = 32, 33, 31
+# The value of the option `--color` for the current command.
+_color_choice = ["auto"]
 
 
 class TerminalProgress:
@@ -55,45 +60,6 @@ class TerminalProgress:
         if self._is_drawn:
             self._is_drawn = False
             print(CLEAR_LINE, end="", flush=True)
-
-
-def is_terminal() -> bool:
-    """Return whether standard output is a terminal, so that a person may be reading it."""
-    return sys.stdout.isatty()
-
-
-def width() -> int:
-    """Return the terminal's width in columns, clamped to between 40 and 100."""
-    return max(40, min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH))
-
-
-GREEN, YELLOW, RED = 32, 33, 31
-# The value of the option `--color` for the current command.
-_color_choice = ["auto"]
-
-
-def choose_color(choice: str) -> None:
-    """Apply `--color` to all further output of this process."""
-    _color_choice[:] = [choice]
-
-
-def wants_color(stream: TextIO) -> bool:
-    """Return whether to write colours to a stream."""
-    if _color_choice != ["auto"]:
-        return _color_choice == ["always"]
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return stream.isatty()
-
-
-def paint(text: str, color: int, stream: TextIO | None = None) -> str:
-    """Return the text in colour if the stream should have colours."""
-    return f"\x1b[{color}m{text}\x1b[0m" if wants_color(stream or sys.stdout) else text
-
-
-def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
-    """Return the icon that starts a line: a check mark or a cross."""
-    return paint("✓", GREEN, stream) if is_well else paint("✗", RED, stream)
 
 
 class SafeStream:
@@ -146,8 +112,38 @@ class SafeStream:
         return getattr(self._out, name)
 
 
-BAR_INTERVAL = timedelta(seconds=0.1)
-LINE_INTERVAL = timedelta(seconds=10)
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal, so that a person may be reading it."""
+    return sys.stdout.isatty()
+
+
+def width() -> int:
+    """Return the terminal's width in columns, clamped to between 40 and 100."""
+    return max(40, min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH))
+
+
+def choose_color(choice: str) -> None:
+    """Apply `--color` to all further output of this process."""
+    _color_choice[:] = [choice]
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Return whether to write colours to a stream."""
+    if _color_choice != ["auto"]:
+        return _color_choice == ["always"]
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def paint(text: str, color: int, stream: TextIO | None = None) -> str:
+    """Return the text in colour if the stream should have colours."""
+    return f"\x1b[{color}m{text}\x1b[0m" if wants_color(stream or sys.stdout) else text
+
+
+def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
+    """Return the icon that starts a line: a check mark or a cross."""
+    return paint("✓", GREEN, stream) if is_well else paint("✗", RED, stream)
 
 
 def progress_reporter(

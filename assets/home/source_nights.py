@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import full_command
 from assets.nightbook import ERROR, INFO, WARNING, EventCallback
 from warehouse.contract.model import and_more

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from assets.console.declaration import Invocation, Trait
+from assets.console.command import Invocation
 from assets.console.invocation import program
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import EventCallback, Nightbook
@@ -144,28 +144,16 @@ def misplaced_firm(layout: Layout) -> str:
     )
 
 
-def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
-    """Return whether to run the firm's version of a command.
-
-    Raises `OfOneOrganisation` if the command does not work for a firm.
-    """
-    if Trait.IN_FIRM in invocation.traits or not is_firm(layout.home):
-        return False
-    if Trait.OF_FIRM not in invocation.traits:
-        raise OfOneOrganisation(layout, invocation.command)
-    return True
-
-
 def require_place(layout: Layout, invocation: Invocation) -> None:
     """Check that a command can use the home.
 
     If the command needs a home, it must exist. If the command writes, new files must belong to the
     home's owner. Raises the errors of `require_home` and `require_owner`.
     """
-    if Trait.WITHOUT_HOME not in invocation.traits:
-        require_home(layout, invocation.command)
-    if Trait.WRITES in invocation.traits:
-        require_owner(layout, f"nightbook {invocation.command}")
+    if invocation.command.needs_home:
+        require_home(layout, invocation.words[0])
+    if invocation.command.writes:
+        require_owner(layout, f"nightbook {invocation.words[0]}")
 
 
 def require_home(layout: Layout, command: str) -> None:

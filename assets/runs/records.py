@@ -15,8 +15,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.console.declaration import DONE, FAILED, WRONG_USAGE
 from assets.console.errors import is_ours
+from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command
 from assets.graph.record import report_state
 from assets.graph.step import PARTITION

@@ -147,14 +147,20 @@ def _accept(home: Path, moment: datetime) -> None:
     """Run `nightbook accept ID`. Ignore the refusal if the night was already decided on."""
     held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(DecisionNotAllowed):
-        nights.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
+        nights.accept_command.callback(
+            nightbook(home, Clock(moment)),
+            snapshot_id=held,
+            why="known",
+            dry_run=False,
+            output_format=None,
+        )
 
 
 def _prune(home: Path, moment: datetime) -> None:
     """Run `nightbook prune --keep 1 --no-month-ends`."""
     with contextlib.redirect_stdout(io.StringIO()):
         keeper = nightbook(home, Clock(moment))
-        prune.run(
+        prune.prune_command.callback(
             keeper, keep_days=1, max_gb=None, no_month_ends=True, is_shelf=False, dry_run=False
         )
 
@@ -183,7 +189,13 @@ def _rebuild(*, from_landing: bool) -> Act:
 
     def act(home: Path, moment: datetime) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            nights.rebuild_nights(nightbook(home, Clock(moment)), from_landing=from_landing)
+            nights.rebuild_command.callback(
+                nightbook(home, Clock(moment)),
+                from_landing=from_landing,
+                engine=None,
+                dry_run=False,
+                output_format=None,
+            )
 
     return act
 

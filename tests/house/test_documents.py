@@ -11,10 +11,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from assets.commands.command_line import COMMANDS, RECONCILE, command_line
+from assets.commands.command_line import command_line
+from assets.console.command_names import COMMANDS
 from pipelines import lakehouse, settings
 from pipelines.edge import access
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
+from tests.support.commands import EVERY_COMMAND
 from warehouse.contract import states
 from warehouse.reconcile.settings.layout import LAYOUT
 
@@ -128,7 +130,7 @@ def test_console_commands_work_after_the_demo(folder: Path) -> None:
 def test_the_command_line_accepts_every_command_of_a_page(line: str) -> None:
     """The command line accepts each command of a shell block, with its options."""
     invocation = command_line.main(shlex.split(line, comments=True)[1:], standalone_mode=False)
-    assert invocation.command in COMMANDS
+    assert invocation.words[0] in COMMANDS
 
 
 def test_every_make_target_and_module_of_a_page_exists() -> None:
@@ -189,8 +191,8 @@ def test_every_command_is_in_the_table_of_commands(command: str) -> None:
 
 def test_every_option_of_a_page_exists() -> None:
     """No page names an option that the command line does not have."""
-    commands = [*COMMANDS.values(), *RECONCILE.commands.values()]
-    known = {name for command in commands for option in command.params for name in option.opts}
+    options = [option for command in EVERY_COMMAND.values() for option in command.params]
+    known = {name for option in options for name in option.opts}
     named = set(re.findall(r"nightbook[^`\n]*?(--[a-z-]+)", EVERY_TEXT))
     assert named <= known | {"--home", "--debug"}
 

@@ -10,8 +10,9 @@ ROOMS = ("assets", "pipelines", "warehouse")
 # or a part of a pipeline, is tested through the module that uses it.
 TESTED_IN: dict[str, str] = {
     "tests/assets/commands/test_command_line.py": (
-        "assets/cli assets/commands/api assets/commands/book_names assets/commands/tables "
-        "assets/console/declaration"
+        "assets/cli assets/commands/api assets/commands/tables "
+        "assets/console/command assets/console/command_names assets/console/exit_codes "
+        "assets/console/parameters"
     ),
     "tests/assets/commands/test_status.py": (
         "assets/commands/snapshots assets/monitoring/staleness assets/console/errors"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.console.declaration import FAILED
+from assets.console.exit_codes import FAILED
 from pipelines.lake import placement
 from pipelines.lakehouse.addresses import StoreAddress
 from pipelines.lakehouse.object_store import ObjectStore as Shelf

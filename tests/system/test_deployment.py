@@ -19,8 +19,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from assets.commands.command_line import COMMANDS
 from assets.commands.install import UNITS, UnsuitableHost, render_unit
+from assets.console.command_names import COMMANDS
 from pipelines.settings import environment, read
 from tests.support import environments
 from tests.support.operator import Watched

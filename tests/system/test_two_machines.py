@@ -22,7 +22,7 @@ import duckdb
 import pytest
 
 from assets.cli import main
-from assets.console.declaration import WRONG_USAGE
+from assets.console.exit_codes import WRONG_USAGE
 from assets.nightbook import Nightbook
 from assets.publishing import publish, repair
 from pipelines.lake import lessons

@@ -1,6 +1,7 @@
 """Tests of all commands: their help, their exit codes, and their output."""
 
 import fcntl
+import importlib
 import inspect
 import io
 import json
@@ -14,26 +15,24 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import pytest
 
-from assets import commands
 from assets.cli import main
 from assets.commands import api
-from assets.commands.command_line import COMMANDS, RECONCILE, command_line
-from assets.console.declaration import Invocation, Trait, TypedCommand
+from assets.commands.command_line import command_line
+from assets.console.command import HomeCommand
 from assets.console.terminal import TerminalProgress
-from assets.graph.tables import cell, preview
+from assets.night.tables import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
+from tests.support.commands import EVERY_COMMAND
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper, Sandbox
 from warehouse.progress import BYTES, Progress
 
 ROOT = Path(__file__).parents[3]
+MODULES = sorted((ROOT / "assets" / "commands").glob("[!_]*.py"))
 
 
-@pytest.mark.parametrize(
-    "command", ["", *COMMANDS, *(f"reconcile {step}" for step in RECONCILE.commands)]
-)
+@pytest.mark.parametrize("command", ["", "reconcile", *EVERY_COMMAND])
 def test_help_matches_its_golden_file(
     command: str,
     golden: Callable[[str, str], None],
@@ -46,23 +45,46 @@ def test_help_matches_its_golden_file(
     golden(f"help/{command.replace(' ', '-') or 'nightbook'}.txt", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    "entry", [*COMMANDS.values(), *RECONCILE.commands.values()], ids=lambda entry: entry.name
-)
-def test_the_function_of_a_command_accepts_all_its_options(entry: click.Command) -> None:
-    """The function of each command accepts all its options, and so does the one for a firm."""
-    if not isinstance(entry, TypedCommand):
-        return  # a group
-    root = click.Context(command_line)
-    root.params = {str(option.name): None for option in command_line.params}
-    with root, click.Context(entry, parent=root):
-        typed = entry.callback and entry.callback(**{str(p.name): None for p in entry.params})
-    assert isinstance(typed, Invocation)
-    functions = [typed.load()]
-    if Trait.OF_FIRM in entry.traits:
-        functions.append(getattr(commands.firm, typed.command))
-    for function in functions:
-        inspect.signature(function).bind(None, **typed.options)
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_the_function_of_a_command_accepts_all_its_options(name: str) -> None:
+    """The function of each command accepts all its options, and has the name of the command."""
+    command, shared = EVERY_COMMAND[name], {str(option.name) for option in command_line.params}
+    assert command.name == name.rsplit(maxsplit=1)[-1]
+    own = {str(parameter.name): None for parameter in command.params}
+    inspect.signature(command.callback).bind(
+        None, **{option: value for option, value in own.items() if option not in shared}
+    )
+
+
+def test_the_list_of_commands_names_every_command_of_a_module() -> None:
+    """The list of commands, which the help reads without importing modules, is complete."""
+    modules = [importlib.import_module(f"assets.commands.{module.stem}") for module in MODULES]
+    declared = {
+        (module.__name__, name)
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, HomeCommand) and value.callback.__module__ == module.__name__
+    }
+    assert declared == {
+        (command.callback.__module__, command.callback.__name__)
+        for command in EVERY_COMMAND.values()
+    }
+
+
+def test_only_the_module_of_the_typed_command_is_imported() -> None:
+    """The help imports no command, and `nightbook query` imports no other command."""
+    program = "import sys; from assets.cli import main; main({words}); print(*sys.modules)"
+    for words, expected in ((["-h"], set()), (["query", "-h"], {"query"})):
+        said = subprocess.run(
+            [sys.executable, "-c", program.format(words=words)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        loaded = {f"assets.commands.{module.stem}" for module in MODULES}
+        loaded &= set(said.stdout.splitlines()[-1].split())
+        assert loaded == {f"assets.commands.{name}" for name in ("command_line", *expected)}
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ import click
 import pytest
 
 from assets.commands.command_line import command_line
-from assets.console.declaration import Invocation
-from assets.console.invocation import COMMANDS, command_for, full_command, spell_commands
+from assets.console.command import Invocation
+from assets.console.command_names import COMMANDS
+from assets.console.invocation import command_for, full_command, spell_commands
 from assets.monitoring.alerts import spell_alerts
 from assets.monitoring.conditions import find_alerts
 from tests.house.printed_commands import PrintedCommand, in_messages, in_text
+from tests.support.commands import EVERY_COMMAND
 from tests.support.operator import Watched
 from tests.support.operator_home import Keeper
 from warehouse.report.build import LATEST
@@ -27,7 +29,11 @@ from warehouse.storage.layout import Layout
 
 Make = Callable[..., Watched]
 ROOT = Path(__file__).parents[3]
-PRINTED = list(in_messages(ROOT, set(COMMANDS)))
+HELPED = (command.get_help(click.Context(command)) for command in EVERY_COMMAND.values())
+PRINTED = [
+    *in_messages(ROOT, set(COMMANDS)),
+    *(printed for text in HELPED for printed in in_text("help", text, set(COMMANDS))),
+]
 # The values in messages are not known here, so try each kind: a snapshot ID, a date, a number, a
 # month and a keyword.
 VALUES = ("20261120T021500Z", "2026-11-20", "400", "2026-11", "duckdb")
@@ -68,11 +74,6 @@ def typed(command: PrintedCommand) -> list[str]:
             if understood(filled[:length]) and all(map(PROSE.fullmatch, filled[length:])):
                 return filled[:length]
     return []
-
-
-def test_the_list_of_command_names_is_complete() -> None:
-    """The list of command names, which avoids loading the commands, is complete."""
-    assert sorted(COMMANDS) == sorted(command_line.commands)
 
 
 @pytest.mark.parametrize("command", PRINTED, ids=lambda each: f"{each.origin} {each.text[:40]!r}")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from assets.commands.command_line import COMMANDS, RECONCILE
-from assets.console.declaration import FORMATS
+from assets.console.parameters import FORMATS
 from assets.console.terminal import RED, choose_color, paint
+from tests.support.commands import EVERY_COMMAND
 from tests.support.operator_home import Keeper
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
@@ -53,10 +53,9 @@ def reconciled(copied: Keeper) -> Keeper:
 
 def _with_format() -> set[str]:
     """Return the commands that have the option `--format`."""
-    every = COMMANDS | {f"reconcile {name}": step for name, step in RECONCILE.commands.items()}
     return {
         name
-        for name, command in every.items()
+        for name, command in EVERY_COMMAND.items()
         if name not in ELSEWHERE
         and any("--format" in parameter.opts for parameter in command.params)
     }

@@ -12,9 +12,8 @@ import pytest
 
 from assets import commands
 from assets.cli import main
-from assets.commands.command_line import COMMANDS
-from assets.console.declaration import Trait
 from assets.home.instance import alive, open_instance
+from tests.support.commands import EVERY_COMMAND
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from tests.support.shared import some_daily
 from warehouse.database import versions
@@ -28,21 +27,18 @@ WORDS = {
     "query": ("select 1",),
     "backup": ("book.tar",),
     "prune": ("--keep", "1"),
-    "reconcile": ("run",),
+    "reconcile close": ("2026-03",),
+    "reconcile preview": ("ledger.csv",),
+    "reconcile setup": ("ledger.csv",),
+    "reconcile history": ("B-12345678",),
     "trace": ("--portfolio", "p", "--asset", "BTC"),
 }
-STEPS = ("init", "run", "status", "sign")
 OF_A_HOME = [
     *(
-        (name, *WORDS.get(name, ()))
-        for name, command in COMMANDS.items()
-        if Trait.WITHOUT_HOME not in getattr(command, "traits", Trait.NONE)
+        (*name.split(), *WORDS.get(name, ()))
+        for name, command in EVERY_COMMAND.items()
+        if command.needs_home
     ),
-    *(("reconcile", step) for step in STEPS),
-    ("reconcile", "close", "2026-03"),
-    ("reconcile", "preview", "ledger.csv"),
-    ("reconcile", "setup", "ledger.csv"),
-    ("reconcile", "history", "B-12345678"),
     ("reconcile", "verify", "recon.xlsx"),
 ]
 WRITING = [
