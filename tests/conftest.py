@@ -27,6 +27,7 @@ GROWING = (
 # Fixtures that several folders of tests share.
 pytest_plugins = [
     "tests.support.empty_warehouses",
+    "tests.support.isolation",
     "tests.support.operator",
     "tests.support.three_nights",
     "tests.support.two_nights",
