@@ -1,7 +1,7 @@
-"""A plugin that runs untrusted work in the test's own process, except in tests marked `isolated`.
+"""A plugin that reads workbooks and runs queries in the test's own process.
 
-Starting a child process for each workbook or query takes most of the CPU time of such a test.
-Tests of the limits, and one test of each caller, are marked `isolated` and start real children.
+Otherwise, each read starts a child process, which takes a hundred times the CPU time of a small
+workbook. Tests that are marked `isolated`, and all tests with `--torture`, start real children.
 """
 
 import importlib
@@ -29,14 +29,17 @@ def run_here(function: str, request: bytes, _: ChildLimits) -> bytes:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    config.addinivalue_line("markers", "isolated: starts a child process for each workbook or query")
+    config.addinivalue_line(
+        "markers", "isolated: starts a child process for each workbook or query"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Replace child processes during the test and its fixtures, unless it is marked `isolated`."""
+    """Replace child processes during a test and its fixtures, unless the test is `isolated`."""
+    is_isolated = item.get_closest_marker("isolated") or item.config.getoption("--torture")
     with pytest.MonkeyPatch.context() as patch:
-        if item.get_closest_marker("isolated") is None:
+        if not is_isolated:
             for caller in (child, workbook):
                 patch.setattr(caller, "run_in_child", run_here)
         return (yield)
