@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
+from filelock import FileLock
 
 from pipelines.flatten.control_totals.totals import write_holdings
 from warehouse.contract.book import BOOK
@@ -255,8 +256,11 @@ def published_once(layout: Layout, nights: Iterable[Night], version: str) -> Non
         published(layout, nights, version)
         return
     copy = copies / hashlib.sha256(f"{version} {nights}".encode()).hexdigest()
-    if not copy.exists():
-        published(Layout(copy), nights, version)
+    with FileLock(f"{copy}.lock"):
+        if not copy.exists():
+            draft = copy.with_name(f"{copy.name}.draft")
+            published(Layout(draft), nights, version)
+            draft.rename(copy)
     shutil.copytree(copy, layout.home, symlinks=True, dirs_exist_ok=True)
 
 
