@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import click
 
-from assets import commands
 from assets.commands.command_line import command_line
 from assets.console.declaration import FAILED, Invocation, Run, Trait
 from assets.console.errors import report_error
@@ -27,10 +26,9 @@ from assets.console.invocation import (
     spell_for,
 )
 from assets.console.terminal import SafeStream, choose_color
-from assets.home.writer_lock import NoHome, misplaced_firm, require_firm_command, require_place
+from assets.home.writer_lock import require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import InvalidSettings
-from warehouse.query.formats import printable
 from warehouse.storage.layout import private_files
 
 DATA_COMMANDS = ("query", "api", "trace", "tables")
@@ -119,7 +117,6 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
 
 
 def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
-    is_of_firm = False
     try:
         # Skip these checks for the command `doctor`, because it reports problems with settings and
         # directories itself.
@@ -127,22 +124,11 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             nightbook = nightbook.with_fixed_variables()
             if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            is_tonight = invocation.command == "run" and invocation.options["day"] is None
-            # Ignore invalid settings here. They are reported below, in one error that lists all
-            # invalid settings.
-            with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
-                is_of_firm = require_firm_command(nightbook.layout, invocation)
-            if is_tonight and not is_of_firm:
+            if invocation.command == "run" and invocation.options["day"] is None:
                 # `settings` raises a single error that lists all invalid settings.
                 nightbook.settings(api=True)
             require_place(nightbook.layout, invocation)
-        else:
-            with contextlib.suppress(InvalidSettings):
-                is_of_firm = require_firm_command(nightbook.layout, invocation)
-        run = _load(
-            (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
-        )
-        return run(nightbook, **invocation.options)
+        return _load(invocation.load)(nightbook, **invocation.options)
     except BrokenPipeError:
         # Handle a closed pipe here too, because `SafeStream` handles it only for text, and the body
         # of a response is written as bytes.
@@ -153,17 +139,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
     except Exception as error:
         if invocation.shared.is_debug:
             raise
-        code = report_error(error, nightbook)
-        _hint_at_firm(error, nightbook)
-        return code
-
-
-def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
-    """Print a hint if the current folder contains a firm.toml that nightbook does not read."""
-    is_other_home = isinstance(error, InvalidSettings | NoHome)
-    with contextlib.suppress(InvalidSettings, OSError):
-        if is_other_home and (hint := misplaced_firm(nightbook.layout)):
-            print(printable(hint), file=sys.stderr)
+        return report_error(error, nightbook)
 
 
 def _load(load: Callable[[], Run]) -> Run:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         demo,
         doctor,
         export,
-        firm,
         install,
         nights,
         prune,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         verify,
     )
 
-__all__ = ["api", "backup", "demo", "doctor", "export", "firm", "install", "nights", "prune"]
+__all__ = ["api", "backup", "demo", "doctor", "export", "install", "nights", "prune"]
 __all__ += ["query", "reconcile", "report", "run", "snapshots", "status", "tables", "trace"]
 __all__ += ["verify"]
 

@@ -36,8 +36,7 @@ from assets.console.declaration import (
     shared_options,
 )
 
-PRINTS_RESULT, WRITES, IN_FIRM = Trait.PRINTS_RESULT, Trait.WRITES, Trait.IN_FIRM
-WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
+PRINTS_RESULT, WRITES, WITHOUT_HOME = Trait.PRINTS_RESULT, Trait.WRITES, Trait.WITHOUT_HOME
 
 ROLES = ("preparer", "reviewer", "approver")
 LAST_PORT = 65535
@@ -65,8 +64,7 @@ def _why(previous: str) -> click.Option:
 
 
 def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
-    """Declare a `nightbook reconcile` subcommand, which also works in a firm's home."""
-    settings["traits"] |= IN_FIRM
+    """Declare a `nightbook reconcile` subcommand."""
     return command(name, summary, *parameters, group="reconcile", **settings)
 
 
@@ -215,7 +213,7 @@ GET_STARTED = _section(
             help="Turn the schedule and sensors back on if somebody turned them off in Dagster",
         ),
         format_option(),
-        traits=PRINTS_RESULT | WITHOUT_HOME | OF_FIRM,
+        traits=PRINTS_RESULT | WITHOUT_HOME,
         run=lambda: commands.doctor.run,
     ),
     command(
@@ -254,14 +252,14 @@ NIGHTLY_RUN = _section(
         "checks them, and publishes the book. A suspicious night is held: the book does not "
         "change, and the command exits with code 3. To publish a held night, type `nightbook "
         "accept ID`.",
-        traits=WITHOUT_HOME | WRITES | OF_FIRM,
+        traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.run.run,
     ),
     command(
         "status",
         "Show last night, the current book, the next run and any problems",
         format_option(),
-        traits=PRINTS_RESULT | OF_FIRM,
+        traits=PRINTS_RESULT,
         run=lambda: commands.status.run,
     ),
     command(
@@ -307,7 +305,7 @@ NIGHTLY_RUN = _section(
         "report",
         "Write the morning report (HTML)",
         details="Writes a single file to the reports/ folder of the home.",
-        traits=WRITES | IN_FIRM,
+        traits=WRITES,
         run=lambda: commands.report.run,
     ),
 )
@@ -325,7 +323,7 @@ QUERY_AND_EXPORT = _section(
         # an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
-        traits=PRINTS_RESULT | IN_FIRM,
+        traits=PRINTS_RESULT,
         run=lambda: commands.query.run,
     ),
     command(
@@ -341,7 +339,7 @@ QUERY_AND_EXPORT = _section(
         format_option(
             *FORMATS, "dbt", help_text="Print rows in this format, or a sources.yml file for dbt"
         ),
-        traits=PRINTS_RESULT | IN_FIRM,
+        traits=PRINTS_RESULT,
         run=lambda: commands.tables.run,
     ),
     command(
@@ -377,7 +375,7 @@ QUERY_AND_EXPORT = _section(
             help="File format, repeatable  [default: xlsx]",
         ),
         details="Writes the files to the exports/ folder of the home.",
-        traits=WRITES | IN_FIRM,
+        traits=WRITES,
         run=lambda: commands.export.run,
     ),
 )
@@ -392,7 +390,7 @@ INTEGRITY_AND_STORAGE = _section(
             help="Check the object store instead of the home (downloads all data)",
         ),
         format_option(),
-        traits=PRINTS_RESULT | IN_FIRM,
+        traits=PRINTS_RESULT,
         run=lambda: commands.verify.verify_home,
     ),
     command(
@@ -430,7 +428,7 @@ INTEGRITY_AND_STORAGE = _section(
             "By default, rebuilds only the warehouse, from the tables in the lake. This does not "
             "call the API or change any decision."
         ),
-        traits=WRITES | OF_FIRM,
+        traits=WRITES,
         run=lambda: commands.nights.rebuild_nights,
     ),
     command(
@@ -466,7 +464,6 @@ INTEGRITY_AND_STORAGE = _section(
         "Back up everything that cannot be rebuilt",
         file_argument("File to write (tar)"),
         details="The backup contains the API responses, the decisions and the reconciliations.",
-        traits=IN_FIRM,
         run=lambda: commands.backup.write,
     ),
     command(
@@ -475,7 +472,7 @@ INTEGRITY_AND_STORAGE = _section(
         file_argument("Backup to restore"),
         *dry_run_options(),
         details="Then rebuilds the lake and the warehouse from the restored files.",
-        traits=WITHOUT_HOME | WRITES | IN_FIRM,
+        traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.backup.restore,
     ),
 )
@@ -509,7 +506,7 @@ DEVELOPMENT = _section(
             metavar="NAME",
             help="Also accept requests for this host name, used by your proxy",
         ),
-        traits=WITHOUT_HOME | WRITES | IN_FIRM,
+        traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.demo.run_dev,
     ),
     command(
@@ -534,7 +531,7 @@ DEVELOPMENT = _section(
             ),
         ),
         format_option(help_text="Output format of the lists of faults and choices"),
-        traits=WITHOUT_HOME | IN_FIRM,
+        traits=WITHOUT_HOME,
         run=lambda: commands.demo.run_sandbox,
     ),
     command(
@@ -548,7 +545,7 @@ DEVELOPMENT = _section(
             multiple=True,
             help="Add a query parameter (repeatable)",
         ),
-        traits=PRINTS_RESULT | WITHOUT_HOME | IN_FIRM,
+        traits=PRINTS_RESULT | WITHOUT_HOME,
         run=lambda: commands.api.run,
     ),
 )

@@ -10,7 +10,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
-from assets.publishing import firm
+from assets.publishing import publish
 from warehouse.contract.model import count_of, first_lines
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
@@ -111,7 +111,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         summary = service.run(
             layout.database,
             _folder(nightbook),
@@ -122,7 +122,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
             restate=restate,
         )
         if summary.run_id:
-            firm.refresh(nightbook)
+            publish.refresh(nightbook)
     print(printable_lines(summary.message))
     _print_list([notice.line for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
@@ -209,7 +209,7 @@ def sign(
             now=now,
             entered_by=user_name(),
         )
-        firm.refresh(nightbook)
+        publish.refresh(nightbook)
     signature = signed.description.removeprefix("signed")
     print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
@@ -219,7 +219,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     """Close a month: lock its days, and write its evidence pack."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         inputs = CloseInputs(
             month=month, who=user_name(), now=now, program_version=program_version()
         )

@@ -14,7 +14,6 @@ from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
-from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.switches import night_of
 from assets.nightbook import ERROR, INFO, STARTED, WARNING, EventCallback, Nightbook
 from assets.runs.night import NightRun, run_night
@@ -45,8 +44,6 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     # only to pull tonight's book.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
-    if hint := misplaced_firm(nightbook.layout):
-        print(printable_lines(hint), file=sys.stderr)
     today = night.business_date(settings, nightbook.now())
     chosen = day or today
     if chosen == today:

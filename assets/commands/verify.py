@@ -1,13 +1,12 @@
 """The commands `nightbook verify` and `nightbook prove`, which check stored nights."""
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import date
 
 from assets.console.declaration import DONE, FAILED
-from assets.console.invocation import program, spell_for
+from assets.console.invocation import spell_for
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.nightbook import Nightbook
@@ -20,7 +19,6 @@ from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import find_damage
-from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 
 COLUMNS = ("file", "night", "what", "remedy")
@@ -56,9 +54,6 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     if is_shelf:
         print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
         return 0
-    if is_firm(layout.home):
-        _print_firm(layout)
-        return DONE
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
     result = "every file in landing, lake and warehouse is unchanged."
     print(f"{mark(is_well=True)} {nights}: {result}")
@@ -74,21 +69,6 @@ def _unreadable(layout: Layout) -> Iterator[Damage]:
             f"it. Later versions of DuckDB can read it, and no data is lost. {WAREHOUSE}"
         )
         yield Damage(layout.database, UNREADABLE, None, remedy)
-
-
-def _print_firm(layout: Layout) -> None:
-    """Print that the firm's warehouse versions are unchanged, and how to verify each home."""
-    versions = [*(layout.warehouse / "versions").glob("[!.]*")]
-    if not versions:
-        print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
-    else:
-        count = count_of(len(versions), "version")
-        print(f"{mark(is_well=True)} {count} of the firm's warehouse, all unchanged.")
-        print(f"  {layout.home}")
-    print("The nights are in the organisations' homes. Verify each home:")
-    for source in read_firm(layout.home).sources:
-        home = shlex.quote(str(source.layout.home))
-        print(printable(f"  {program()} --home {home} verify"))
 
 
 PROOF_COLUMNS = (

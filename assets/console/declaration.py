@@ -39,7 +39,7 @@ class Shared:
 class Trait(Flag):
     """A set of properties of a command.
 
-    A command without traits requires an existing home of one organisation, and only reads it.
+    A command without traits requires an existing home, and only reads it.
     """
 
     NONE = 0
@@ -49,10 +49,6 @@ class Trait(Flag):
     """The command creates a home or does not need one."""
     WRITES = auto()
     """The command writes to the home, so it must run as the home's owner."""
-    IN_FIRM = auto()
-    """The command works the same way in a firm's home, or does not need a home."""
-    OF_FIRM = auto()
-    """In a firm's home, a function in `assets.commands.firm` runs instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

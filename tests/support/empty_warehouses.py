@@ -14,8 +14,6 @@ from duckdb import DuckDBPyConnection
 
 from tests.support import books
 from warehouse.database import ddl, load
-from warehouse.database.firm import ddl as ddl_of_firm
-from warehouse.database.firm import publish as firm
 from warehouse.storage.layout import Layout
 
 Make = Callable[[Layout, Path, str], DuckDBPyConnection]
@@ -41,8 +39,5 @@ def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(load, "create_empty", copying(make_empty, ddl.schema_version))
-        patched.setattr(
-            firm, "_create_empty", copying(firm._create_empty, ddl_of_firm.schema_version)
-        )
         patched.setattr(books, "copies", tmp_path_factory.mktemp("books"))
         yield

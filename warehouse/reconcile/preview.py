@@ -14,7 +14,7 @@ from warehouse.reconcile.ledger import conventions
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import files_in
-from warehouse.reconcile.ledger.read import read_ledger, with_sources
+from warehouse.reconcile.ledger.read import read_ledger
 from warehouse.reconcile.ledger.tabs import chosen_tabs
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import FilePart, Ledger, LedgerSource, Unused
@@ -95,7 +95,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
         files = [
-            with_sources(open_file(file, count, starts=_column_starts(file.name, context)), context)
+            open_file(file, count, starts=_column_starts(file.name, context))
             for file, problem in files_in(path)
             if not problem
         ]
