@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from assets.commands import (
         api,
         backup,
+        combine,
         demo,
         doctor,
         export,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         verify,
     )
 
-__all__ = ["api", "backup", "demo", "doctor", "export", "install", "nights", "prune"]
+__all__ = ["api", "backup", "combine", "demo", "doctor", "export", "install", "nights", "prune"]
 __all__ += ["query", "reconcile", "report", "run", "snapshots", "status", "tables", "trace"]
 __all__ += ["verify"]
 

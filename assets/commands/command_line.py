@@ -378,6 +378,26 @@ QUERY_AND_EXPORT = _section(
         traits=WRITES,
         run=lambda: commands.export.run,
     ),
+    command(
+        "combine",
+        "Write the newest books of several homes to one file",
+        argument("homes", "HOME...", "Homes, the most important first", nargs=-1, required=True),
+        option(
+            "--out",
+            type=click.Path(dir_okay=False),
+            metavar="FILE.duckdb",
+            required=True,
+            help="File to write, or to replace if the new file is complete",
+        ),
+        details=(
+            "A home is named after its folder, or write NAME=HOME. If several homes see a "
+            "portfolio, venue or instrument, it counts once, for the first of these homes. If a "
+            "home has no readable book, the command fails and does not change the file."
+        ),
+        notes="Example:\n  nightbook combine /srv/alpha /srv/beta --out /srv/group.duckdb",
+        traits=WITHOUT_HOME,
+        run=lambda: commands.combine.run,
+    ),
 )
 INTEGRITY_AND_STORAGE = _section(
     "Integrity and storage",

@@ -16,7 +16,7 @@ from warehouse.storage.layout import Layout
 COMMANDS = (
     *("demo", "run", "doctor", "status", "api", "query", "tables", "trace", "export", "report"),
     *("reconcile", "snapshots", "accept", "reject", "verify", "prove", "shelve", "publish"),
-    *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev"),
+    *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev", "combine"),
 )
 """All command names, used to find commands in messages without importing the command modules."""
 _COMMAND_WITHOUT_HOME = re.compile(
