@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from assets.commands import (
         api,
         backup,
+        combine,
         demo,
         dev,
         doctor,
         export,
-        firm,
         install,
         nights,
         prune,
@@ -33,7 +33,18 @@ if TYPE_CHECKING:
         verify,
     )
 
-__all__ = ["api", "backup", "demo", "dev", "doctor", "export", "firm", "install", "nights", "prune"]
+__all__ = [
+    "api",
+    "backup",
+    "combine",
+    "demo",
+    "dev",
+    "doctor",
+    "export",
+    "install",
+    "nights",
+    "prune",
+]
 __all__ += [
     "query",
     "reconcile",

@@ -125,7 +125,7 @@ def rebuild_command(
 
 def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) -> Published:
     if engine == SPARK:
-        return publish.rebuild_on_spark([nightbook])[0]
+        return publish.rebuild_on_spark(nightbook)
     return publish.rebuild(nightbook, from_landing=from_landing)
 
 

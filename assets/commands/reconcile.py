@@ -16,7 +16,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
-from assets.publishing import firm
+from assets.publishing import publish
 from warehouse.contract.model import count_of, first_lines
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
@@ -162,7 +162,7 @@ def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         summary = service.run(
             layout.database,
             _folder(nightbook),
@@ -173,7 +173,7 @@ def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "
             restate=restate,
         )
         if summary.run_id:
-            firm.refresh(nightbook)
+            publish.refresh(nightbook)
     print(printable_lines(summary.message))
     _print_list([notice.line for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
@@ -278,7 +278,7 @@ def sign_command(
             now=now,
             entered_by=user_name(),
         )
-        firm.refresh(nightbook)
+        publish.refresh(nightbook)
     signature = signed.description.removeprefix("signed")
     print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
@@ -294,7 +294,7 @@ def close_command(nightbook: Nightbook, *, month: str) -> int:
     """
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         inputs = CloseInputs(
             month=month, who=user_name(), now=now, program_version=program_version()
         )

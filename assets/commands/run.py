@@ -17,7 +17,6 @@ from assets.console.parameters import Day, flag
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.demo import require_real
-from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.failures import alerts_of, with_merge_alerts
 from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
@@ -68,8 +67,6 @@ def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -
     # only to pull tonight's book.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
-    if hint := misplaced_firm(nightbook.layout):
-        print(printable_lines(hint), file=sys.stderr)
     today = night.business_date(settings, nightbook.now())
     chosen = day or today
     if chosen == today:

@@ -8,7 +8,15 @@ SECTIONS = {
     "Nightly run": ("run", "status", "snapshots", "accept", "reject", "report"),
     "Query and export": ("query", "tables", "trace", "export"),
     "Reconciliation": ("reconcile",),
-    "Integrity and storage": ("verify", "prove", "rebuild", "prune", "backup", "restore"),
+    "Integrity and storage": (
+        "verify",
+        "prove",
+        "rebuild",
+        "prune",
+        "backup",
+        "restore",
+        "combine",
+    ),
     "Commands for several machines that share an object store (NIGHTBOOK_LAKE)": (
         "shelve",
         "publish",

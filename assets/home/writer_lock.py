@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from assets.console.command import Invocation
-from assets.console.invocation import program
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import EventCallback, Nightbook
 from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock, require_owner
 from warehouse.contract.model import and_more
 from warehouse.query.formats import printable_lines
-from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 
 WAIT_SECONDS = 10.0
@@ -117,33 +115,6 @@ class NoHome(Exception):
         )
 
 
-class OfOneOrganisation(Exception):
-    """A command that works only for a single organisation was called for a firm's home."""
-
-    exit_code = 2
-
-    def __init__(self, layout: Layout, command: str) -> None:
-        super().__init__(
-            f"{layout.home} is a firm's home ({FIRM}), but `{command}` works on the nights "
-            "of one organisation. Nothing was done. Name that organisation's home: "
-            f"nightbook --home DIR {command}"
-        )
-
-
-def misplaced_firm(layout: Layout) -> str:
-    """Return a message if the current folder has a firm.toml, but is not the home.
-
-    nightbook only reads the firm.toml in the home. Return an empty string if there is no problem.
-    """
-    if is_firm(layout.home) or not is_firm(Path.cwd()):
-        return ""
-    return (
-        f"The {FIRM} in this folder is not read, because the home is {layout.home}. "
-        f"{FIRM} belongs in the firm's home. If this folder is that home: {program()} --home . "
-        "run"
-    )
-
-
 def require_place(layout: Layout, invocation: Invocation) -> None:
     """Check that a command can use the home.
 
@@ -164,8 +135,6 @@ def require_home(layout: Layout, command: str) -> None:
     if not home.is_dir():
         raise NoHome(layout, "that is not a folder", command)
     _require_readable(home)
-    if is_firm(home):
-        return
     folders = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
     if not any(os.path.lexists(folder) for folder in folders):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))

@@ -16,8 +16,6 @@ from filelock import FileLock
 from tests.support import books
 from tests.support.shared import shared_folder
 from warehouse.database import ddl, load
-from warehouse.database.firm import ddl as ddl_of_firm
-from warehouse.database.firm import publish as firm
 from warehouse.storage.layout import Layout
 
 Make = Callable[[Layout, Path, str], DuckDBPyConnection]
@@ -47,9 +45,6 @@ def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(load, "create_empty", copying(make_empty, ddl.schema_version))
-        patched.setattr(
-            firm, "_create_empty", copying(firm._create_empty, ddl_of_firm.schema_version)
-        )
         copies = shared_folder(tmp_path_factory) / "shared-books"
         copies.mkdir(exist_ok=True)
         patched.setattr(books, "copies", copies)

@@ -114,9 +114,9 @@ def surface() -> Iterator[str]:
     for macro in macros():
         yield from create_macro(macro)
     for view in views():
-        yield from _view("internal" if view.name in MATERIALIZED else "main", view)
+        yield from create_view("internal" if view.name in MATERIALIZED else "main", view)
     for view in ops_views():
-        yield from _view("ops", view)
+        yield from create_view("ops", view)
 
 
 def schema_version() -> str:
@@ -187,7 +187,8 @@ def create_macro(macro: Macro) -> Iterator[str]:
     yield f"comment on {kind} {name} is {literal(comment)}"
 
 
-def _view(schema: str, view: SqlFile) -> Iterator[str]:
+def create_view(schema: str, view: SqlFile) -> Iterator[str]:
+    """Yield the statements that create a view and its comments."""
     name = f"{schema}.{quote_identifier(view.name)}"
     yield f"create or replace view {name} as\n{view.sql}"
     yield from comments_on("view", name, view.comment, view.entries)

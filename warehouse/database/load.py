@@ -50,7 +50,7 @@ def group_for(rows: int) -> int:
 
 
 def open_copy(
-    layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
+    layout: Layout, file: Path, memory: str, schema: str, rows: int
 ) -> DuckDBPyConnection | None:
     """Open the copy of the latest version. Return None if this fails or its schema is different.
 

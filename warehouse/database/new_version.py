@@ -127,7 +127,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class DatabaseBuild(Protocol[Result_co]):
-    """The steps that build one kind of database: a warehouse or a firm's book."""
+    """The steps that build a warehouse."""
 
     def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
         """Open a copy of the last version. Return None if the build cannot start from it."""

@@ -171,14 +171,6 @@ def older(layout: Layout) -> list[Path]:
     return sorted(path for path in versions if current is not None and path.name != current)
 
 
-def newest_whole(layout: Layout) -> Path | None:
-    """Return the published database or, if it is damaged, the newest undamaged version."""
-    # Use this function only for a build from scratch, because it hashes all blocks.
-    versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    folders = (layout.database.resolve().parent, *versions)
-    return next((folder / DATABASE for folder in folders if _is_whole(folder)), None)
-
-
 def damaged_versions(layout: Layout) -> list[Path]:
     """Return the folders of older versions that have changed since they were published."""
     return [folder for folder in older(layout) if not _is_whole(folder)]

@@ -173,7 +173,6 @@ def reading_context(
         day=day,
         remembered=record.lessons(),
         known=KnownNames.of(reference.names, config.aliases),
-        sources=reference.sources,
     )
 
 

@@ -53,15 +53,6 @@ REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.requi
 WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
 TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
 
-# The separator between organisation and portfolio in a firm's book. Names of organisations do not
-# contain the separator.
-BETWEEN_SOURCE = " / "
-
-
-def of_source(source: str, portfolio: str) -> str:
-    """Return a portfolio's name in a firm's book, which begins with the organisation."""
-    return f"{source}{BETWEEN_SOURCE}{portfolio}"
-
 
 def key_expression(name: str) -> str:
     """Return the SQL expression for a dimension of a book's balances and accounts."""
