@@ -1,4 +1,4 @@
-"""`nightbook demo`, `dev` and `sandbox`, which run nightbook on a single machine."""
+"""`nightbook demo`: three simulated nights, or one more, and the commands to try then."""
 
 import textwrap
 from collections.abc import Sequence
@@ -45,9 +45,6 @@ NEXT = (
     ("dev", "show the same nights in Dagster, in a browser"),
     ("sandbox", "serve the simulated API for your own client"),
 )
-LOOPBACK = "127.0.0.1"
-LAST_PORT = 65535
-POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:

@@ -170,7 +170,8 @@ def _is_reader(nightbook: Nightbook) -> bool:
     except InvalidSettings:
         return False
     has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
-    is_taker = has_api or Layout(settings.home).dagster.exists()
+    layout = Layout(settings.home)
+    is_taker = has_api or layout.runs.exists() or layout.dagster.exists()
     return settings.shelf is not None and not is_taker
 
 

@@ -8,7 +8,7 @@ from assets.console.invocation import full_command
 from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
-from assets.night.run_log import newest_run
+from assets.night.run_log import newest_runs
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines import night, schedule
@@ -59,8 +59,10 @@ class Switches:
         """Return a short phrase that says whether a daemon is running."""
         if self.is_running(now):
             return "the daemon is running"
-        since = f" since {self.seen:%Y-%m-%d %H:%M} UTC" if self.seen else " that is running"
-        return f"no daemon{since}"
+        if self.seen is None:
+            return "no daemon is running"
+        silent = "the daemon has not reported" if self.is_locked else "no daemon has run"
+        return f"{silent} since {self.seen:%Y-%m-%d %H:%M} UTC"
 
 
 def read_switches(layout: Layout) -> Switches:
@@ -111,21 +113,30 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
     layout, now = nightbook.layout, nightbook.now()
     if is_demo(layout) or switches.is_running(now) or _is_started_by_cron(nightbook):
         return None
+    remedy = (
+        "Start the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
+        "--unless-taken"
+    )
+    if switches.is_locked:
+        remedy = (
+            "Somebody may have turned off the sensor watch, which reports. If nightbook doctor "
+            "--turn-on does not help, restart the daemon."
+        )
     return Alert(
         cause="daemon",
         title="nothing starts the next night",
-        words=f"There is {switches.daemon(now)}, and cron has not started the last night. Start "
-        "the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
-        "--unless-taken",
+        words=f"Cron has not started the last night, and {switches.daemon(now)}. {remedy}",
         see=str(layout.dagster),
-        command=full_command(layout, "install"),
+        command=full_command(
+            layout, *(["doctor", "--turn-on"] if switches.is_locked else ["install"])
+        ),
     )
 
 
 def _is_started_by_cron(nightbook: Nightbook) -> bool:
     """Return whether cron started a run on the last date before today that had a scheduled run."""
     settings = nightbook.settings()
-    newest = newest_run(nightbook.layout, is_tick=True)
+    newest = next((run for run in newest_runs(nightbook.layout) if run.is_tick), None)
     today = nightbook.now().astimezone(settings.timezone).date()
     days = (today - timedelta(days=ago) for ago in range(1, YEAR))
     last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)

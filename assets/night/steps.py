@@ -11,7 +11,7 @@ from datetime import date
 from assets.home.writer_lock import RunLock
 from assets.night import landing, reports, tables, transfers, warehouse
 from assets.night.results import CheckResult, Result
-from assets.night.run_log import RunLog
+from assets.night.run_log import FAILURE, SUCCESS, RunLog
 from assets.night.step import NightStep, StepFailure, explain
 from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
 from assets.publishing import shelf
@@ -85,11 +85,9 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     If a step fails, the steps that need it are skipped and all other steps run. `is_tick` is true
     if cron started the run.
     """
-    layout, failed = nightbook.layout, set[str]()
+    layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
     failures, checks = list[StepFailure](), list[CheckResult]()
-    started = nightbook.now()
-    with RunLock() as lock, RunLog(layout, run_id, day, started, is_tick=is_tick) as log:
-        tell = nightbook.tell or _ignore
+    with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
         context = NightStep(nightbook=nightbook, layout=layout, day=day, tell=tell, lock=lock)
         for step in steps_of(nightbook):
             if failed.intersection(step.after):
@@ -105,7 +103,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
                 log.add_failure(failures[-1])
             else:
                 checks += [result for result in results if isinstance(result, CheckResult)]
-        log.end(nightbook.now(), success=not failures)
+        log.end(FAILURE if failures else SUCCESS)
     return NightRun(
         run_id=run_id,
         day=day,
