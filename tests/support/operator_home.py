@@ -16,6 +16,7 @@ import duckdb
 from starlette.types import Receive, Scope, Send
 
 from assets.cli import main
+from assets.home.daemon_state import DaemonState, write_daemon_state
 from assets.nightbook import Nightbook
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.server import DEMO_KEYS as CALLERS
@@ -139,6 +140,10 @@ class Keeper:
         if said.err.endswith(STOPPED):
             raise KeyboardInterrupt(said)  # Ctrl-C must end all tests, not only this command
         return said
+
+    def report(self) -> None:
+        """Write the report of a daemon that is running now."""
+        write_daemon_state(self.layout, DaemonState(reported_at=self.sandbox.clock()))
 
     def run(self, day: date, *words: str, hour: int = 2) -> Said:
         """Run the night of a day."""

@@ -18,8 +18,8 @@ import duckdb
 import pytest
 from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 
-from assets.home.instance import open_instance
 from assets.monitoring.conditions import late_alert
+from assets.runs.instance import open_instance
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper

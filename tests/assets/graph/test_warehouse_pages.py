@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.home.instance import open_instance
+from assets.runs.instance import open_instance
 from tests.support.operator_home import THIRD, Keeper
 from warehouse.contract.book import BOOK
 

@@ -8,8 +8,8 @@ from dagster._core.scheduler.instigation import InstigatorStatus
 from dagster._daemon.types import DaemonHeartbeat
 
 from assets.home.demo import MARK
-from assets.home.instance import DAEMON_LOCK, open_instance
 from assets.monitoring.switches import SCHEDULE
+from assets.runs.instance import DAEMON_LOCK, open_instance
 from tests.assets.monitoring.test_switches_reminders import days_later, turned
 from tests.support.operator import Watched
 from tests.support.operator_home import Keeper

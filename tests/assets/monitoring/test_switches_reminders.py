@@ -18,8 +18,8 @@ from dagster._core.scheduler.instigation import (
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from assets.home.instance import make_instance, open_instance
 from assets.monitoring.switches import LOCATION, MEANING, SCHEDULE
+from assets.runs.instance import make_instance, open_instance
 from pipelines.landing import snapshots
 from pipelines.schedule import is_due
 from tests.support.operator import Receiver, Watched

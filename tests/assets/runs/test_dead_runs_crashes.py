@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
+from assets.runs.instance import PROCESS, close_dead_runs
 from pipelines.flatten.columns import Part
 from pipelines.flatten.flatten import flatten_portfolios
 from pipelines.landing import lock, snapshots
@@ -206,7 +206,7 @@ def test_publishing_can_be_repeated_after_a_dead_run(copied: Keeper, left: int) 
 HOLDING = """
 import sys
 from pathlib import Path
-from assets.home.instance import alive
+from assets.runs.instance import alive
 from warehouse.storage.layout import Layout
 from warehouse.contract.book import BOOK
 with alive(Layout(Path(sys.argv[1]))) as name:

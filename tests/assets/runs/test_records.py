@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 
 from assets.graph.warehouse import ACCEPTED, WAREHOUSE
-from assets.home.instance import open_instance
 from assets.runs import dead_runs
+from assets.runs.instance import open_instance
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 from warehouse.storage.layout import Layout

@@ -10,7 +10,7 @@ import pytest
 from assets import definitions
 from assets.definitions import assemble
 from assets.graph.sensors import LOGGED, NIGHTLY
-from assets.home.instance import DIED, PROCESS
+from assets.runs.instance import DIED, PROCESS
 from tests.support.operator import Receiver, Watched, ended
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper
 

@@ -14,7 +14,7 @@ from assets import commands
 from assets.cli import main
 from assets.commands.command_line import COMMANDS
 from assets.console.declaration import Trait
-from assets.home.instance import alive, open_instance
+from assets.runs.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from tests.support.shared import some_daily
 from warehouse.database import versions
