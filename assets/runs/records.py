@@ -50,9 +50,8 @@ class RecordAway(Exception):
         super().__init__(
             f"Dagster's database for {layout.home} cannot be reached ({self.why}). Until it can be "
             f"reached, no schedule runs, and nothing can be started from Dagster's UI. Nothing was "
-            f"changed. The database's address is in {layout.dagster / 'dagster.yaml'}. "
-            "Meanwhile, nightbook "
-            "run can pull the night without the database, and records the run there later."
+            f"changed. The database's address is in {layout.dagster / 'dagster.yaml'}. Meanwhile, "
+            "nightbook run works without it."
         )
 
 
