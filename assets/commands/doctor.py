@@ -17,7 +17,7 @@ from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import next_tick, read_switches, start_alert
+from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -42,7 +42,7 @@ from warehouse.storage.layout import Layout
 
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
-SETTINGS, API = "settings", "NIGHTBOOK_API_"
+SETTINGS = "settings"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -119,7 +119,7 @@ def findings_of(
 
 
 def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    is_reader = _is_reader(nightbook)
+    is_reader = is_reader_home(nightbook)
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
         yield _well(SETTINGS, READER if is_reader else "complete")
@@ -158,21 +158,6 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
     yield _well(SETTINGS, "complete (this is a firm's home)")
     yield from _run_check("disk", lambda: [_disk(Layout(settings.home))])
     yield from _channels(settings) if alert else ()
-
-
-def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home only downloads nights from a shelf and never calls the API.
-
-    Such a home has a shelf, but no API settings and no past runs.
-    """
-    try:
-        variables, settings = nightbook.variables(), nightbook.settings()
-    except InvalidSettings:
-        return False
-    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
-    layout = Layout(settings.home)
-    is_taker = has_api or layout.runs.exists() or layout.dagster.exists()
-    return settings.shelf is not None and not is_taker
 
 
 def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:

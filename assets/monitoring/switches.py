@@ -14,7 +14,7 @@ from assets.publishing import lost_decisions
 from pipelines import night, schedule
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from pipelines.settings import Settings
+from pipelines.settings import InvalidSettings, Settings
 from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
@@ -28,6 +28,7 @@ MEANING = {
 # The daemon's sensor reports every five minutes.
 MAX_REPORT_AGE = timedelta(minutes=15)
 YEAR = 366
+API = "NIGHTBOOK_API_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +109,35 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
         )
 
 
+def is_reader_home(nightbook: Nightbook) -> bool:
+    """Return whether a home only downloads nights from a shelf and never calls the API.
+
+    Such a home has a shelf, but no API settings and no past runs.
+    """
+    try:
+        variables, settings = nightbook.variables(), nightbook.settings()
+    except InvalidSettings:
+        return False
+    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
+    layout = Layout(settings.home)
+    is_taker = has_api or layout.runs.exists() or layout.dagster.exists()
+    return settings.shelf is not None and not is_taker
+
+
 def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
     """Return an alert if neither a daemon nor cron will start the next night, or None."""
     layout, now = nightbook.layout, nightbook.now()
-    if is_demo(layout) or switches.is_running(now) or _is_started_by_cron(nightbook):
+    if switches.error or is_demo(layout) or is_reader_home(nightbook):
+        return None  # an unreadable report is a separate alert
+    if switches.is_running(now) or _is_started_by_cron(nightbook):
         return None
+    command = ["install"]
     remedy = (
         "Start the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
         "--unless-taken"
     )
     if switches.is_locked:
+        command = ["doctor", "--turn-on"]
         remedy = (
             "Somebody may have turned off the sensor watch, which reports. If nightbook doctor "
             "--turn-on does not help, restart the daemon."
@@ -127,9 +147,7 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
         title="nothing starts the next night",
         words=f"Cron has not started the last night, and {switches.daemon(now)}. {remedy}",
         see=str(layout.dagster),
-        command=full_command(
-            layout, *(["doctor", "--turn-on"] if switches.is_locked else ["install"])
-        ),
+        command=full_command(layout, *command),
     )
 
 

@@ -5,7 +5,7 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -141,9 +141,10 @@ class Keeper:
             raise KeyboardInterrupt(said)  # Ctrl-C must end all tests, not only this command
         return said
 
-    def report(self) -> None:
-        """Write the report of a daemon that is running now."""
-        write_daemon_state(self.layout, DaemonState(reported_at=self.sandbox.clock()))
+    def report(self, off: Sequence[str] = ()) -> None:
+        """Write the report of a daemon that is running now, and what somebody turned off."""
+        state = DaemonState(reported_at=self.sandbox.clock(), on=dict.fromkeys(off, False))
+        write_daemon_state(self.layout, state)
 
     def run(self, day: date, *words: str, hour: int = 2) -> Said:
         """Run the night of a day."""

@@ -10,6 +10,7 @@ import pytest
 
 from assets.definitions import assemble
 from assets.graph.sensors import AFTER_A_RUN, BETWEEN, LOGGED
+from assets.graph.step import SNAPSHOT
 from assets.home.demo import MARK
 from assets.runs.instance import open_instance
 from pipelines.pull import pull
@@ -97,11 +98,14 @@ def test_a_held_run_sends_only_one_alert(watched: Make, receiver: Receiver) -> N
 
 
 def test_a_good_run_sends_only_a_heartbeat(copied: Keeper, receiver: Receiver) -> None:
-    """A successful run sends one heartbeat and no alert."""
+    """A successful run has a tag with its snapshot, and sends one heartbeat and no alert."""
     heartbeat = f"http://127.0.0.1:{receiver.port}/alive"
     more = {"NIGHTBOOK_HEARTBEAT": heartbeat, "NIGHTBOOK_ALERTS": receiver.channel}
     keeper = Keeper(copied.home, copied.sandbox, more)
     assert scheduled(keeper, FOURTH).success
+    with open_instance(keeper.layout) as instance:
+        [run] = instance.get_runs(limit=1)
+    assert run.tags[SNAPSHOT] == f"{FOURTH:%Y%m%d}T021500Z"
     ended(keeper)
     watching(keeper)
     assert (receiver.titles, receiver.fetched) == ([], ["/alive"])
