@@ -20,7 +20,7 @@ from assets.console.terminal import mark
 from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import next_tick, read_switches, start_alert
+from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
-SETTINGS, API = "settings", "NIGHTBOOK_API_"
+SETTINGS = "settings"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -105,7 +105,7 @@ def _show(findings: Sequence[Finding], output_format: str | None) -> int:
 
 def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
     """Yield every finding about a home. Skip checks that depend on an invalid setting."""
-    is_reader = _is_reader(nightbook)
+    is_reader = is_reader_home(nightbook)
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
         yield _well(SETTINGS, READER if is_reader else "complete")
@@ -134,20 +134,6 @@ def _findings_at_home(
             yield from _run_check(
                 "catalog", lambda: [_well("catalog", lakehouse.describe_catalog())]
             )
-
-
-def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home only downloads nights from a shelf and never calls the API.
-
-    Such a home has a shelf, but no API settings and no past runs.
-    """
-    try:
-        variables, settings = nightbook.variables(), nightbook.settings()
-    except InvalidSettings:
-        return False
-    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
-    is_taker = has_api or Layout(settings.home).dagster.exists()
-    return settings.shelf is not None and not is_taker
 
 
 def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:

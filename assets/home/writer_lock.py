@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from assets.console.command import Invocation
 from assets.console.terminal import TerminalProgress
@@ -55,14 +55,11 @@ class RunLock:
     # A run holds the lock between steps too, so that no other command can block a half-finished
     # night. If steps run in separate processes, which is not the case in our configurations, each
     # step acquires and releases the lock.
-    _living: ClassVar[set["RunLock"]] = set()
-
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._held: dict[Layout, HomeLock] = {}
 
     def __enter__(self) -> Self:
-        self._living.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -87,15 +84,8 @@ class RunLock:
 
     def release(self) -> None:
         """Release the lock."""
-        self._living.discard(self)
         self._held.clear()
         self._stack.close()
-
-    @classmethod
-    def release_all(cls) -> None:
-        """Release the locks of interrupted runs that Dagster has not ended yet."""
-        for living in list(cls._living):
-            living.release()
 
 
 MAX_NAMED = 3
@@ -135,7 +125,7 @@ def require_home(layout: Layout, command: str) -> None:
     if not home.is_dir():
         raise NoHome(layout, "that is not a folder", command)
     _require_readable(home)
-    folders = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
+    folders = (layout.landing, layout.lake, layout.warehouse, layout.runs, layout.dagster)
     if not any(os.path.lexists(folder) for folder in folders):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
         listed = f"it contains {and_more(names, MAX_NAMED)}, but no nightbook files"

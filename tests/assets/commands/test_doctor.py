@@ -32,15 +32,18 @@ def test_doctor_names_each_wrong_setting(
     empty: Callable[..., Keeper], variables: dict[str, str], words: str
 ) -> None:
     """A missing or wrong setting causes one line that names it, and exit code 2."""
-    said = empty(**variables)("doctor")
+    keeper = empty(**variables)
+    keeper.report()
+    said = keeper("doctor")
     assert (said.code, said.err) == (2, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
     assert words in line
 
 
-def test_doctor_prints_a_check_mark_for_each_check(nights: Keeper) -> None:
+def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:
     """Without problems, `doctor` prints one line for each check, each with a check mark."""
-    said = nights("doctor")
+    copied.report()
+    said = copied("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
     assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
@@ -90,6 +93,7 @@ def test_doctor_reports_a_damaged_warehouse_and_continues(empty: Callable[..., K
     database.chmod(0o640)
     with database.open("r+b") as file:
         file.write(bytes(8192))
+    keeper.report()
     said = keeper("doctor")
     assert (said.code, said.err) == (1, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]

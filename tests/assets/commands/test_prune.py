@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.home.instance import open_instance
+from assets.runs.instance import open_instance
 from tests.support.ledgers import reconciled
 from tests.support.operator import take
 from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper, Sandbox

@@ -42,11 +42,10 @@ CHECKS = [key for key in sorted(GRAPH.asset_check_keys) if key.name != "ledger_t
 
 @pytest.fixture(scope="module")
 def clicked(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """Return a copy of three nights without Dagster's records. The tests in this file change it."""
+    """Return a copy of three nights. The tests in this file change it."""
     keeper = taken[0]
     home = tmp_path_factory.mktemp("clicked") / "home"
     shutil.copytree(keeper.home, home, symlinks=True)
-    shutil.rmtree(home / "dagster")
     return Keeper(home, keeper.sandbox)
 
 

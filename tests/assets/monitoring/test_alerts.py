@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from assets.console.errors import helping_command
-from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.conditions import night_alerts
+from assets.monitoring.inspection import look
 from pipelines.landing import snapshots
 from pipelines.landing.lock import hold_pull_lock
 from tests.support.operator import Receiver, Watched, take
