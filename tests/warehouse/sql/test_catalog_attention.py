@@ -169,7 +169,10 @@ def troubled(tmp_path: Path) -> Layout:
     instruments += [
         {"venue_id": "v1", "type": "spot", "instrument_id": str(number)} for number in range(100)
     ]
-    more = {"instruments": instruments, "venues": [{"venue_id": "v9"}]}
+    more: dict[str, list[dict[str, Any]]] = {
+        "instruments": instruments,
+        "venues": [{"venue_id": "v9"}],
+    }
     failed = row(REQUESTS, DAY, snapshot_id=OLD, venue_id="v9", error="status 404", purpose="book")
     drift = [
         row(
