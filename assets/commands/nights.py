@@ -23,7 +23,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.model import count_of, first_lines
-from warehouse.database.publish import Published
+from warehouse.database.publication import Published
 from warehouse.query.formats import printable
 from warehouse.report.build import LATEST, ReportFailed
 from warehouse.storage.layout import Layout

@@ -35,7 +35,7 @@ from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
-from warehouse.database.publish import Published, publish
+from warehouse.database.publication import Published, publish_version
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
@@ -83,7 +83,7 @@ def refresh(
         books = tuple(Book(*book) for book in lake.books)
         now = nightbook.now()
         try:
-            return publish(
+            return publish_version(
                 layout,
                 Contents(
                     books=books,

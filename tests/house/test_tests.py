@@ -85,7 +85,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/database/ddl warehouse/database/new_version"
     ),
     "tests/warehouse/database/test_materialized_views.py": "warehouse/database/materialization",
-    "tests/warehouse/database/test_publish.py": "warehouse/storage/parquet",
+    "tests/warehouse/database/test_publication.py": "warehouse/storage/parquet",
     "tests/warehouse/export/test_export.py": (
         "assets/commands/export warehouse/export/staged_tables warehouse/query/book"
     ),

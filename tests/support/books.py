@@ -22,7 +22,8 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, DECISIONS, NIGHTLY, SNAPSHOTS
-from warehouse.database.publish import Book, Contents, Published, publish
+from warehouse.database.load import Book, Contents
+from warehouse.database.publication import Published, publish_version
 from warehouse.sql.catalog import macros
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
@@ -241,7 +242,7 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
 def published(layout: Layout, nights: Iterable[Night], version: str, **more: Any) -> Published:
     """Write the nights and publish them."""
     contents = written(layout, nights)
-    return publish(
+    return publish_version(
         layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0", **more
     )
 

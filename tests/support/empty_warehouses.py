@@ -1,7 +1,7 @@
 """Empty warehouses for tests. Building one takes half a second, so tests copy the first one.
 
-`tests/warehouse/database/test_publish.py` checks that a warehouse that starts as a copy is equal to
-any other. Books are copied in the same way (see `published_once`).
+`tests/warehouse/database/test_publication.py` checks that a warehouse that starts as a copy is
+equal to any other. Books are copied in the same way (see `published_once`).
 """
 
 import contextlib

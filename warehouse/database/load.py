@@ -40,6 +40,66 @@ TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
+class FileChanged(Exception):
+    """A lake file changed after it was written, so no new version was published."""
+
+    def __init__(self, file: Path, problem: str) -> None:
+        super().__init__(
+            f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
+            "published, the warehouse still shows its previous data, and the landed bytes were not "
+            "changed. Rebuild the lake: nightbook rebuild --from-landing"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One accepted snapshot: its date, its ID, and a Parquet file for each table of the book."""
+
+    snapshot_date: date
+    snapshot_id: str
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The contents of a warehouse: one book per date, each night's tables, and all snapshots.
+
+    - `nightly`: for each table in `ops.NIGHTLY`, each snapshot's file, including held snapshots.
+    - `snapshots`: rows of `ops.SNAPSHOTS`.
+    - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
+    - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
+      tables are not changed.
+    - `upgraded_from`: the contract of the lake before it was rebuilt, or None.
+    - `decided`: rows of `ops.DECIDED` by table.
+    - `native_nights`: the number of newest books that the database stores. It reads older books
+      from the lake. If this is None, it stores all books.
+
+    Raises `ValueError` if books and snapshots do not agree, or for an unknown nightly table.
+    """
+
+    books: tuple[Book, ...]
+    nightly: Mapping[str, Mapping[str, Path]]
+    snapshots: tuple[Mapping[str, Any], ...]
+    digests: Mapping[Path, str] = field(default_factory=dict)
+    reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    upgraded_from: str | None = None
+    decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    native_nights: int | None = None
+
+    def __post_init__(self) -> None:
+        snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
+        book_ids = {book.snapshot_id for book in self.books}
+        if snapshot_ids != book_ids or len({book.snapshot_date for book in self.books}) < len(
+            self.books
+        ):
+            raise ValueError(
+                f"two books have the same date, or the books ({sorted(book_ids)}) differ from the "
+                f"snapshots that are books ({sorted(snapshot_ids)})"
+            )
+        if set(self.nightly) - {table.name for table in NIGHTLY}:
+            raise ValueError(f"some of the tables {sorted(self.nightly)} are not in NIGHTLY")
+
+
 def group_for(rows: int) -> int:
     """Return the DuckDB row group size for nights whose longest table has this many rows."""
     # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
@@ -103,13 +163,6 @@ def complete(connection: DuckDBPyConnection) -> None:
     connection.execute("checkpoint")
 
 
-def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
-    with contextlib.suppress(duckdb.Error):
-        rows = connection.execute("select schema_version from ops.build").fetchall()
-        return bool(rows == [(schema,)])
-    return False
-
-
 def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
     """Open the file to build, with a memory limit, and begin a transaction.
 
@@ -138,66 +191,6 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         connection.close()
         raise
     return connection
-
-
-class FileChanged(Exception):
-    """A lake file changed after it was written, so no new version was published."""
-
-    def __init__(self, file: Path, problem: str) -> None:
-        super().__init__(
-            f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
-            "published, the warehouse still shows its previous data, and the landed bytes were not "
-            "changed. Rebuild the lake: nightbook rebuild --from-landing"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Book:
-    """One accepted snapshot: its date, its ID, and a Parquet file for each table of the book."""
-
-    snapshot_date: date
-    snapshot_id: str
-    files: Mapping[str, Path]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """The contents of a warehouse: one book per date, each night's tables, and all snapshots.
-
-    - `nightly`: for each table in `ops.NIGHTLY`, each snapshot's file, including held snapshots.
-    - `snapshots`: rows of `ops.SNAPSHOTS`.
-    - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
-    - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
-      tables are not changed.
-    - `upgraded_from`: the contract of the lake before it was rebuilt, or None.
-    - `decided`: rows of `ops.DECIDED` by table.
-    - `native_nights`: the number of newest books that the database stores. It reads older books
-      from the lake. If this is None, it stores all books.
-
-    Raises `ValueError` if books and snapshots do not agree, or for an unknown nightly table.
-    """
-
-    books: tuple[Book, ...]
-    nightly: Mapping[str, Mapping[str, Path]]
-    snapshots: tuple[Mapping[str, Any], ...]
-    digests: Mapping[Path, str] = field(default_factory=dict)
-    reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
-    upgraded_from: str | None = None
-    decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    native_nights: int | None = None
-
-    def __post_init__(self) -> None:
-        snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
-        book_ids = {book.snapshot_id for book in self.books}
-        if snapshot_ids != book_ids or len({book.snapshot_date for book in self.books}) < len(
-            self.books
-        ):
-            raise ValueError(
-                f"two books have the same date, or the books ({sorted(book_ids)}) differ from the "
-                f"snapshots that are books ({sorted(snapshot_ids)})"
-            )
-        if set(self.nightly) - {table.name for table in NIGHTLY}:
-            raise ValueError(f"some of the tables {sorted(self.nightly)} are not in NIGHTLY")
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
@@ -279,41 +272,6 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
     return source
 
 
-def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
-    # Select the columns by name, because the tables of the book have no snapshot_id. Each day has
-    # only one book (see ops.snapshots).
-    names = ", ".join(map(quote_identifier, table.names))
-    connection.execute(f"insert into {target} by name select {names} from {source}")
-
-
-def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return the SQL that reads Parquet files. Raises `ValueError` if their columns are wrong."""
-    paths = ", ".join(literal(str(file)) for file in files)
-    source = f"read_parquet([{paths}], hive_partitioning = false)"
-    rows = connection.execute(f"describe select * from {source}").fetchall()
-    declared = {column.name: column.kind.value for column in lake_table(table).columns}
-    declared = {name: _DUCKDB_TYPES.get(kind, kind) for name, kind in declared.items()}
-    mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
-    if mismatched or (len(files) > 1 and not _have_equal_columns(connection, paths)):
-        raise ValueError(
-            f"the Parquet files of {table.name} ({files[0].name}, ...) do not have the columns "
-            f"that warehouse/contract/book.py declares: {mismatched or 'some files differ'}. "
-            "Nothing was published. Rebuild the lake."
-        )
-    return source
-
-
-def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
-    """Return whether all files have the same columns with the same types."""
-    # Compare the footers of the files first. When DuckDB reads several files, it casts all values
-    # to the types of the first file, which may round decimals.
-    return connection.execute(
-        "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
-        "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
-        f"from parquet_schema([{paths}]) group by file_name)"
-    ).fetchone() == (1,)
-
-
 def check_digests(contents: Contents, files: Iterable[Path]) -> None:
     """Check that files exist and match their recorded digests. Raises `FileChanged`."""
     for file in files:
@@ -322,17 +280,6 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
             raise FileChanged(file, "is missing")
         if expected is not None and (digest := digest_of(file)) != expected:
             raise FileChanged(file, f"has the SHA-256 {digest}, not {expected}")
-
-
-def _nights_in(
-    connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
-) -> set[str]:
-    """Return the snapshots that have rows in a table, limited to `among` if it is given."""
-    query = f"select distinct snapshot_id from {stored_as(table)}"
-    if among is not None:
-        query += " where snapshot_id in (select unnest(?::varchar[]))"
-    rows = connection.execute(query, None if among is None else [[*among]]).fetchall()
-    return {snapshot_id for (snapshot_id,) in rows}
 
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
@@ -392,6 +339,59 @@ def fill_reconciliation(
     if reconciled is not None:
         for table in RECONCILED:
             fill(connection, table, reconciled.get(table.name, ()))
+
+
+def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
+    with contextlib.suppress(duckdb.Error):
+        rows = connection.execute("select schema_version from ops.build").fetchall()
+        return bool(rows == [(schema,)])
+    return False
+
+
+def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
+    # Select the columns by name, because the tables of the book have no snapshot_id. Each day has
+    # only one book (see ops.snapshots).
+    names = ", ".join(map(quote_identifier, table.names))
+    connection.execute(f"insert into {target} by name select {names} from {source}")
+
+
+def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
+    """Return the SQL that reads Parquet files. Raises `ValueError` if their columns are wrong."""
+    paths = ", ".join(literal(str(file)) for file in files)
+    source = f"read_parquet([{paths}], hive_partitioning = false)"
+    rows = connection.execute(f"describe select * from {source}").fetchall()
+    declared = {column.name: column.kind.value for column in lake_table(table).columns}
+    declared = {name: _DUCKDB_TYPES.get(kind, kind) for name, kind in declared.items()}
+    mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
+    if mismatched or (len(files) > 1 and not _have_equal_columns(connection, paths)):
+        raise ValueError(
+            f"the Parquet files of {table.name} ({files[0].name}, ...) do not have the columns "
+            f"that warehouse/contract/book.py declares: {mismatched or 'some files differ'}. "
+            "Nothing was published. Rebuild the lake."
+        )
+    return source
+
+
+def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
+    """Return whether all files have the same columns with the same types."""
+    # Compare the footers of the files first. When DuckDB reads several files, it casts all values
+    # to the types of the first file, which may round decimals.
+    return connection.execute(
+        "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
+        "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
+        f"from parquet_schema([{paths}]) group by file_name)"
+    ).fetchone() == (1,)
+
+
+def _nights_in(
+    connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
+) -> set[str]:
+    """Return the snapshots that have rows in a table, limited to `among` if it is given."""
+    query = f"select distinct snapshot_id from {stored_as(table)}"
+    if among is not None:
+        query += " where snapshot_id in (select unnest(?::varchar[]))"
+    rows = connection.execute(query, None if among is None else [[*among]]).fetchall()
+    return {snapshot_id for (snapshot_id,) in rows}
 
 
 def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

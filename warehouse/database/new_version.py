@@ -57,7 +57,7 @@ class NotPublished(Exception):
         )
 
 
-def verify(
+def check_books(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
     """Verify the control totals of each loaded book, then run all checks on it.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.flatten import columns
+from pipelines.flatten import resources
 from pipelines.records import fast_reader
 from tests.support import nights, oracle, strategies
 from tests.support.shared import tries
@@ -45,7 +45,7 @@ def home() -> Iterator[Layout]:
 def tolerant_only() -> Any:
     """Patch the fast reader to refuse every batch, so that the tolerant reader reads all."""
     refusal = fast_reader.UndocumentedRecordError("a test wants care")
-    return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
+    return mock.patch.object(resources, "_plain_rows", side_effect=refusal)
 
 
 def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
@@ -113,7 +113,7 @@ def test_both_readers_write_identical_parquet_and_notes(book: nights.Book) -> No
     """For documented data, both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
-        with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
+        with mock.patch.object(resources, "_tolerant_rows", side_effect=AssertionError):
             _, fast = nights.staged(layout, manifest)
         with tolerant_only():
             _, tolerant = nights.staged(layout, manifest)

@@ -19,7 +19,7 @@ from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, pub
 from tests.support.shared import tries
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.sql import files
 from warehouse.sql.catalog import at_day, macros, tables_in, views
 from warehouse.sql.header import read
@@ -554,7 +554,7 @@ def test_a_book_that_changed_during_the_read_is_a_finding(
     about = {"stillness": stillness, "moved": "portfolios: 1 changed (p1)"}
     told = tuple({**one, **about} for one in contents.snapshots)
     contents = replace(contents, snapshots=told)
-    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    publish_version(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     [(found, kind, words)] = ask(layout, "select severity, kind, words from findings")
     assert (found, kind) == (severity, "book_moved")
     assert words == (f"The book changed while it was read, {once}portfolios: 1 changed (p1).")
