@@ -17,7 +17,8 @@ from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.workbook import imprint, verify
 from warehouse.reconcile.workbook.imprint import SheetImprint
-from warehouse.reconcile.workbook.verify import VerifyResult, compare_sheets
+from warehouse.reconcile.workbook.sheet_comparison import compare_sheets
+from warehouse.reconcile.workbook.verify import VerifyResult
 
 OFFICE = shutil.which("soffice")
 ACCEPTED = "Explained - accepted"
