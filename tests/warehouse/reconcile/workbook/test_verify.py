@@ -516,7 +516,7 @@ def test_a_sheet_with_many_differences_is_reported_briefly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If many rows of a sheet differ, the first ones are reported, and the others are counted."""
-    monkeypatch.setattr("warehouse.reconcile.workbook.verify.MAX_ROWS", 2)
+    monkeypatch.setattr("warehouse.reconcile.workbook.row_comparison.MAX_ROWS", 2)
     found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
     assert len(found.differences) == 3
     assert found.differences[-1] == "All positions: 3 more rows differ"
