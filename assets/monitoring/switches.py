@@ -150,16 +150,6 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
     )
 
 
-def _is_started_by_cron(nightbook: Nightbook) -> bool:
-    """Return whether cron started a run on the last date before today that had a scheduled run."""
-    settings = nightbook.settings()
-    newest = next((run for run in newest_runs(nightbook.layout) if run.is_tick), None)
-    today = nightbook.now().astimezone(settings.timezone).date()
-    days = (today - timedelta(days=ago) for ago in range(1, YEAR))
-    last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)
-    return newest is not None and last is not None and newest.day >= last
-
-
 def next_tick(settings: Settings, after: datetime) -> datetime:
     """Return the schedule's first tick after a time, in the operator's time zone."""
     return schedule.next_tick(settings.schedule, settings.timezone, after)
@@ -207,7 +197,7 @@ def next_night(nightbook: Nightbook) -> datetime:
 def _is_started_by_cron(nightbook: Nightbook) -> bool:
     """Return whether cron started a run on the last date before today that had a scheduled run."""
     settings = nightbook.settings()
-    newest = newest_run(nightbook.layout, is_tick=True)
+    newest = next((run for run in newest_runs(nightbook.layout) if run.is_tick), None)
     today = nightbook.now().astimezone(settings.timezone).date()
     days = (today - timedelta(days=ago) for ago in range(1, YEAR))
     last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)

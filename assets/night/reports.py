@@ -13,7 +13,7 @@ from warehouse.export.export import export
 from warehouse.reconcile import service
 from warehouse.reconcile.model import TIED
 from warehouse.reconcile.run import RunFiles
-from warehouse.reconcile.terms import Ambiguous, DayClosed, Late, NotReconciled
+from warehouse.reconcile.terms import Ambiguous, DayClosed, LateError, NotReconciled
 from warehouse.report.build import load_report, write_page
 from warehouse.report.render import render_markdown
 
@@ -86,7 +86,7 @@ def reconcile(step: NightStep) -> Sequence[Result]:
     try:
         step.acquire_lock(f"reconciling {day}")
         summary = _reconcile(step.nightbook, day, now)
-    except (Late, DayClosed) as error:
+    except (LateError, DayClosed) as error:
         # The day's ledger has not arrived yet, or the run is a rerun of a day in a closed month. In
         # both cases, the check does not pass, but no alert is sent.
         return _reconciliation(passed=False, message=str(error))

@@ -104,7 +104,9 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/ledger/dates"
     ),
     "tests/warehouse/reconcile/layouts/test_read_every_question.py": (
-        "warehouse/reconcile/ledger/conventions warehouse/reconcile/ledger/tabs"
+        "warehouse/reconcile/ledger/days warehouse/reconcile/ledger/labels "
+        "warehouse/reconcile/ledger/notation warehouse/reconcile/ledger/spellings "
+        "warehouse/reconcile/ledger/tabs warehouse/reconcile/ledger/units"
     ),
     "tests/warehouse/reconcile/ledger/test_body.py": (
         "warehouse/spreadsheet/reading/delimited_text"

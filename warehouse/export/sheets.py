@@ -11,7 +11,7 @@ from warehouse.query.connect import records
 from warehouse.query.lookup_keys import key_of_columns
 from warehouse.spreadsheet.writing.cells import pieces
 from warehouse.spreadsheet.writing.layout import (
-    WIDEST,
+    MAX_WIDTH,
     SheetColumn,
     SheetColumnKind,
     TableSheet,
@@ -218,7 +218,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
     return TextTable(columns, rows)
 
 
-def width_of(header: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
+def width_of(header: str, texts: Iterable[str | None], widest: int = MAX_WIDTH) -> float:
     """Return the column width that fits the header and all values."""
     return fitting(max(len(text or "") for text in (header, *texts)), widest)
 

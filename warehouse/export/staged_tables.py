@@ -7,7 +7,7 @@ from pathlib import Path
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records, scalar
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
+from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
 from warehouse.spreadsheet.writing.layout import title
 from warehouse.spreadsheet.writing.rows import is_rounded
 from warehouse.sql.catalog import views
@@ -64,7 +64,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
     """Count the rows that have an amount with more digits than a number cell can store."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     tests = " or ".join(
-        f"strlen({name}) > {LONGEST_NUMBER} or {is_rounded(name)}"
+        f"strlen({name}) > {MAX_NUMBER_LENGTH} or {is_rounded(name)}"
         for name in map(quote_identifier, names)
     )
     query = f"select count(*) from {exhibit.staged_name} where {tests}"

@@ -25,7 +25,7 @@ from warehouse.spreadsheet.writing.format import (
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
-    FEWEST_DECIMALS,
+    MIN_DECIMALS,
     SheetColumnKind,
     TableSheet,
     fitting,
@@ -86,7 +86,7 @@ class _SummaryWriter:
         while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
             decimals -= 1
         given = len(total.partition(".")[2])
-        decimals = min(decimals, max(given, FEWEST_DECIMALS))
+        decimals = min(decimals, max(given, MIN_DECIMALS))
         key = decimals, given > decimals
         if key not in self._amounts:
             form = amount_format(decimals, is_rounded=key[1])

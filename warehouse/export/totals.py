@@ -11,7 +11,7 @@ from typing import Any
 
 from warehouse.export.staged_tables import count_rounded_rows
 from warehouse.query.book import EXHIBITS, Exhibit, OpenBook
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
+from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
 Asset = tuple[str, bool]
@@ -113,4 +113,4 @@ def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()
-    return [float(text) if len(text) <= LONGEST_NUMBER else None for (text,) in rows]
+    return [float(text) if len(text) <= MAX_NUMBER_LENGTH else None for (text,) in rows]

@@ -27,60 +27,31 @@ from warehouse.reconcile.terms import (
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
-
-def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Create a temporary table with the rows of an Arrow table."""
-    connection.register("given_rows", table)
-    connection.execute(f"create temp table {name} as select * from given_rows")
-    connection.unregister("given_rows")
-
-
-def copy_rows(
-    connection: DuckDBPyConnection,
-    name: str,
-    types: Mapping[str, pa.DataType],
-    rows: Iterable[Sequence[object]],
-) -> None:
-    """Create a temporary table from rows. `types` maps column names to column types."""
-    cells = list(zip(*rows, strict=True)) or [()] * len(types)
-    arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
-    copy_table(connection, name, pa.table(arrays, list(types)))
-
-
-def display_names(
-    fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
-) -> dict[str, str]:
-    """Return a key's display names by field. Names that are not in the book are in lower case."""
-    texts = {}
-    for name, id_ in zip(fields, key, strict=True):
-        text = names.get(name, {}).get(id_, id_)
-        text = display_asset(text) if name == "asset" else text
-        texts[name] = text.removeprefix(UNMAPPED) if is_unmapped else text
-    return texts
-
-
-def amounts_before(source: OpenBook, fields: Key) -> dict[Key, str]:
-    """Return the previous book's amounts by key."""
-    day = day_before(source)
-    return {} if day is None else amounts_of(source.connection, day, fields)
-
-
-def day_before(source: OpenBook) -> date | None:
-    """Return the previous book's day, or None if there is no previous book."""
-    day = literal(source.day.isoformat())
-    newest = source.connection.execute(
-        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
-    ).fetchone()
-    return newest[0] if newest else None
-
-
 # The minimum length of a name to search for. File names may contain shorter names by chance.
-_SHORTEST_NAME = 3
+_MIN_NAME_LENGTH = 3
+
 _BREAK = re.compile(r"[\W_]+")
 
 # The order in which dimensions are searched for a name. Venues come first, because few venues have
 # the same name as an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
+
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
+    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
+    "abekmhopctyxisjdabeiknoptyx",
+)
+
+_OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
+_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
+_CUT_LENGTH, _DIGEST_LENGTH = 200, 16
+_MIN_SIMILARITY = 0.8
+
+# Maximum number of name comparisons in a run. More would not be worth the time, because suggestions
+# are only hints.
+_MAX_COMPARED = 50_000
+
+_DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,29 +110,9 @@ class KnownNames:
         matches = {
             shown
             for name, shown in self.folded.get(dimension, {}).items()
-            if len(name) >= _SHORTEST_NAME and f" {_BREAK.sub(' ', name).strip()} " in words
+            if len(name) >= _MIN_NAME_LENGTH and f" {_BREAK.sub(' ', name).strip()} " in words
         }
         return matches.pop() if len(matches) == 1 else ""
-
-
-def _name_order(name: str) -> tuple[bool, str]:
-    """Return a sort key that sorts readable names before IDs."""
-    return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
-
-
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
-    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
-    "abekmhopctyxisjdabeiknoptyx",
-)
-
-_OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
-_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
-_CUT_LENGTH, _DIGEST_LENGTH = 200, 16
-_LEAST_SIMILARITY = 0.8
-# Maximum number of name comparisons in a run. More would not be worth the time, because suggestions
-# are only hints.
-_MOST_COMPARED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,37 +138,6 @@ class Resolution:
         return f'; perhaps you mean "{name}"' if name else ""
 
 
-def in_name_cell(text: str) -> str:
-    """Return a name as shown in a cell. Truncate a long name, and append its digest."""
-    if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_CUT_LENGTH]} ... ({len(text)} letters, {digest[:_DIGEST_LENGTH]})"
-
-
-def _spellings(name: str) -> Iterator[str]:
-    """Yield a name and, if a cell cannot store it unchanged, its spellings in a cell."""
-    yield name
-    if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
-        cut = in_name_cell(name)
-        yield cut
-        yield _NON_CHARACTERS.sub(lambda match: f"_x{ord(match[0]):04X}_", cut)
-
-
-def skeleton(text: str) -> str:
-    """Reduce a name to Latin letters and digits, so that names that look alike become equal."""
-    bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
-    letters = "".join(letter for letter in bare if letter.isalnum())
-    return letters.lstrip("0") or letters
-
-
-def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
-    """Add an ID to the IDs that share a name."""
-    ids = names.get(name, ())
-    if id_ not in ids:
-        names[name] = (*ids, id_)
-
-
 class Names:
     """All names in one field: the IDs, their other names, and the aliases from recon.toml."""
 
@@ -231,7 +151,7 @@ class Names:
         self._folded: dict[str, tuple[str, ...]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
         self._skeletons: dict[str, str] | None = None
-        self._budget = _MOST_COMPARED
+        self._budget = _MAX_COMPARED
         for entry, others in known.items():
             for name in {form for spelling in (entry, *others) for form in _spellings(spelling)}:
                 _add(self._exact, name, entry)
@@ -285,7 +205,7 @@ class Names:
         self._budget -= len(self._skeletons)
         if self._budget < 0:
             return ""
-        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_LEAST_SIMILARITY)
+        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_MIN_SIMILARITY)
         return self._name_of(self._skeletons[near[0]]) if near else ""
 
     def _name_of(self, folded: str) -> str:
@@ -297,7 +217,16 @@ class Names:
         return next((name for name in names if self._exact.get(name) == (id_,)), id_)
 
 
-_DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
+def display_names(
+    fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
+) -> dict[str, str]:
+    """Return a key's display names by field. Names that are not in the book are in lower case."""
+    texts = {}
+    for name, id_ in zip(fields, key, strict=True):
+        text = names.get(name, {}).get(id_, id_)
+        text = display_asset(text) if name == "asset" else text
+        texts[name] = text.removeprefix(UNMAPPED) if is_unmapped else text
+    return texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +242,55 @@ class Reference:
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
+
+
+def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Create a temporary table with the rows of an Arrow table."""
+    connection.register("given_rows", table)
+    connection.execute(f"create temp table {name} as select * from given_rows")
+    connection.unregister("given_rows")
+
+
+def copy_rows(
+    connection: DuckDBPyConnection,
+    name: str,
+    types: Mapping[str, pa.DataType],
+    rows: Iterable[Sequence[object]],
+) -> None:
+    """Create a temporary table from rows. `types` maps column names to column types."""
+    cells = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
+    copy_table(connection, name, pa.table(arrays, list(types)))
+
+
+def amounts_before(source: OpenBook, fields: Key) -> dict[Key, str]:
+    """Return the previous book's amounts by key."""
+    day = day_before(source)
+    return {} if day is None else amounts_of(source.connection, day, fields)
+
+
+def day_before(source: OpenBook) -> date | None:
+    """Return the previous book's day, or None if there is no previous book."""
+    day = literal(source.day.isoformat())
+    newest = source.connection.execute(
+        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
+    ).fetchone()
+    return newest[0] if newest else None
+
+
+def in_name_cell(text: str) -> str:
+    """Return a name as shown in a cell. Truncate a long name, and append its digest."""
+    if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_CUT_LENGTH]} ... ({len(text)} letters, {digest[:_DIGEST_LENGTH]})"
+
+
+def skeleton(text: str) -> str:
+    """Reduce a name to Latin letters and digits, so that names that look alike become equal."""
+    bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
+    letters = "".join(letter for letter in bare if letter.isalnum())
+    return letters.lstrip("0") or letters
 
 
 def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
@@ -353,10 +331,6 @@ def amounts_of(connection: DuckDBPyConnection, day: date, fields: Key) -> dict[K
     return {row[:-1]: row[-1] for row in rows}
 
 
-def _on(day: date) -> str:
-    return f"snapshot_date = date {literal(day.isoformat())}"
-
-
 def read_reference(source: OpenBook, stale_hours: int) -> Reference:
     """Read the names from this book and from earlier books."""
     ask = source.connection.execute
@@ -394,16 +368,6 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
     )
 
 
-def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
-    rows = source.connection.execute(
-        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
-    ).fetchall()
-    return {
-        f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
-        for bucket, state in {*_DOCUMENTED, *rows}
-    }
-
-
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
     """Map each asset key to its other names. Only custom assets have any, like `BTC (custom)`."""
     assets = sorted(set(keys))
@@ -413,6 +377,46 @@ def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
         if key not in listed
         else []
         for key in assets
+    }
+
+
+def columns(fields: Iterable[str]) -> str:
+    """Return the fields as an SQL list of quoted columns."""
+    return ", ".join(map(quote_identifier, fields))
+
+
+def _name_order(name: str) -> tuple[bool, str]:
+    """Return a sort key that sorts readable names before IDs."""
+    return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yield a name and, if a cell cannot store it unchanged, its spellings in a cell."""
+    yield name
+    if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
+        cut = in_name_cell(name)
+        yield cut
+        yield _NON_CHARACTERS.sub(lambda match: f"_x{ord(match[0]):04X}_", cut)
+
+
+def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
+    """Add an ID to the IDs that share a name."""
+    ids = names.get(name, ())
+    if id_ not in ids:
+        names[name] = (*ids, id_)
+
+
+def _on(day: date) -> str:
+    return f"snapshot_date = date {literal(day.isoformat())}"
+
+
+def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
+    rows = source.connection.execute(
+        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
+    ).fetchall()
+    return {
+        f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
+        for bucket, state in {*_DOCUMENTED, *rows}
     }
 
 
@@ -427,8 +431,3 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
                 "book",
                 portfolio,
             )
-
-
-def columns(fields: Iterable[str]) -> str:
-    """Return the fields as an SQL list of quoted columns."""
-    return ", ".join(map(quote_identifier, fields))

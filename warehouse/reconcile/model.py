@@ -18,6 +18,42 @@ from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, display_asset
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
+Steps = tuple[str, str, str]
+
+STEPPED = tuple(
+    f"{side} {step}"
+    for side in ("Ledger", "Book", "Breaks")
+    for step in ("opening", "movement", "closing")
+)
+
+EQUAL = "equal"
+UNMAPPED = "?"
+Key = tuple[str, ...]
+OPEN, ACCEPTED = "Open", "Explained - accepted"
+_CUT = 30_000
+ENGINE = "nightbook"
+REASONS = ("root_cause", "comment")  # the fields that explain why a break was accepted
+AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
+UNASSIGNED = "Unassigned"
+TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
+FLOAT_DIGITS = 15  # number of significant digits that a spreadsheet stores in a number cell
+NO_AMOUNT = "it is not an amount"
+Remembered = dict[str, dict[str, str]]
+WHOLE = "(all)"  # the value of a field that the row's own file lacks, but another file has
+
+LINES = pa.schema(
+    [pa.field(name, pa.string()) for name in FIELDS]
+    + [pa.field("amount", pa.string()), pa.field("decimals", pa.int32())]
+    + [pa.field("is_number", pa.bool_()), pa.field("unit", pa.string())]
+    + [pa.field("file", pa.int64()), pa.field("line", pa.int64())]
+)
+
+SEVERITIES = ("high", "medium", "low")
+TIED, OPEN_BREAKS = 0, 3
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence for a result
+SAID = ("status", "owner", "root_cause", "comment")  # the fields of a break that people fill in
+STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
+
 
 class Result(Enum):
     """The result for one key. If several results apply, the first one in this order counts.
@@ -90,9 +126,6 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
         return EQUAL if self.difference == "0" == self.near else "within tolerance"
 
 
-Steps = tuple[str, str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
     """An asset's roll-forward: opening, movement and closing of ledger, book and breaks.
@@ -132,15 +165,6 @@ class RollForwardLine:
         return [display_asset(self.asset), *self.steps, words]
 
 
-STEPPED = tuple(
-    f"{side} {step}"
-    for side in ("Ledger", "Book", "Breaks")
-    for step in ("opening", "movement", "closing")
-)
-
-EQUAL = "equal"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
     """A name that differs between the ledger and the book, and the ID that was found (if any).
@@ -159,28 +183,8 @@ class Alias:
     name: str = ""
 
 
-def alias_line(alias: Alias) -> str:
-    """Return the recon.toml line that defines an alias for an unknown name."""
-    is_one = alias.how in {"unknown", "suggested"} and alias.suggestion
-    return setting(alias.written, alias.suggestion if is_one else "...")
-
-
-UNMAPPED = "?"
-
-
-def is_unmapped(id_: str) -> bool:
-    """Return whether a key value is a name that is not in the book."""
-    return id_.startswith(UNMAPPED)
-
-
-Key = tuple[str, ...]
-
-
-class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location": "where"}):
-    """A notice shown with a result. Its severity is high, medium or low.
-
-    In JSON, the message and the location are named `words` and `where`, as in older results.
-    """
+class Notice(msgspec.Struct, frozen=True):
+    """A notice shown with a result. Its severity is high, medium or low."""
 
     severity: str
     message: str
@@ -191,9 +195,6 @@ class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location"
     def line(self) -> str:
         """The notice as one line that starts with its location, if it has one."""
         return f"{self.location}: {self.message}" if self.location else self.message
-
-
-OPEN, ACCEPTED = "Open", "Explained - accepted"
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):
@@ -393,7 +394,7 @@ class Unused:
         return Notice(self.severity, f"not used: {self.reason}", self.location)
 
 
-class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
+class LedgerSource(msgspec.Struct, frozen=True, kw_only=True):
     """One file or sheet that was read, with its counts of used, skipped and rejected rows.
 
     `covers` maps fields to the names in recon.toml or the tab's name. The file is compared only
@@ -596,18 +597,6 @@ class History:
     latest_occurrences: Callable[[Collection[str]], Mapping[str, tuple[int, str]]]
 
 
-def in_cell(text: str) -> str:
-    """Return a string as a workbook cell shows it, truncated if it is too long for a cell."""
-    if units(text) <= CELL_LIMIT:
-        return text
-    return f"{text[: _CUT // 2]} ... (truncated: the full text is in ops.annotations)"
-
-
-_CUT = 30_000
-ENGINE = "nightbook"
-REASONS = ("root_cause", "comment")  # the fields that explain why a break was accepted
-
-
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
     """The two cells to the right of a role's label: the name and the comment."""
@@ -647,10 +636,6 @@ class WorkbookEdits:
         return self.who == self.name
 
 
-AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
-UNASSIGNED = "Unassigned"
-
-
 class TrendNight(NamedTuple):
     """A night's open breaks by age band and by owner, including breaks that were not compared.
 
@@ -660,17 +645,6 @@ class TrendNight(NamedTuple):
     day: date
     ages: tuple[int, ...]
     owners: Mapping[str, int]
-
-
-def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
-    """Count breaks by their age on a day, for each age band."""
-    ages = [(day - break_.first_seen).days for break_ in breaks]
-    return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
-
-
-def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Count breaks by owner. Breaks without an owner are counted under an empty name."""
-    return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
 class TrailLine(NamedTuple):
@@ -685,16 +659,6 @@ class TrailLine(NamedTuple):
     sha256: str = ""
 
 
-def moment(at: str) -> str:
-    """Convert an ISO 8601 timestamp to UTC, without fractions of a second."""
-    return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # number of significant digits that a spreadsheet stores in a number cell
-NO_AMOUNT = "it is not an amount"
-
-
 @dataclass(frozen=True, slots=True)
 class Amount:
     """An exact amount: its digits, the number of decimal places in the original, and its unit.
@@ -706,17 +670,6 @@ class Amount:
     decimals: int
     unit: str = ""
     is_number: bool = False
-
-
-Remembered = dict[str, dict[str, str]]
-WHOLE = "(all)"  # the value of a field that the row's own file lacks, but another file has
-
-LINES = pa.schema(
-    [pa.field(name, pa.string()) for name in FIELDS]
-    + [pa.field("amount", pa.string()), pa.field("decimals", pa.int32())]
-    + [pa.field("is_number", pa.bool_()), pa.field("unit", pa.string())]
-    + [pa.field("file", pa.int64()), pa.field("line", pa.int64())]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -762,14 +715,6 @@ class LedgerRows:
         return LedgerRow(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
 
 
-def _in_order(table: pa.Table) -> pa.Table:
-    """Return the rows sorted by file and line. If they are already sorted, do not copy them."""
-    places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
-    if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
-        table = table.take(pc.array_sort_indices(places))
-    return table.combine_chunks()
-
-
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
     """A ledger row that could not be read, and the reason. `names` contains the readable names."""
@@ -812,98 +757,7 @@ class Ledger:
         return self.sources[line.file].place(line.line)
 
 
-def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Yield the locations of rows with the same key in different files."""
-    if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
-        return
-    table = ledger.lines.table
-    counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])
-    several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
-    numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
-    rows = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
-    seen: dict[tuple[str, ...], LedgerRow] = {}
-    for row in rows.sort():
-        line = ledger.lines[row.as_py()]
-        first = seen.setdefault(line.names, line)
-        if first.file != line.file:
-            yield f"{ledger.place(first)} and {ledger.place(line)}"
-
-
-SEVERITIES = ("high", "medium", "low")
 Severe = TypeVar("Severe", Notice, Unused)
-
-
-def worst_first(items: Iterable[Severe]) -> list[Severe]:
-    """Sort notices or unused parts by severity, worst first."""
-    return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
-
-
-def totals(unused: Sequence[Unused]) -> str:
-    """Return the number of unused parts by kind, like `1 file, 2 columns`."""
-    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
-    return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
-
-
-def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
-    """Return the number of compared positions, and the total if ledgers do not cover all positions.
-
-    `pending` counts the open breaks from earlier nights that could not be compared.
-    """
-    words = f"{count_of(compared, 'position')} compared"
-    if uncovered:
-        words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
-    if pending:
-        words += f", {count_of(pending, 'open break')} from earlier nights could not be compared"
-    return words
-
-
-def describe_levels(ledger: Ledger) -> str:
-    """Return the level of the comparison, or each file's level if the levels differ."""
-    levels = {source.fields for source in ledger.sources}
-    if len(levels) <= 1:
-        return ", ".join(ledger.fields)
-    return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
-
-
-def format_level(level: str) -> str:
-    """Format a level for use in a sentence: `per portfolio, asset and venue`."""
-    if ";" in level:
-        return f"({level})"
-    *first, last = level.split(", ")
-    return f"per {', '.join(first)} and {last}" if first else f"per {last}"
-
-
-def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Return one line per tab that was read, with its name, level and row counts."""
-    return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
-
-
-def _rows(source: LedgerSource) -> str:
-    skipped = sum(source.skipped.values())
-    rows = f"{count_of(source.rows, 'row')}: {source.used} used, {skipped} skipped"
-    return f"{rows}, {source.rejected} rejected"
-
-
-def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Group unused parts by reason, and return each group's severity, location and reason."""
-    groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
-    for item in worst_first(unused):
-        groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
-    lines = []
-    for (severity, file, kind, reason), same in groups.items():
-        names = ", ".join(item.name for item in same)
-        noun = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
-        location = f"file {names}" if kind is FilePart.FILE else f"{file}: {noun} {names}"
-        if kind is FilePart.ROW:
-            location = f"{file}: {', '.join(item.part for item in same)}"
-        lines.append((severity, location, reason))
-    return lines
-
-
-TIED, OPEN_BREAKS = 0, 3
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence for a result
-SAID = ("status", "owner", "root_cause", "comment")  # the fields of a break that people fill in
-STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -982,22 +836,6 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return ", ".join(filter(None, (about, entered)))
 
 
-def to_json(record: msgspec.Struct) -> dict[str, Any]:
-    """Convert a record to JSON values."""
-    content: dict[str, Any] = msgspec.to_builtins(record)
-    return content
-
-
-def pending_breaks(run: Run | None) -> dict[str, Break]:
-    """Return a run's breaks by ID, including breaks that it could not compare."""
-    return {break_.id: break_ for break_ in (*run.breaks, *run.not_compared)} if run else {}
-
-
-def breaks_by_id(run: Run | None) -> dict[str, Break]:
-    """Return a run's breaks by ID."""
-    return {break_.id: break_ for break_ in run.breaks} if run else {}
-
-
 class Restatement(msgspec.Struct, frozen=True, kw_only=True):
     """A rerun of a closed day: the user, the reason, and the previous result."""
 
@@ -1046,3 +884,145 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.month} was closed through {self.through} by {self.who} at {moment(self.at)} "
             f"UTC: {self.pack}, SHA-256 {self.sha256}"
         )
+
+
+def alias_line(alias: Alias) -> str:
+    """Return the recon.toml line that defines an alias for an unknown name."""
+    is_one = alias.how in {"unknown", "suggested"} and alias.suggestion
+    return setting(alias.written, alias.suggestion if is_one else "...")
+
+
+def is_unmapped(id_: str) -> bool:
+    """Return whether a key value is a name that is not in the book."""
+    return id_.startswith(UNMAPPED)
+
+
+def in_cell(text: str) -> str:
+    """Return a string as a workbook cell shows it, truncated if it is too long for a cell."""
+    if units(text) <= CELL_LIMIT:
+        return text
+    return f"{text[: _CUT // 2]} ... (truncated: the full text is in ops.annotations)"
+
+
+def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
+    """Count breaks by their age on a day, for each age band."""
+    ages = [(day - break_.first_seen).days for break_ in breaks]
+    return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
+
+
+def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
+    """Count breaks by owner. Breaks without an owner are counted under an empty name."""
+    return dict(Counter(break_.owner.strip() for break_ in breaks))
+
+
+def moment(at: str) -> str:
+    """Convert an ISO 8601 timestamp to UTC, without fractions of a second."""
+    return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def stacked_twice(ledger: Ledger) -> Iterator[str]:
+    """Yield the locations of rows with the same key in different files."""
+    if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
+        return
+    table = ledger.lines.table
+    counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])
+    several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
+    numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
+    rows = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
+    seen: dict[tuple[str, ...], LedgerRow] = {}
+    for row in rows.sort():
+        line = ledger.lines[row.as_py()]
+        first = seen.setdefault(line.names, line)
+        if first.file != line.file:
+            yield f"{ledger.place(first)} and {ledger.place(line)}"
+
+
+def worst_first(items: Iterable[Severe]) -> list[Severe]:
+    """Sort notices or unused parts by severity, worst first."""
+    return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
+
+
+def totals(unused: Sequence[Unused]) -> str:
+    """Return the number of unused parts by kind, like `1 file, 2 columns`."""
+    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
+    return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
+
+
+def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
+    """Return the number of compared positions, and the total if ledgers do not cover all positions.
+
+    `pending` counts the open breaks from earlier nights that could not be compared.
+    """
+    words = f"{count_of(compared, 'position')} compared"
+    if uncovered:
+        words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
+    if pending:
+        words += f", {count_of(pending, 'open break')} from earlier nights could not be compared"
+    return words
+
+
+def describe_levels(ledger: Ledger) -> str:
+    """Return the level of the comparison, or each file's level if the levels differ."""
+    levels = {source.fields for source in ledger.sources}
+    if len(levels) <= 1:
+        return ", ".join(ledger.fields)
+    return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
+
+
+def format_level(level: str) -> str:
+    """Format a level for use in a sentence: `per portfolio, asset and venue`."""
+    if ";" in level:
+        return f"({level})"
+    *first, last = level.split(", ")
+    return f"per {', '.join(first)} and {last}" if first else f"per {last}"
+
+
+def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
+    """Return one line per tab that was read, with its name, level and row counts."""
+    return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
+
+
+def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
+    """Group unused parts by reason, and return each group's severity, location and reason."""
+    groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
+    for item in worst_first(unused):
+        groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
+    lines = []
+    for (severity, file, kind, reason), same in groups.items():
+        names = ", ".join(item.name for item in same)
+        noun = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
+        location = f"file {names}" if kind is FilePart.FILE else f"{file}: {noun} {names}"
+        if kind is FilePart.ROW:
+            location = f"{file}: {', '.join(item.part for item in same)}"
+        lines.append((severity, location, reason))
+    return lines
+
+
+def to_json(record: msgspec.Struct) -> dict[str, Any]:
+    """Convert a record to JSON values."""
+    content: dict[str, Any] = msgspec.to_builtins(record)
+    return content
+
+
+def pending_breaks(run: Run | None) -> dict[str, Break]:
+    """Return a run's breaks by ID, including breaks that it could not compare."""
+    return {break_.id: break_ for break_ in (*run.breaks, *run.not_compared)} if run else {}
+
+
+def breaks_by_id(run: Run | None) -> dict[str, Break]:
+    """Return a run's breaks by ID."""
+    return {break_.id: break_ for break_ in run.breaks} if run else {}
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Return the rows sorted by file and line. If they are already sorted, do not copy them."""
+    places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
+    if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
+        table = table.take(pc.array_sort_indices(places))
+    return table.combine_chunks()
+
+
+def _rows(source: LedgerSource) -> str:
+    skipped = sum(source.skipped.values())
+    rows = f"{count_of(source.rows, 'row')}: {source.used} used, {skipped} skipped"
+    return f"{rows}, {source.rejected} rejected"

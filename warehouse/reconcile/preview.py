@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from warehouse.contract.model import count_of
 from warehouse.exact import total
-from warehouse.reconcile.ledger import conventions
+from warehouse.reconcile.ledger.days import day_of
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import files_in
@@ -30,8 +30,8 @@ from warehouse.spreadsheet.reading.grid import OpenedFile, open_file
 from warehouse.spreadsheet.reading.text import fold, text_at
 
 _FIRST_ROWS = 5
-_MOST_ASSETS = 40
-_WIDEST = 30
+_MAX_ASSETS = 40
+_MAX_WIDTH = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     except Ambiguous as question:
         return Preview(tabs=tuple(tabs), question=question.message, answer=question.line)
     check(ledger)
-    days = [(source.name, conventions.day_of(source)) for source in ledger.sources]
+    days = [(source.name, day_of(source)) for source in ledger.sources]
     late = [
         f"{name} is as of {day}, but the book is as of {context.day}"
         for name, day in days
@@ -216,7 +216,7 @@ def preview_lines(seen: Preview) -> Iterator[str]:
 def _column_lines(tab: TabPreview, reasons: Mapping[str, str]) -> Iterator[str]:
     profile = f", an export of {tab.profile}" if tab.profile else ""
     yield f"{tab.place}: the header is {tab.header}{profile}"
-    width = min(max((len(column.title) for column in tab.columns), default=0), _WIDEST)
+    width = min(max((len(column.title) for column in tab.columns), default=0), _MAX_WIDTH)
     for column in tab.columns:
         reason = reasons.get(repr(column.title), column.reason)
         use = f"{column.use or 'not used'}{f' ({reason})' if reason else ''}"
@@ -237,8 +237,8 @@ def _row_lines(tab: TabPreview, source: LedgerSource) -> Iterator[str]:
     whole_width = max((len(whole) for whole, _, _ in amounts), default=0)
     decimals = max((len(part) for _, _, part in amounts), default=0)
     rows = zip(tab.totals, amounts, strict=True)
-    for (asset, _, count), (whole, point, part) in islice(rows, _MOST_ASSETS):
+    for (asset, _, count), (whole, point, part) in islice(rows, _MAX_ASSETS):
         amount = f"{whole:>{whole_width}}{point or ' '}{part:<{decimals}}"
         yield f"    {display_asset(asset):<10} {amount}  in {count_of(count, 'row')}"
-    if len(tab.totals) > _MOST_ASSETS:
-        yield f"    and {count_of(len(tab.totals) - _MOST_ASSETS, 'more asset')}"
+    if len(tab.totals) > _MAX_ASSETS:
+        yield f"    and {count_of(len(tab.totals) - _MAX_ASSETS, 'more asset')}"

@@ -15,7 +15,8 @@ from msgspec import structs
 from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile import book
 from warehouse.reconcile.book import KnownNames, Reference
-from warehouse.reconcile.ledger import conventions, inbox
+from warehouse.reconcile.ledger import inbox
+from warehouse.reconcile.ledger.days import day_of
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.read import read_ledgers
 from warehouse.reconcile.match.breaks import reconcile
@@ -62,12 +63,12 @@ from warehouse.reconcile.workbook.content import (
     WorkbookContent,
     left_out,
 )
+from warehouse.reconcile.workbook.strays import stray_notices
 from warehouse.reconcile.workbook.summary import TREND_NIGHTS
-from warehouse.reconcile.workbook.verify import stray_notices
 from warehouse.reconcile.workbook.write import write_day
 
 _DUPLICATE_NOTICES = 20
-_LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
+_MIN_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         if inputs.restatement:
             record.restatements.add(inputs.restatement)
         # Read comments before building the breaks, so that the new workbook shows the comments.
-        annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
+        annotations.store_edits(record, workbooks, day, config.close, notices_of=stray_notices)
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
         run = record.add_result(content.run)
     files = write_files(record, replace(content, run=run))
@@ -257,7 +258,7 @@ def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledge
 def _megabytes(source: OpenBook, ledger: Ledger) -> int:
     """Return DuckDB's memory limit in megabytes. It is low, because the ledger is in memory too."""
     larger = max(accounts(source.connection, source.day), len(ledger.lines))
-    return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
+    return max(_MIN_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
 def _resolved_breaks(
@@ -423,7 +424,7 @@ def _unlisted_notices(
 def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     """Yield notices about ledgers that overlap, have no usable rows, or are for a different day."""
     for file in ledger.sources:
-        stated = conventions.day_of(file)
+        stated = day_of(file)
         if stated not in (None, source.day):
             message = (
                 f"the ledger is as of {stated}, but the book is as of {source.day}. It was used "

@@ -9,16 +9,19 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.query.lookup_keys import CUSTOM_MARK
 from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 
-
-def letters(place: int) -> str:
-    """Return a name for a column that has no title, for example `column C`."""
-    return f"column {xl_col_to_name(place)}"
-
-
 # A custom asset of an organisation may have the same ID as a listed asset. So the custom asset's
 # key ends with a character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
+
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
+WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
+TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
+
+# The separator between organisation and portfolio in a firm's book. Names of organisations do not
+# contain the separator.
+BETWEEN_SOURCE = " / "
+
+CHOICE = "# "  # the prefix of each line that is one of several options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +53,6 @@ DIMENSIONS = {
 FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
-WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
-TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
-
-
-def key_expression(name: str) -> str:
-    """Return the SQL expression for a dimension of a book's balances and accounts."""
-    return DIMENSIONS[name].expression or DIMENSIONS[name].column
-
-
-def display_asset(key: str) -> str:
-    """Return the name that people see for an asset's key, like `BTC (custom)`."""
-    return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
-
-
-CHOICE = "# "  # the prefix of each line that is one of several options
 
 
 class Ambiguous(Exception):
@@ -82,6 +70,48 @@ class Ambiguous(Exception):
             f"{how_to_answer(line)}\n{line}"
         )
         self.message, self.line = message, line
+
+
+class LateError(Ambiguous):
+    """A ledger belongs to a different day, and recon.toml does not allow this."""
+
+
+class DayClosed(Exception):
+    """A day in a closed month cannot be rerun without a reason."""
+
+    exit_code = 3
+
+
+class NotClosed(Exception):
+    """A month was not closed, because a person must settle something first."""
+
+    exit_code = 3
+
+
+class NotReconciled(ValueError):
+    """The input or the configuration cannot be used, so nothing was written."""
+
+    exit_code = 2
+
+
+def letters(place: int) -> str:
+    """Return a name for a column that has no title, for example `column C`."""
+    return f"column {xl_col_to_name(place)}"
+
+
+def of_source(source: str, portfolio: str) -> str:
+    """Return a portfolio's name in a firm's book, which begins with the organisation."""
+    return f"{source}{BETWEEN_SOURCE}{portfolio}"
+
+
+def key_expression(name: str) -> str:
+    """Return the SQL expression for a dimension of a book's balances and accounts."""
+    return DIMENSIONS[name].expression or DIMENSIONS[name].column
+
+
+def display_asset(key: str) -> str:
+    """Return the name that people see for an asset's key, like `BTC (custom)`."""
+    return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
 def choices(table: str, *lines: str) -> str:
@@ -123,28 +153,6 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
         f"({number}) {question.message}" for number, question in enumerate(questions, 1)
     )
     return Ambiguous(message, "\n".join(dict.fromkeys(question.line for question in questions)))
-
-
-class Late(Ambiguous):
-    """A ledger belongs to a different day, and recon.toml does not allow this."""
-
-
-class DayClosed(Exception):
-    """A day in a closed month cannot be rerun without a reason."""
-
-    exit_code = 3
-
-
-class NotClosed(Exception):
-    """A month was not closed, because a person must settle something first."""
-
-    exit_code = 3
-
-
-class NotReconciled(ValueError):
-    """The input or the configuration cannot be used, so nothing was written."""
-
-    exit_code = 2
 
 
 @contextmanager

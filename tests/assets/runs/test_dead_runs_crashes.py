@@ -15,7 +15,6 @@ import pytest
 from assets.night.run_log import newest_runs
 from assets.publishing import publish
 from assets.runs.instance import UNFINISHED, close_dead_runs
-from pipelines.flatten.columns import Part
 from pipelines.flatten.flatten import flatten_portfolios
 from pipelines.flatten.parts import Part
 from pipelines.landing import lock, snapshots

@@ -14,7 +14,7 @@ from warehouse.spreadsheet.writing.cells import (
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
-    FEWEST_DECIMALS,
+    MIN_DECIMALS,
     SheetColumn,
     SheetColumnKind,
 )
@@ -118,7 +118,7 @@ class Rows:
         start, blank = f'<c r="{letter}', self._blank[letter]
         # The XML before the value of a cell, by the number of decimals.
         middles = [f'" s="{style}"><v>' for style in self._styles.amounts]
-        middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
+        middles = [*middles[:1] * MIN_DECIMALS, *middles]
         must_be_amounts(texts)
         cells = []
         for index, (text, row, scale) in enumerate(zip(texts, *lines, strict=True)):

@@ -16,7 +16,7 @@ from warehouse.reconcile.match import classify, compare, sides
 from warehouse.reconcile.match.sides import Scope
 from warehouse.reconcile.model import LINES, Ledger, LedgerRows, LedgerSource, Result
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms import Late, NotReconciled
+from warehouse.reconcile.terms import LateError, NotReconciled
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
@@ -285,7 +285,7 @@ def test_case_41_ledgers_of_the_day_are_combined(desk: Desk) -> None:
     assert results(desk) == {"Matched": 2}
     assert any("alpha 2026-11-20.csv is newer" in one.reason for one in desk.run().unused)
     desk.put("asset;amount;date\nBTC;3;2026-11-18\n", "beta.csv")
-    with pytest.raises(Late, match=r"is as of 2026-11-20, but beta.csv is as of 2026-11-18"):
+    with pytest.raises(LateError, match=r"is as of 2026-11-20, but beta.csv is as of 2026-11-18"):
         desk.run()
 
 

@@ -27,7 +27,8 @@ from warehouse.reconcile.terms import NotClosed, NotReconciled
 from warehouse.reconcile.workbook import edits
 from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, with_signatures
-from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
+from warehouse.reconcile.workbook.strays import stray_notices
+from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.storage.layout import json_bytes, written_aside
 
 _NAMED = 5  # maximum number of workbooks to list in a message
@@ -90,7 +91,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
             f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Ask the "
             f"{settings.closing_role} to close the month."
         )
-    _read_comments(record, settings)
+    _store_new_edits(record, settings)
     first, last = first_and_last(inputs.month)
     month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
     basis = closing_basis(record, month)
@@ -126,12 +127,12 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     )
 
 
-def _read_comments(record: Record, settings: CloseSettings) -> None:
+def _store_new_edits(record: Record, settings: CloseSettings) -> None:
     """Read comments and signatures added since the last run, so that the pack includes them."""
     workbooks, _ = edits.find_workbooks(record.out, record.inbox, record.known_workbooks())
     if workbooks and record.days():
         day = record.days()[-1]
-        annotations.read_comments(record, workbooks, day, settings, notices_of=stray_notices)
+        annotations.store_edits(record, workbooks, day, settings, notices_of=stray_notices)
 
 
 def _existing_version(record: Record, closing: Closing) -> CloseSummary:

@@ -51,12 +51,12 @@ DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 # Characters that some systems do not allow in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
 # The maximum length of a file name (in bytes) and of its extension (in characters).
-_LONGEST_NAME, _LONGEST_ENDING = 150, 10
+_MAX_NAME_BYTES, _MAX_ENDING_LENGTH = 150, 10
 # A constant timestamp, so that equal content produces an identical file.
 _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
-_MOST_BYTES = 16 << 30  # maximum unpacked size of a pack, in bytes
-_LONGEST_MANIFEST = 64 << 20
-_MOST_BREAKS = 300  # maximum number of breaks on the first page
+_MAX_BYTES = 16 << 30  # maximum unpacked size of a pack, in bytes
+_MAX_MANIFEST_BYTES = 64 << 20
+_MAX_BREAKS = 300  # maximum number of breaks on the first page
 _HERE = Path(__file__).parent
 
 
@@ -179,8 +179,8 @@ def _portable(name: str) -> str:
 def _cut(name: str) -> str:
     """Shorten a name so that it is valid on every file system, but keep its extension."""
     path = PurePosixPath(name)
-    ending = path.suffix if len(path.suffix) <= _LONGEST_ENDING else ""
-    stem = name.removesuffix(ending).encode()[:_LONGEST_NAME]
+    ending = path.suffix if len(path.suffix) <= _MAX_ENDING_LENGTH else ""
+    stem = name.removesuffix(ending).encode()[:_MAX_NAME_BYTES]
     return stem.decode(errors="ignore") + ending
 
 
@@ -240,7 +240,7 @@ def read_facts(content: bytes) -> PackFacts:
 def read_manifest(names: zipfile.ZipFile) -> PackManifest:
     """Decode a pack's manifest. Raises `ValueError` if it is invalid, `KeyError` if missing."""
     entry = names.getinfo(MANIFEST)
-    if entry.file_size > _LONGEST_MANIFEST:
+    if entry.file_size > _MAX_MANIFEST_BYTES:
         raise ValueError(f"{MANIFEST} is too large")
     manifest = msgspec.json.decode(names.read(entry), type=PackManifest)
     if manifest.format != FORMAT:
@@ -278,7 +278,7 @@ def unpack(
     check.differences += [f"{name} is not in the manifest" for name in unknown]
     doubled = sorted(name for name, number in found.items() if number > 1)
     check.differences += [f"{name} is in the pack twice" for name in doubled]
-    if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
+    if sum(entry.file_size for entry in names.infolist()) > _MAX_BYTES:
         raise ValueError("the declared size of its files exceeds the limit for packs")
     for name, member in manifest.members.items():
         if name not in found:
@@ -373,11 +373,11 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
         roles=ROLES,
         last=last,
         bands=list(zip(labels, count_ages(unsolved, last.day), strict=True)),
-        unsolved=unsolved[:_MOST_BREAKS],
+        unsolved=unsolved[:_MAX_BREAKS],
         count=len(unsolved),
-        more=max(len(unsolved) - _MOST_BREAKS, 0),
-        accepted=accepted[:_MOST_BREAKS],
-        more_accepted=max(len(accepted) - _MOST_BREAKS, 0),
+        more=max(len(unsolved) - _MAX_BREAKS, 0),
+        accepted=accepted[:_MAX_BREAKS],
+        more_accepted=max(len(accepted) - _MAX_BREAKS, 0),
         said=state(record),
         ledgers=list(_ledger_lines(month, archived, ledger_names(record, month))),
         settings=_settings(month),

@@ -18,10 +18,10 @@ from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.model import FLOAT_DIGITS, NO_AMOUNT, Amount
 from warehouse.reconcile.settings.layout import Decimals
 
-LONGEST = 1000
+MAX_LENGTH = 1000
 BLANK = "the amount is blank"
 NEEDS_WORD = "the amount is marked CR or DR, but `negative_word` is not set"
-LARGEST_EXPONENT = 200
+MAX_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 
 _CHARACTERS = str.maketrans(
@@ -68,16 +68,8 @@ _FOOTNOTE = re.compile(
 )
 
 _DEBIT = re.compile(r"(.*?) ?(CR|DR)\.?", re.IGNORECASE)
-
-
-def _pattern(point: str, others: str) -> re.Pattern[str]:
-    grouped = "|".join(_GROUPS % {"g": re.escape(other)} for other in others)
-    return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
-
-
 DECIMAL_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
-_LONGEST_PLAIN = 400
-_NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
+_MAX_PLAIN_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
     # Check the length first, because the time for matching grows with the square of the length.
-    text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
+    text, currency = _without_sign(text) if len(text) <= MAX_LENGTH else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
     if match is None or (currency and unit.upper() != currency):
@@ -128,7 +120,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
 
 def footnote_mark(cell: object) -> str:
     """Return the footnote mark after an amount, or an empty string."""
-    if not isinstance(cell, str) or len(cell) > LONGEST or _is_amount(cell):
+    if not isinstance(cell, str) or len(cell) > MAX_LENGTH or _is_amount(cell):
         return ""
     number, mark = split_footnote(cell)
     # Superscript digits after a whole number are an exponent, as in 10², not a footnote mark.
@@ -136,14 +128,9 @@ def footnote_mark(cell: object) -> str:
     return mark if _is_amount(number) and not is_power else ""
 
 
-def _is_amount(text: str) -> bool:
-    apart = taken_apart(text)
-    return apart == NEEDS_WORD or (isinstance(apart, Numeral) and bool(readings(apart.digits)))
-
-
 def split_footnote(text: str) -> tuple[str, str]:
     """Split a trailing footnote mark from a string, and return both parts."""
-    match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= MAX_LENGTH else None
     return (match["number"], match["mark"]) if match is not None else (text, "")
 
 
@@ -151,31 +138,6 @@ def without_footnote(cell: str, marks: Sequence[str]) -> str:
     """Remove a trailing footnote mark from a string if the mark is in `marks`."""
     number, mark = split_footnote(cell) if marks else (cell, "")
     return number if mark in marks else cell
-
-
-def _without_sign(text: str) -> tuple[str, str]:
-    """Remove the currency sign from a string. Return the remaining string and the currency."""
-    match = _SIGNED.fullmatch(text)
-    if match is None:
-        return text, ""
-    if match["after"]:
-        return f"{match['last']}{match['close']}", _CURRENCIES[match["after"]]
-    code = match["code"]
-    if code is not None and (match["before"] != "$" or code not in _COUNTRY):
-        return text, ""
-    currency = _COUNTRY[code] if code else _CURRENCIES[match["before"]]
-    return f"{match['open']}{match['first']}", currency
-
-
-def _split_sign(text: str) -> tuple[bool, str] | None:
-    """Return whether a string is negative, and its unsigned part. Return None if it is invalid."""
-    minus = text.startswith("(") and text.endswith(")")
-    number = text[1:-1].strip() if minus else text
-    if number.endswith("-") and not minus:
-        minus, number = True, number[:-1].strip()
-    elif number[:1] in {"-", "+"} and not minus:
-        minus, number = number[0] == "-", number[1:].strip()
-    return (minus, number) if number[:1].isdigit() or number[:1] in {".", ","} else None
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
@@ -195,16 +157,6 @@ def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
             decimals = part.rstrip("0")
             read[convention] = (f"{whole}.{decimals}" if decimals else whole, len(part))
     return read
-
-
-def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
-    whole, point, part, exponent = match.groups()
-    if abs(int(exponent)) > LARGEST_EXPONENT:
-        return {}
-    value = exact(f"{whole}.{part or ''}e{exponent}")
-    read = (plain(value), max(0, len(part or "") - int(exponent)))
-    allowed = {".": [Decimals.POINT], ",": [Decimals.COMMA]}.get(point, list(Decimals))
-    return dict.fromkeys(allowed, read)
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
@@ -254,6 +206,74 @@ def read(cell: object, rules: Rules) -> Amount | str:
     return _read_number(cell)
 
 
+def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
+    """Return a mask of the strings that are plain amounts in this decimal convention."""
+    pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
+    is_short = pc.less_equal(pc.binary_length(cells), _MAX_PLAIN_LENGTH)
+    return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
+
+
+def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
+    """Return plain amounts in canonical form, and the number of decimal places in each original."""
+    mark = DECIMAL_MARKS[decimals]
+    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
+    point = pc.find_substring(texts, ".")
+    has_part = pc.greater_equal(point, 0)
+    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
+    shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    shortest = pc.if_else(has_part, shortest, texts)
+    shortest = pc.if_else(pc.equal(shortest, "-0"), "0", shortest)
+    return shortest, pc.if_else(has_part, part, 0).cast(pa.int32())
+
+
+def _pattern(point: str, others: str) -> re.Pattern[str]:
+    grouped = "|".join(_GROUPS % {"g": re.escape(other)} for other in others)
+    return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
+
+
+_NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
+
+
+def _is_amount(text: str) -> bool:
+    apart = taken_apart(text)
+    return apart == NEEDS_WORD or (isinstance(apart, Numeral) and bool(readings(apart.digits)))
+
+
+def _without_sign(text: str) -> tuple[str, str]:
+    """Remove the currency sign from a string. Return the remaining string and the currency."""
+    match = _SIGNED.fullmatch(text)
+    if match is None:
+        return text, ""
+    if match["after"]:
+        return f"{match['last']}{match['close']}", _CURRENCIES[match["after"]]
+    code = match["code"]
+    if code is not None and (match["before"] != "$" or code not in _COUNTRY):
+        return text, ""
+    currency = _COUNTRY[code] if code else _CURRENCIES[match["before"]]
+    return f"{match['open']}{match['first']}", currency
+
+
+def _split_sign(text: str) -> tuple[bool, str] | None:
+    """Return whether a string is negative, and its unsigned part. Return None if it is invalid."""
+    minus = text.startswith("(") and text.endswith(")")
+    number = text[1:-1].strip() if minus else text
+    if number.endswith("-") and not minus:
+        minus, number = True, number[:-1].strip()
+    elif number[:1] in {"-", "+"} and not minus:
+        minus, number = number[0] == "-", number[1:].strip()
+    return (minus, number) if number[:1].isdigit() or number[:1] in {".", ","} else None
+
+
+def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
+    whole, point, part, exponent = match.groups()
+    if abs(int(exponent)) > MAX_EXPONENT:
+        return {}
+    value = exact(f"{whole}.{part or ''}e{exponent}")
+    read = (plain(value), max(0, len(part or "") - int(exponent)))
+    allowed = {".": [Decimals.POINT], ",": [Decimals.COMMA]}.get(point, list(Decimals))
+    return dict.fromkeys(allowed, read)
+
+
 def _read_plain(cell: str) -> Amount:
     whole, _, part = cell.partition(".")
     decimals = part.rstrip("0")
@@ -281,23 +301,3 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
     text, decimals = read.get(rules.decimals or Decimals.POINT) or next(iter(read.values()))
     minus = "-" if apart.minus and text != "0" else ""
     return Amount(f"{minus}{text}", decimals, apart.unit)
-
-
-def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return a mask of the strings that are plain amounts in this decimal convention."""
-    pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
-    is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
-    return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
-
-
-def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and the number of decimal places in each original."""
-    mark = DECIMAL_MARKS[decimals]
-    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
-    point = pc.find_substring(texts, ".")
-    has_part = pc.greater_equal(point, 0)
-    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
-    shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    shortest = pc.if_else(has_part, shortest, texts)
-    shortest = pc.if_else(pc.equal(shortest, "-0"), "0", shortest)
-    return shortest, pc.if_else(has_part, part, 0).cast(pa.int32())

@@ -10,13 +10,13 @@ from decimal import Decimal
 
 from warehouse.exact import exact, plain
 from warehouse.reconcile.book import KnownNames
+from warehouse.reconcile.ledger.amount_reader import factor_of, is_negative
 from warehouse.reconcile.ledger.columns import (
     NAMED_DIMENSIONS,
     LedgerBody,
     UnknownColumn,
     is_factor,
 )
-from warehouse.reconcile.ledger.conventions import factor_of, is_negative
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.settings.layout import UNUSED
@@ -24,7 +24,7 @@ from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = 0.5  # a column contains names if more than this fraction of its values are known names
+_MIN_SHARE = 0.5  # a column contains names if more than this fraction of its values are known names
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
@@ -35,15 +35,22 @@ _PAIRS = {
 }
 
 _DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
-_MOST_WORDS = 40  # maximum number of words from a column to list in a setting or question
+_MAX_WORDS = 40  # maximum number of words from a column to list in a setting or question
+
 # Words in capitals that are shorter than this may be a person's initials instead of a unit.
-_SHORTEST_UNIT = 3
+_MIN_UNIT_LENGTH = 3
+
 _INTEGER = re.compile("-?[0-9]{1,80}")
+
 # If an asset has at least this many decimals, an integer with many digits is assumed to be in the
 # asset's smallest unit.
 _MANY_DECIMALS = 12
+
 # Fields whose names may be part of file names and tab names.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
+
+# Maps a column title to the words that mark rows to keep, and the words that mark rows to skip.
+_RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
 def ask_for_scope(head: Header, missing: Collection[str]) -> None:
@@ -94,7 +101,7 @@ def ask_for_asset(body: LedgerBody) -> None:
     names = [
         other
         for other, share in shares.items()
-        if share > _MOST or words.is_description(head.titles[other])
+        if share > _MIN_SHARE or words.is_description(head.titles[other])
     ]
     if not names:
         return
@@ -108,24 +115,10 @@ def ask_for_asset(body: LedgerBody) -> None:
         "be the asset."
     )
     line = setting("asset", asset)
-    if shares[best] > _MOST or any(words.is_title(title, "figure") for title in head.titles):
+    if shares[best] > _MIN_SHARE or any(words.is_title(title, "figure") for title in head.titles):
         unused_line = f"{UNUSED} = {quote_list(dict.fromkeys([*titles, currency]))}"
         raise Ambiguous(message, f"{head.table}\n{line}\n{unused_line}")
     raise Ambiguous(message, choices(head.table, line, setting("asset", currency)))
-
-
-def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
-    """Return whether any asset has several distinct values in a column."""
-    pairs = [(name, value) for value, name in body.pairs(column, asset) if value]
-    texts = {value for _, value in pairs}
-    is_text = any(any(map(str.isalpha, value)) for value in texts)
-    return is_text and len(pairs) > len({name for name, _ in pairs}) and len(texts) > 1
-
-
-def _share_of_assets(body: LedgerBody, column: int) -> float:
-    """Return the fraction of a column's distinct values that are assets in the book."""
-    values = body.values(column)
-    return sum(body.known_names.has("asset", value) for value in values) / max(len(values), 1)
 
 
 def question_of_columns(
@@ -161,6 +154,52 @@ def question_of_columns(
         f"{UNUSED} (it does not affect the amounts).",
         "\n".join([head.table, *lines]),
     )
+
+
+def ask_for_words(body: LedgerBody) -> str:
+    """Return the only word in the sign column that recon.toml does not explain, or an empty string.
+
+    Raises `Ambiguous` if there are several such words in the sign column, or if recon.toml does not
+    explain a unit or a word that states which rows count.
+    """
+    head = body.head
+    positive = "" if head.sign is None else _ask_for_signs(body, head.sign)
+    if head.unit is not None:
+        _ask_for_units(body, head.unit)
+    new: _RowWords = {}
+    for title, index in head.rows.items():
+        named = [*head.shape.keep_rows.get(title, ()), *head.shape.skip_rows.get(title, ())]
+        named = [*map(fold, named)]
+        words = [word for word in body.counts(index)[0] if fold(word) not in named]
+        if words:
+            voids = [word for word in words if head.words.is_void(word)]
+            new[title] = [word for word in words if word not in voids], voids
+    if not new:
+        return positive
+    shown = "; ".join(
+        f"{_quote_words([*kept, *voids])} in {t!r}" for t, (kept, voids) in new.items()
+    )
+    message = f"{head.place}: recon.toml does not say whether rows with these words count: {shown}."
+    void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
+    if void:  # Ask about the words that mean void first, and about the other words later.
+        raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
+    keep, *_ = _row_lines(new, head)
+    *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)
+    raise Ambiguous(message, choices(head.table, keep, skip))
+
+
+def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
+    """Return whether any asset has several distinct values in a column."""
+    pairs = [(name, value) for value, name in body.pairs(column, asset) if value]
+    texts = {value for _, value in pairs}
+    is_text = any(any(map(str.isalpha, value)) for value in texts)
+    return is_text and len(pairs) > len({name for name, _ in pairs}) and len(texts) > 1
+
+
+def _share_of_assets(body: LedgerBody, column: int) -> float:
+    """Return the fraction of a column's distinct values that are assets in the book."""
+    values = body.values(column)
+    return sum(body.known_names.has("asset", value) for value in values) / max(len(values), 1)
 
 
 def _settlement_of(
@@ -216,7 +255,7 @@ def _fields_of(
 
     def is_named(field: str, values: Collection[str]) -> bool:
         names = sum(body.known_names.has(field, fold(value)) for value in values)
-        return names > _MOST * len(values)
+        return names > _MIN_SHARE * len(values)
 
     others = [
         name
@@ -245,7 +284,7 @@ def _dimensions_of(column: UnknownColumn, known: KnownNames) -> list[str]:
 def _words_of(column: UnknownColumn) -> list[str]:
     """Return a column's distinct values, or an empty list if there are too many for a setting."""
     words = list(column.counts or dict.fromkeys(column.values))
-    return words if column.kind != "date" and len(words) <= _MOST_WORDS else []
+    return words if column.kind != "date" and len(words) <= _MAX_WORDS else []
 
 
 def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
@@ -313,7 +352,7 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
         for word, factor in factors.items()
         if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
     }
-    is_short = all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed)
+    is_short = all(len(word) < _MIN_UNIT_LENGTH and word.isupper() for word in listed)
     if is_short and not all(listed.values()):
         return []  # The column seems to contain people's initials.
     return [setting("unit_column", column.title), _unit_words(listed)]
@@ -363,10 +402,6 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# Maps a column title to the words that mark rows to keep, and the words that mark rows to skip.
-_RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
-
-
 def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
     """Yield the settings for rows to keep or skip, including the words already in recon.toml."""
     settled = {"keep_rows": head.shape.keep_rows, "skip_rows": head.shape.skip_rows}
@@ -381,40 +416,8 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
             yield f"{name} = {{ {tables} }}"
 
 
-def ask_for_words(body: LedgerBody) -> str:
-    """Return the only word in the sign column that recon.toml does not explain, or an empty string.
-
-    Raises `Ambiguous` if there are several such words in the sign column, or if recon.toml does not
-    explain a unit or a word that states which rows count.
-    """
-    head = body.head
-    positive = "" if head.sign is None else _ask_for_signs(body, head.sign)
-    if head.unit is not None:
-        _ask_for_units(body, head.unit)
-    new: _RowWords = {}
-    for title, index in head.rows.items():
-        named = [*head.shape.keep_rows.get(title, ()), *head.shape.skip_rows.get(title, ())]
-        named = [*map(fold, named)]
-        words = [word for word in body.counts(index)[0] if fold(word) not in named]
-        if words:
-            voids = [word for word in words if head.words.is_void(word)]
-            new[title] = [word for word in words if word not in voids], voids
-    if not new:
-        return positive
-    shown = "; ".join(
-        f"{_quote_words([*kept, *voids])} in {t!r}" for t, (kept, voids) in new.items()
-    )
-    message = f"{head.place}: recon.toml does not say whether rows with these words count: {shown}."
-    void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
-    if void:  # Ask about the words that mean void first, and about the other words later.
-        raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
-    keep, *_ = _row_lines(new, head)
-    *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)
-    raise Ambiguous(message, choices(head.table, keep, skip))
-
-
 def _quote_words(words: Sequence[str]) -> str:
-    return ", ".join(repr(word[:40]) for word in words[:_MOST_WORDS])
+    return ", ".join(repr(word[:40]) for word in words[:_MAX_WORDS])
 
 
 def _ask_for_signs(body: LedgerBody, column: int) -> str:
@@ -458,7 +461,7 @@ def _ask_for_units(body: LedgerBody, column: int) -> None:
     if not unknown:
         return
     factors = {word: plain(factor) for word, factor in head.shape.unit_words.items()}
-    listed = unknown[:_MOST_WORDS]
+    listed = unknown[:_MAX_WORDS]
     if head.words.is_title(head.titles[column], "decimals"):
         factors |= _factors_of_decimals(listed)
     else:

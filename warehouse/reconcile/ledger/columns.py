@@ -30,12 +30,12 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 NAMED_DIMENSIONS = ("portfolio", "venue", "account")
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
-_FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-_SHORTEST_WORD = 3  # minimum length of a word that matters even if it is in every row
-_LONGEST_TITLE = 60  # maximum number of characters of a title line in a message
+_FEW_VALUES, _MAX_VALUES, _REPEATED = 12, 100, 2
+_MIN_WORD_LENGTH = 3  # minimum length of a word that matters even if it is in every row
+_MAX_TITLE_LENGTH = 60  # maximum number of characters of a title line in a message
 _NUMBERED = 5  # minimum number of consecutive numbers to recognise as row numbers
 # No asset has more decimal places than this, and no unit has a larger exponent.
-_LARGEST_DIGIT = Decimal(36)
+_MAX_DIGIT = Decimal(36)
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -45,7 +45,7 @@ _TIME = re.compile(
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
 # If the rows begin with more distinct strings than this, do not search for total lines.
-_MOST_STARTS = 20_000
+_MAX_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # ask a person if more than this fraction of the keys has no row for the ledger's day
 
@@ -160,7 +160,7 @@ class LedgerBody:
         first = self._first_texts()
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
-        if len(starts) > _MOST_STARTS:
+        if len(starts) > _MAX_STARTS:
             # If a total line is not detected, there may be an extra question, but no question is
             # omitted.
             return is_used
@@ -219,8 +219,8 @@ def rows_above(head: Header) -> Iterator[Unused]:
     name = f"row {first}" if first == last else f"rows {first} to {last}"
     texts = " | ".join(filter(None, map(as_text, rows[0])))
     reason = "it is" if first == last else "they are"
-    more = "..." if len(texts) > _LONGEST_TITLE else ""
-    reason += f' above the header row: "{texts[:_LONGEST_TITLE]}{more}"'
+    more = "..." if len(texts) > _MAX_TITLE_LENGTH else ""
+    reason += f' above the header row: "{texts[:_MAX_TITLE_LENGTH]}{more}"'
     yield Unused(head.place, FilePart.ROW, name, reason, severity, len(rows))
 
 
@@ -353,7 +353,7 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
 
 def _is_strong(value: str, words: Words) -> bool:
     """Return whether a word changes the meaning of amounts, even if it is in every row."""
-    is_short = len(value) < _SHORTEST_WORD and value.isascii()
+    is_short = len(value) < _MIN_WORD_LENGTH and value.isascii()
     if is_short or not any(map(str.isalpha, value)):
         return False
     is_unit = words.factor_of(value) not in ("", "1")
@@ -361,7 +361,7 @@ def _is_strong(value: str, words: Words) -> bool:
 
 
 def _are_few(different: int, rows: int) -> bool:
-    is_repeated = different <= min(_MOST_VALUES, rows // _REPEATED)
+    is_repeated = different <= min(_MAX_VALUES, rows // _REPEATED)
     return different > 1 and (different <= _FEW_VALUES or is_repeated)
 
 
@@ -447,7 +447,7 @@ def is_factor(text: str) -> bool:
         return False
     if not value.is_finite():  # A cell with `inf` or `nan` is not a number.
         return False
-    is_digit = abs(value) <= _LARGEST_DIGIT
+    is_digit = abs(value) <= _MAX_DIGIT
     if value == value.to_integral_value() and (is_digit or int(value) in _YEARS):
         return True
     return value > 0 and value == Decimal(1).scaleb(value.adjusted())

@@ -16,17 +16,82 @@ from warehouse.reconcile.ledger.dates import (
     order_of,
     order_with,
 )
-from warehouse.reconcile.ledger.header_settings import (
-    Candidate,
-    ReadingContext,
-    candidate_at,
-)
+from warehouse.reconcile.ledger.header_settings import Candidate, ReadingContext, candidate_at
 from warehouse.reconcile.ledger.titles import depths, find_columns
 from warehouse.reconcile.settings.layout import READ, UNUSED
 from warehouse.reconcile.settings.toml import quote_list, setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
+
+DateCell = TypeVar("DateCell")
+_OPERATOR = re.compile(r"\s+([+-])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column that contributes to an amount. A negative term is subtracted."""
+
+    column: int
+    is_negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The columns that make up one amount of a row, and the names and the day in their titles."""
+
+    terms: tuple[Term, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header(Candidate):
+    """A sheet's header: the settings for it, and each field's column, counted from 0.
+
+    `layers` are the amounts in a row, `sign` is the column that shows whether the amounts are
+    negative, and `unit` is the column with the units of the amounts. `rows` maps titles to the
+    columns that determine which rows are used. The column `amount` is the first column of an
+    amount. `days` maps amount columns to the days in their titles.
+    """
+
+    columns: Mapping[str, int]
+    layers: tuple[Layer, ...]
+    sign: int | None
+    unit: int | None
+    rows: Mapping[str, int]
+    days: Mapping[int, date]
+
+    def title_of(self, column: int) -> str:
+        """Return a column's title, or its letter if it has no title."""
+        return self.titles[column] or letters(column)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the ledger's keys, such as asset and venue."""
+        labels, groups = self.layers[0].names, self.shape.groups or ()
+        stated = {*self.columns, *self.names, *labels, *groups}
+        return tuple(name for name in FIELDS if name in stated)
+
+    @property
+    def amount_columns(self) -> tuple[int, ...]:
+        """The indexes of the columns that contain amounts."""
+        return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
+
+    @property
+    def used_columns(self) -> frozenset[int]:
+        """The indexes of all columns that are read."""
+        said = [column for column in (self.sign, self.unit) if column is not None]
+        indexes = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
+        return frozenset(indexes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each amount has one column, and no other column changes its meaning."""
+        is_said = self.sign is not None or self.unit is not None or self.rows
+        return not is_said and all(
+            len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
+        )
 
 
 def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
@@ -58,20 +123,6 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     return indexes[0] if indexes else None
 
 
-def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
-    """Return the columns with this title. Raise `NotReconciled` if no column has the title."""
-    if indexes := find_columns(title, candidate.titles):
-        return indexes
-    raise _missing_column(candidate, repr(title), use)
-
-
-def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
-    return NotReconciled(
-        f"{candidate.location} has no column {titles}, but recon.toml names this column for "
-        f"{use}. Nothing was reconciled. Correct {candidate.table} in recon.toml."
-    )
-
-
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
     """Return the question to ask if several columns may contain the same field."""
     titles = [candidate.titles[index] for index in indexes]
@@ -83,27 +134,6 @@ def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambi
         f"{candidate.location}: each of the columns {shown} could be the {name}.",
         choices(candidate.table, *(setting(name, title) for title in titles)),
     )
-
-
-DateCell = TypeVar("DateCell")
-_OPERATOR = re.compile(r"\s+([+-])\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One column that contributes to an amount. A negative term is subtracted."""
-
-    column: int
-    is_negative: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """The columns that make up one amount of a row, and the names and the day in their titles."""
-
-    terms: tuple[Term, ...]
-    names: Mapping[str, str] = field(default_factory=dict)
-    day: date | None = None
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
@@ -123,25 +153,6 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
             return None
         terms.append(Term(indexes[0], sign == "-"))
     return tuple(terms)
-
-
-def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
-    """Return the columns whose titles are names in the dimension that `columns_are` specifies."""
-    shape, titles, words = candidate.shape, candidate.titles, candidate.words
-    if shape.label_columns:
-        wanted = {fold(title) for title in shape.label_columns}
-        return [column for column, title in enumerate(titles) if fold(title) in wanted]
-    unused = {fold(title) for title in shape.unused}
-    return [
-        column
-        for column, title in enumerate(titles)
-        if title
-        and column not in columns.values()
-        and fold(title) not in unused
-        and words.field_of(title) != "amount"
-        and words.total_name(title) is None
-        and candidate.has_numbers(column)
-    ]
 
 
 def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
@@ -217,6 +228,64 @@ def month_columns(candidate: Candidate) -> dict[date, list[int]]:
     return _by_day(_columns_of_amounts(candidate, dated))
 
 
+def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
+    """Return the question to ask if dates may be day first or month first."""
+    if likely := order_with(dates, day):
+        message += f" They include {day}, the day of the book, only if read with the {likely}."
+        return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
+    return Ambiguous(message, choices(table, *(setting("dates", order) for order in ORDERS)))
+
+
+def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
+    """Find a sheet's header, or return None if no row can be a header.
+
+    Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
+    the settings is missing.
+    """
+    # The header is the first row that names both an asset and an amount, in known words or in words
+    # from the settings. The rows above it, such as titles and addresses, never contain both.
+    settings = context.config.of_file(file, grid.sheet)
+    for row in range(min(HEAD, len(grid.rows))):
+        for depth in depths(grid, row, settings.shape.header_rows):
+            candidate = candidate_at(grid, range(row, row + depth), context, settings, file)
+            if _is_header(candidate):
+                return _header(candidate)
+    return None
+
+
+def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
+    """Return the columns with this title. Raise `NotReconciled` if no column has the title."""
+    if indexes := find_columns(title, candidate.titles):
+        return indexes
+    raise _missing_column(candidate, repr(title), use)
+
+
+def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
+    return NotReconciled(
+        f"{candidate.location} has no column {titles}, but recon.toml names this column for "
+        f"{use}. Nothing was reconciled. Correct {candidate.table} in recon.toml."
+    )
+
+
+def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
+    """Return the columns whose titles are names in the dimension that `columns_are` specifies."""
+    shape, titles, words = candidate.shape, candidate.titles, candidate.words
+    if shape.label_columns:
+        wanted = {fold(title) for title in shape.label_columns}
+        return [column for column, title in enumerate(titles) if fold(title) in wanted]
+    unused = {fold(title) for title in shape.unused}
+    return [
+        column
+        for column, title in enumerate(titles)
+        if title
+        and column not in columns.values()
+        and fold(title) not in unused
+        and words.field_of(title) != "amount"
+        and words.total_name(title) is None
+        and candidate.has_numbers(column)
+    ]
+
+
 def _plain_amounts(candidate: Candidate) -> list[int]:
     """Return the columns whose titles name the amount."""
     indexes = range(len(candidate.titles))
@@ -259,14 +328,6 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
     if len(days[day]) > 1:
         raise two_columns(candidate, "amount", days[day])
     return Layer((Term(days[day][0]),), day=day)
-
-
-def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
-    """Return the question to ask if dates may be day first or month first."""
-    if likely := order_with(dates, day):
-        message += f" They include {day}, the day of the book, only if read with the {likely}."
-        return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
-    return Ambiguous(message, choices(table, *(setting("dates", order) for order in ORDERS)))
 
 
 def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
@@ -326,72 +387,6 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
         return Ambiguous(message, f"{candidate.table}\n{lines[0]}")
     message += " may contain its parts, but several of them may contain the same part."
     return Ambiguous(message, choices(candidate.table, *lines))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header(Candidate):
-    """A sheet's header: the settings for it, and each field's column, counted from 0.
-
-    `layers` are the amounts in a row, `sign` is the column that shows whether the amounts are
-    negative, and `unit` is the column with the units of the amounts. `rows` maps titles to the
-    columns that determine which rows are used. The column `amount` is the first column of an
-    amount. `days` maps amount columns to the days in their titles.
-    """
-
-    columns: Mapping[str, int]
-    layers: tuple[Layer, ...]
-    sign: int | None
-    unit: int | None
-    rows: Mapping[str, int]
-    days: Mapping[int, date]
-
-    def title_of(self, column: int) -> str:
-        """Return a column's title, or its letter if it has no title."""
-        return self.titles[column] or letters(column)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of the ledger's keys, such as asset and venue."""
-        labels, groups = self.layers[0].names, self.shape.groups or ()
-        stated = {*self.columns, *self.names, *labels, *groups}
-        return tuple(name for name in FIELDS if name in stated)
-
-    @property
-    def amount_columns(self) -> tuple[int, ...]:
-        """The indexes of the columns that contain amounts."""
-        return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
-
-    @property
-    def used_columns(self) -> frozenset[int]:
-        """The indexes of all columns that are read."""
-        said = [column for column in (self.sign, self.unit) if column is not None]
-        indexes = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
-        return frozenset(indexes)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether each amount has one column, and no other column changes its meaning."""
-        is_said = self.sign is not None or self.unit is not None or self.rows
-        return not is_said and all(
-            len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
-        )
-
-
-def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
-    """Find a sheet's header, or return None if no row can be a header.
-
-    Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
-    the settings is missing.
-    """
-    # The header is the first row that names both an asset and an amount, in known words or in words
-    # from the settings. The rows above it, such as titles and addresses, never contain both.
-    settings = context.config.of_file(file, grid.sheet)
-    for row in range(min(HEAD, len(grid.rows))):
-        for depth in depths(grid, row, settings.shape.header_rows):
-            candidate = candidate_at(grid, range(row, row + depth), context, settings, file)
-            if _is_header(candidate):
-                return _header(candidate)
-    return None
 
 
 def _is_header(candidate: Candidate) -> bool:

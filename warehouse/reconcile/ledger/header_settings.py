@@ -27,6 +27,9 @@ from warehouse.reconcile.settings.toml import TomlTable, heading
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import fold, text_at
 
+_FOLDER = Path(__file__).with_name("profiles")
+_LOOKED_AT = 200  # number of rows to search for numbers below a header
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingContext:
@@ -44,9 +47,6 @@ class ReadingContext:
     def words(self) -> Words:
         """The known words for titles and cells, including the user's own words."""
         return words_of(self.config.own_words)
-
-
-_FOLDER = Path(__file__).with_name("profiles")
 
 
 class ExportKind(Enum):
@@ -88,43 +88,6 @@ class Profile:
             f"this is a list of transactions ({self.name}), not of positions. It does not list the "
             "end-of-day holdings. Export the balances instead"
         )
-
-
-def profile_of(titles: Sequence[str]) -> Profile | None:
-    """Return the known export with this header, or None. The longest matching header wins."""
-    written = {fold(title) for title in titles}
-    matching = [profile for profile in known_profiles() if profile.titles <= written]
-    return max(matching, key=lambda profile: len(profile.titles), default=None)
-
-
-@cache
-def known_profiles() -> tuple[Profile, ...]:
-    """Return the known exports, sorted by name. Raise `ValueError` if our files are invalid."""
-    tables: dict[str, dict[str, Any]] = {}
-    for path in sorted(_FOLDER.glob("*.toml")):
-        tables |= tomllib.loads(path.read_text(encoding="utf-8"))
-    return tuple(_profile(name, tables[name]) for name in sorted(tables))
-
-
-def _profile(name: str, values: Mapping[str, Any]) -> Profile:
-    table = TomlTable(values, [], name)
-    table.refuse_unknown("source titles content ledger file")
-    file = file_settings(name, table.table("file"))
-    content = table.choice("content", *(kind.value for kind in ExportKind), default="positions")
-    profile = Profile(
-        name=name,
-        source=table.choice("source"),
-        titles=frozenset(fold(title) for title in table.texts("titles") or ()),
-        shape=shape_of(table.table("ledger")).over(file.shape),
-        covers=file.covers,
-        content=ExportKind(content),
-    )
-    if table.complaints or not profile.titles or not profile.source:
-        raise ValueError(f"{name}: {'; '.join(table.complaints) or 'no titles or no source'}")
-    return profile
-
-
-_LOOKED_AT = 200  # number of rows to search for numbers below a header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +177,22 @@ class Candidate:
         return filled == 0 or 2 * numbers > filled
 
 
+def profile_of(titles: Sequence[str]) -> Profile | None:
+    """Return the known export with this header, or None. The longest matching header wins."""
+    written = {fold(title) for title in titles}
+    matching = [profile for profile in known_profiles() if profile.titles <= written]
+    return max(matching, key=lambda profile: len(profile.titles), default=None)
+
+
+@cache
+def known_profiles() -> tuple[Profile, ...]:
+    """Return the known exports, sorted by name. Raise `ValueError` if our files are invalid."""
+    tables: dict[str, dict[str, Any]] = {}
+    for path in sorted(_FOLDER.glob("*.toml")):
+        tables |= tomllib.loads(path.read_text(encoding="utf-8"))
+    return tuple(_profile(name, tables[name]) for name in sorted(tables))
+
+
 def candidate_at(
     grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, file: str
 ) -> Candidate:
@@ -251,6 +230,24 @@ def candidate_at(
         covers=covers,
         profile=profile,
     )
+
+
+def _profile(name: str, values: Mapping[str, Any]) -> Profile:
+    table = TomlTable(values, [], name)
+    table.refuse_unknown("source titles content ledger file")
+    file = file_settings(name, table.table("file"))
+    content = table.choice("content", *(kind.value for kind in ExportKind), default="positions")
+    profile = Profile(
+        name=name,
+        source=table.choice("source"),
+        titles=frozenset(fold(title) for title in table.texts("titles") or ()),
+        shape=shape_of(table.table("ledger")).over(file.shape),
+        covers=file.covers,
+        content=ExportKind(content),
+    )
+    if table.complaints or not profile.titles or not profile.source:
+        raise ValueError(f"{name}: {'; '.join(table.complaints) or 'no titles or no source'}")
+    return profile
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:

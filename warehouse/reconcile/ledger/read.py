@@ -6,16 +6,7 @@ from dataclasses import replace
 from datetime import date
 from itertools import islice
 
-from warehouse.reconcile.ledger import conventions
-from warehouse.reconcile.ledger.body import (
-    BodyRows,
-    SheetReading,
-    ask_for_spellings,
-    heading_of,
-    read_rows,
-    renames_of,
-    row_labels,
-)
+from warehouse.reconcile.ledger.amount_reader import AmountReader
 from warehouse.reconcile.ledger.column_questions import (
     ask_for_asset,
     ask_for_scope,
@@ -29,17 +20,16 @@ from warehouse.reconcile.ledger.columns import (
     rows_of_other_dates,
     unused_columns,
 )
-from warehouse.reconcile.ledger.conventions import (
-    AmountReader,
-    dates_of,
-    rules_of,
-    title_day,
-    unit_of,
-)
+from warehouse.reconcile.ledger.days import day_of, late_sources, question_of_late, title_day
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import InboxContents
+from warehouse.reconcile.ledger.labels import row_labels
+from warehouse.reconcile.ledger.notation import dates_of, rules_of
+from warehouse.reconcile.ledger.rows import BodyRows, SheetReading, heading_of, read_rows
+from warehouse.reconcile.ledger.spellings import ask_for_spellings, renames_of
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
+from warehouse.reconcile.ledger.units import unit_of
 from warehouse.reconcile.model import (
     FilePart,
     Ledger,
@@ -202,11 +192,11 @@ def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSo
 def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     """Read a day's ledgers.
 
-    Raises `Late` if a ledger is for another day, and the other ledgers cannot be compared without
-    it.
+    Raises `LateError` if a ledger is for another day, and the other ledgers cannot be compared
+    without it.
     """
     ledger = read_ledger(contents.ledgers, context)
-    late = conventions.late_sources(ledger, context.config, context.day)
+    late = late_sources(ledger, context.config, context.day)
     names = {source.name for source in late}
     # If a late file covers a part of the book, only that part is not compared. If it covers the
     # whole book, the run stops, because nothing could be compared.
@@ -217,14 +207,14 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
         ledger = read_ledger(usable, context)
         late = []
     if late:
-        raise conventions.question_of_late(late, context.day)
+        raise question_of_late(late, context.day)
     unused += _missing(ledger, context.config, context.day)
     return replace(ledger, unused=(*unused, *ledger.unused))
 
 
 def _late(source: LedgerSource, day: date) -> Unused:
     reason = (
-        f"this ledger is as of {conventions.day_of(source)}, but the book is as of {day}, so the "
+        f"this ledger is as of {day_of(source)}, but the book is as of {day}, so the "
         "ledger's part of the book was not compared. To use the ledger anyway, add to recon.toml "
         f"under [late.{day}]: {setting(source.name, 'used')}"
     )

@@ -27,7 +27,7 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # propose a field for a column if more than this fraction of the cells match
+_MIN_SHARE = 0.5  # propose a field for a column if more than this fraction of the cells match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,14 +180,14 @@ def _column(grid: Grid, row: int, column: int, context: ReadingContext) -> _Titl
         title=title,
         field=words.field_of(title),
         second=words.second_field_of(title),
-        names=dimension if names[dimension] > _MOST * len(cells) else "",
+        names=dimension if names[dimension] > _MIN_SHARE * len(cells) else "",
         is_number=not is_other and _are_most(cells, _is_number),
         is_ticker=_are_most(cells, lambda cell: bool(_TICKER.fullmatch(cell))),
     )
 
 
 def _are_most(cells: Sequence[str], is_like: Callable[[str], bool]) -> bool:
-    return sum(map(is_like, cells)) > _MOST * len(cells)
+    return sum(map(is_like, cells)) > _MIN_SHARE * len(cells)
 
 
 def _is_number(cell: str) -> bool:

@@ -14,7 +14,7 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 REQUIRED = ("asset", "amount")
 _TWO = 2
-_LONGEST = 200
+_MAX_LENGTH = 200
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -35,7 +35,9 @@ def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
     best = 0
     words = words_of(own_words)
     for row in rows[:HEAD]:
-        titles = (text for text in titles_of(row) if len(text) <= _LONGEST and _LETTER.search(text))
+        titles = (
+            text for text in titles_of(row) if len(text) <= _MAX_LENGTH and _LETTER.search(text)
+        )
         fields = {words.field_of(text) or words.second_field_of(text) for text in titles}
         best = max(best, len(fields - {""}) + 10 * fields.issuperset(REQUIRED))
     return best

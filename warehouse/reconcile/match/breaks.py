@@ -52,6 +52,36 @@ from warehouse.reconcile.model import (
 )
 from warehouse.reconcile.settings.config import Config
 
+_MIN_ID_LENGTH = 8
+_NamesById = Mapping[str, Mapping[str, str]]  # each break ID's values by field name
+_MAX_SOURCES, _MAX_UNREAD = 5, 3  # maximum number of rows and unread amounts listed for a break
+_MAX_ALIASES = 20  # maximum number of aliases in notices (the sheet Mapping lists all aliases)
+_DESCENDING = str.maketrans("0123456789", "9876543210")
+
+
+class Age(NamedTuple):
+    """The age of a break. A new episode begins each time the break returns."""
+
+    episode: int
+    first_seen: date
+    ever_seen: date
+    age_days: int
+    change: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matches:
+    """The breaks between ledger and book, and the rules that were applied to find them."""
+
+    broken: Sequence[Mismatch]
+    rules: MatchRules
+    forgiven: Mapping[str, Forgiven]
+    aliases: tuple[Alias, ...]
+    notices: tuple[Notice, ...]
+    rounding: Rounding
+    scope: Scope
+    uncovered: int
+
 
 def status_now(
     decision: StatusDecision, episode: int, difference: str, day: date, accept_days: int
@@ -72,9 +102,6 @@ def status_now(
     return ACCEPTED, ""
 
 
-_SHORTEST_ID = 8
-
-
 def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
     """Return a break ID for each key, in the same order.
 
@@ -87,7 +114,7 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
     # If two digests in this run have the same prefix, both prefixes grow by one character until
     # they differ. A longer prefix may then equal a third prefix, so repeat this until no prefix
     # grows.
-    lengths = dict.fromkeys(digests, _SHORTEST_ID)
+    lengths = dict.fromkeys(digests, _MIN_ID_LENGTH)
     for _ in range(len(digests[0]) if digests else 0):
         seen: dict[str, str] = {}
         grown = False
@@ -100,16 +127,6 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         if not grown:
             break
     return [f"B-{digest[: lengths[digest]]}" for digest in digests]
-
-
-class Age(NamedTuple):
-    """The age of a break. A new episode begins each time the break returns."""
-
-    episode: int
-    first_seen: date
-    ever_seen: date
-    age_days: int
-    change: str
 
 
 def age_of(
@@ -154,46 +171,6 @@ def previous_ids(
         for ids, new_ids in candidates
         if len(ids) == len(new_ids) == 1 and often[ids[0]] == often[new_ids[0]] == 1
     }
-
-
-_NamesById = Mapping[str, Mapping[str, str]]  # each break ID's values by field name
-
-
-def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
-    """Group key values by level and ID, ignoring fields that the ledger does not have."""
-    levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
-    for id_, (fields, key) in keys.items():
-        pairs = zip(fields, key, strict=True)
-        names = {name: value for name, value in pairs if value != WHOLE}
-        levels[tuple(names)][id_] = names
-    return levels
-
-
-def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
-    """Group break IDs by their values in the shared fields."""
-    groups: defaultdict[Key, list[str]] = defaultdict(list)
-    for id_, names in names_by_id.items():
-        groups[tuple(names[name] for name in shared)].append(id_)
-    return groups
-
-
-_MOST_SOURCES, _MOST_UNREAD = 5, 3  # maximum number of rows and unread amounts listed for a break
-_MOST_ALIASES = 20  # maximum number of aliases in notices (the sheet Mapping lists all aliases)
-_DESCENDING = str.maketrans("0123456789", "9876543210")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Matches:
-    """The breaks between ledger and book, and the rules that were applied to find them."""
-
-    broken: Sequence[Mismatch]
-    rules: MatchRules
-    forgiven: Mapping[str, Forgiven]
-    aliases: tuple[Alias, ...]
-    notices: tuple[Notice, ...]
-    rounding: Rounding
-    scope: Scope
-    uncovered: int
 
 
 def reconcile(
@@ -246,6 +223,35 @@ def reconcile(
         proposals=(*behind_notices(source, cases.values(), ledger), *matches.rounding.proposals),
         forgiven=tuple(classify.forgiven_lines(matches.forgiven, rules.totals)),
     )
+
+
+def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
+    """Return the previous book's totals by asset, within the scope, or None if there is no book."""
+    day = day_before(source)
+    if day is None:
+        return None
+    rows = book.book_query(day, ("asset",) if scope.is_whole else fields)
+    is_compared = scope.predicate("book_before")
+    query = f"select asset, exact_sum(amount) from ({rows}) as book_before where {is_compared}"
+    return dict(source.connection.execute(f"{query} group by 1").fetchall())
+
+
+def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
+    """Group key values by level and ID, ignoring fields that the ledger does not have."""
+    levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
+    for id_, (fields, key) in keys.items():
+        pairs = zip(fields, key, strict=True)
+        names = {name: value for name, value in pairs if value != WHOLE}
+        levels[tuple(names)][id_] = names
+    return levels
+
+
+def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
+    """Group break IDs by their values in the shared fields."""
+    groups: defaultdict[Key, list[str]] = defaultdict(list)
+    for id_, names in names_by_id.items():
+        groups[tuple(names[name] for name in shared)].append(id_)
+    return groups
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
@@ -381,17 +387,6 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     return dict(source.connection.execute(query).fetchall())
 
 
-def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
-    """Return the previous book's totals by asset, within the scope, or None if there is no book."""
-    day = day_before(source)
-    if day is None:
-        return None
-    rows = book.book_query(day, ("asset",) if scope.is_whole else fields)
-    is_compared = scope.predicate("book_before")
-    query = f"select asset, exact_sum(amount) from ({rows}) as book_before where {is_compared}"
-    return dict(source.connection.execute(f"{query} group by 1").fetchall())
-
-
 def _assemble(
     cases: Mapping[int, Case],
     causes: Mapping[str, str],
@@ -447,13 +442,13 @@ def _break(
 def _sources(case: Case, ledger: Ledger) -> list[str]:
     """Return the locations of a break's rows, with unreadable rows first."""
     locations = [ledger.place(row) for row in case.rejected]
-    locations += (ledger.place(ledger.lines[line]) for line in case.pair.lines[:_MOST_SOURCES])
-    return locations[:_MOST_SOURCES]
+    locations += (ledger.place(ledger.lines[line]) for line in case.pair.lines[:_MAX_SOURCES])
+    return locations[:_MAX_SOURCES]
 
 
 def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
     """Yield a note for each unread amount, so that nobody mistakes it for zero."""
-    for row in case.rejected[:_MOST_UNREAD]:
+    for row in case.rejected[:_MAX_UNREAD]:
         yield f"{row.raw[:60]!r} in {ledger.place(row)} could not be read as an amount"
 
 
@@ -479,7 +474,7 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
     """Yield a notice for each suggested alias, with the recon.toml line that defines the alias."""
-    for alias in aliases[:_MOST_ALIASES]:
+    for alias in aliases[:_MAX_ALIASES]:
         yield Notice(
             "low",
             f"one {alias.field} under two names? {count_of(alias.rows, 'amount')} would match if "

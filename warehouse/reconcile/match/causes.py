@@ -27,14 +27,18 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
+
 # A file is reported as a day behind only if at least this many differing positions have the amount
 # of the previous book. A smaller number may be chance, or amounts that were booked late.
-_FEWEST_BEHIND = 3
+_MIN_BEHIND = 3
+
 # Do not suggest a factor of 100 for amounts with fewer significant digits, because the factor may
 # be chance.
-_FEWEST_DIGITS = 3
+_MIN_DIGITS = 3
+
 # The powers of ten that convert between common units.
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
+
 _TWO = 2
 
 
@@ -154,6 +158,34 @@ def pair_names(
                 )
 
 
+def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
+    """Return aliases that would resolve breaks, each with the number of positions it affects."""
+    counts = Counter(
+        (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
+    )
+    return tuple(
+        Alias(field=field, written=written, id="", how="suggested", rows=rows, suggestion=name)
+        for (field, written, name), rows in counts.items()
+    )
+
+
+def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
+    """Yield a notice for each file whose differing amounts are mostly from the previous book."""
+    counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
+    for case in cases:
+        for file in {ledger.lines[line].file for line in case.pair.lines}:
+            counts[file][case.is_day_behind] += 1
+    for file, found in sorted(counts.items()):
+        # Require two thirds of the amounts, because the remaining differences may be real errors. A
+        # few amounts from the previous book are normal even in a file for the right day.
+        if found[True] >= _MIN_BEHIND and found[True] >= 2 * found[False]:
+            message = f"these are the balances for {day_before(source)}, not for {source.day}: "
+            message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
+            message += "the amount from the book of the day before. In the inbox, replace this "
+            message += f"file with the ledger for {source.day}, then rerun"
+            yield Notice("high", message, ledger.sources[file].place_name)
+
+
 def _accounts_in_book(
     connection: DuckDBPyConnection, pairs: Sequence[Mismatch], fields: Key
 ) -> set[str]:
@@ -164,17 +196,6 @@ def _accounts_in_book(
     query += "using (account) where snapshot is not null"
     rows = connection.execute(query, [names]).fetchall() if names else []
     return {account for (account,) in rows}
-
-
-def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
-    """Return aliases that would resolve breaks, each with the number of positions it affects."""
-    counts = Counter(
-        (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
-    )
-    return tuple(
-        Alias(field=field, written=written, id="", how="suggested", rows=rows, suggestion=name)
-        for (field, written, name), rows in counts.items()
-    )
 
 
 def _opposites(
@@ -192,23 +213,6 @@ def _opposites(
         for no, other in (pair, pair[::-1]):
             cause = f"Nets to zero with {cases[other].id}: a transfer, or a move between free and "
             yield cases[no].id, cause + "locked, is not booked"
-
-
-def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
-    """Yield a notice for each file whose differing amounts are mostly from the previous book."""
-    counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
-    for case in cases:
-        for file in {ledger.lines[line].file for line in case.pair.lines}:
-            counts[file][case.is_day_behind] += 1
-    for file, found in sorted(counts.items()):
-        # Require two thirds of the amounts, because the remaining differences may be real errors. A
-        # few amounts from the previous book are normal even in a file for the right day.
-        if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
-            message = f"these are the balances for {day_before(source)}, not for {source.day}: "
-            message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
-            message += "the amount from the book of the day before. In the inbox, replace this "
-            message += f"file with the ledger for {source.day}, then rerun"
-            yield Notice("high", message, ledger.sources[file].place_name)
 
 
 def _cause_of_one(case: Case) -> str:
@@ -237,7 +241,7 @@ def _unit(case: Case) -> str:
     sides = (("ledger", case.ledger), ("book", case.snapshot))
     for (larger, amount), (smaller, base) in (sides, sides[::-1]):
         for power in _UNIT_POWERS:
-            is_chance = power == min(_UNIT_POWERS) and digits(base) < _FEWEST_DIGITS
+            is_chance = power == min(_UNIT_POWERS) and digits(base) < _MIN_DIGITS
             if base and amount == base.scaleb(power, EXACT) and not is_chance:
                 return f"Different unit: the {larger} is {10**power:,} times the {smaller}"
     return ""

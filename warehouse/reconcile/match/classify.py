@@ -28,7 +28,7 @@ from warehouse.reconcile.terms import display_asset
 _DUST = Decimal("0.000001")
 # If fewer keys than this have ignored differences, only the limit for each asset applies, not the
 # limit over all assets.
-_FEWEST = 3
+_MIN_COUNT = 3
 
 # An SQL condition for differences that are ignored because of a setting. It excludes differences
 # that arise because a number cell has only 15 digits.
@@ -263,7 +263,7 @@ def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[st
     # tolerance. So there are two limits: one for the sum of each asset, and one for the mean share
     # over all assets.
     keys = sum(amount.keys for amount in sums.values())
-    if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
+    if keys >= _MIN_COUNT and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)
     return {asset for asset, amount in sums.items() if amount.is_over(rules.config.limit)}
 

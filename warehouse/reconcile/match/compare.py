@@ -32,6 +32,10 @@ _BATCH = 20_000
 _DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # must match the pattern in exact_sum.sql
 _SIDES = ("ledger", "snapshot")
 
+# Use this expression only once in a query, because planning it takes DuckDB 25 % of the run time of
+# a small ledger.
+_SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
+
 
 def is_in(results: Sequence[Result]) -> str:
     """Return an SQL condition that is true for rows with one of these results."""
@@ -111,36 +115,9 @@ def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> 
     return sha256.hexdigest()
 
 
-def _bytes(strings: pa.StringArray) -> memoryview:
-    """Return the bytes of all strings in an array, without creating Python strings."""
-    _, ends, characters = strings.buffers()
-    offsets = memoryview(ends).cast("i")[strings.offset :]
-    return memoryview(characters)[offsets[0] : offsets[len(strings)]]
-
-
 def decimals_of(amount: str) -> str:
     """Return the SQL expression for the number of decimal places in a canonical amount."""
     return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"
-
-
-def _part(amount: str) -> str:
-    """Return an SQL aggregate for a partial exact sum of amounts in any notation."""
-    is_decimal = f"regexp_full_match({amount}, '{_DECIMAL}')"
-    number = f"case when {is_decimal} then try_cast({amount} as decimal(38, 18)) end"
-    return f"internal.exact_part({number}, {amount})"
-
-
-def _canonical_part(amount: str) -> str:
-    """Return an SQL aggregate for a partial exact sum of canonical amounts."""
-    # Count the decimals instead of matching a pattern, which is three times slower (measured). The
-    # count is enough, because a cast does not round an amount with at most 18 decimals.
-    number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
-    return f"internal.exact_night_part({number}, {amount})"
-
-
-# Use this expression only once in a query, because planning it takes DuckDB 25 % of the run time of
-# a small ledger.
-_SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
 
 
 def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
@@ -157,6 +134,51 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
         f"from totals group by grouping sets ({sets})) order by {order}"
     ).fetchall()
     return [_tie(levels, *row) for row in rows]
+
+
+def roll_forward(
+    ties: Sequence[Tie], prior: Run | None, book_before: Mapping[str, str] | None
+) -> list[RollForwardLine]:
+    """Return a line for each asset in this or the previous run. Assets with breaks come first.
+
+    If there was no previous run, the snapshot's opening is the asset's total in the previous book.
+    """
+    now = {tie.asset: tie for tie in ties if tie.level == "asset"}
+    then = {tie.asset: tie for tie in (prior.ties if prior else ()) if tie.level == "asset"}
+    lines = []
+    for asset in sorted({*now, *then, *(book_before or {})}):
+        steps: list[Steps] = []
+        for name in ("ledger", "snapshot", "broken"):
+            opening = getattr(then.get(asset), name, "0")
+            if prior is None:
+                is_known = name == "snapshot" and book_before is not None
+                opening = (book_before or {}).get(asset, "0") if is_known else ""
+            closing = getattr(now.get(asset), name, "0")
+            steps.append((opening, subtract(closing, opening) if opening else "", closing))
+        lines.append(RollForwardLine(asset, *steps))
+    return sorted(lines, key=lambda line: not line.has_breaks)
+
+
+def _bytes(strings: pa.StringArray) -> memoryview:
+    """Return the bytes of all strings in an array, without creating Python strings."""
+    _, ends, characters = strings.buffers()
+    offsets = memoryview(ends).cast("i")[strings.offset :]
+    return memoryview(characters)[offsets[0] : offsets[len(strings)]]
+
+
+def _part(amount: str) -> str:
+    """Return an SQL aggregate for a partial exact sum of amounts in any notation."""
+    is_decimal = f"regexp_full_match({amount}, '{_DECIMAL}')"
+    number = f"case when {is_decimal} then try_cast({amount} as decimal(38, 18)) end"
+    return f"internal.exact_part({number}, {amount})"
+
+
+def _canonical_part(amount: str) -> str:
+    """Return an SQL aggregate for a partial exact sum of canonical amounts."""
+    # Count the decimals instead of matching a pattern, which is three times slower (measured). The
+    # count is enough, because a cast does not round an amount with at most 18 decimals.
+    number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
+    return f"internal.exact_night_part({number}, {amount})"
 
 
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
@@ -196,26 +218,3 @@ def _tie(levels: Sequence[str], *row: Any) -> Tie:
         broken=broken,
         near=near,
     )
-
-
-def roll_forward(
-    ties: Sequence[Tie], prior: Run | None, book_before: Mapping[str, str] | None
-) -> list[RollForwardLine]:
-    """Return a line for each asset in this or the previous run. Assets with breaks come first.
-
-    If there was no previous run, the snapshot's opening is the asset's total in the previous book.
-    """
-    now = {tie.asset: tie for tie in ties if tie.level == "asset"}
-    then = {tie.asset: tie for tie in (prior.ties if prior else ()) if tie.level == "asset"}
-    lines = []
-    for asset in sorted({*now, *then, *(book_before or {})}):
-        steps: list[Steps] = []
-        for name in ("ledger", "snapshot", "broken"):
-            opening = getattr(then.get(asset), name, "0")
-            if prior is None:
-                is_known = name == "snapshot" and book_before is not None
-                opening = (book_before or {}).get(asset, "0") if is_known else ""
-            closing = getattr(now.get(asset), name, "0")
-            steps.append((opening, subtract(closing, opening) if opening else "", closing))
-        lines.append(RollForwardLine(asset, *steps))
-    return sorted(lines, key=lambda line: not line.has_breaks)

@@ -10,7 +10,7 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
 _DOUBLE_DIGITS = 17  # enough digits to write any double and read it back unchanged
-_LARGEST_EXPONENT = 300  # doubles have full precision up to this power of ten
+_MAX_EXPONENT = 300  # doubles have full precision up to this power of ten
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
@@ -112,7 +112,7 @@ def most_digits(precision: Precision) -> int:
 
 def _double(amount: Decimal) -> float:
     """Return the double nearest to an amount, or infinity if it is too large or too small."""
-    return float(amount) if abs(amount.adjusted()) < _LARGEST_EXPONENT else math.inf
+    return float(amount) if abs(amount.adjusted()) < _MAX_EXPONENT else math.inf
 
 
 def _rounded_double(precision: Precision, amount: Decimal) -> Decimal | None:

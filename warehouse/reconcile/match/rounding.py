@@ -38,8 +38,11 @@ from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
 # If a precision explains fewer differences than this, they may fit by chance.
-_FEWEST = 3
+_MIN_COUNT = 3
+
 _TRIED, _SAMPLE_SIZE = 2, 1000
+_MAX_SAMPLED = 10_000  # maximum number of breaks to sample for a question
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def find_rounding(
     proposals, settings = [], []
     for number, differences in sorted(_by_file(broken, ledger, rules).items()):
         precision, rounded = _best(differences)
-        if len(rounded) < _FEWEST:
+        if len(rounded) < _MIN_COUNT:
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
@@ -88,6 +91,49 @@ def find_rounding(
         proposals.append(Notice("high", message, place))
         settings.append(f"{table}\n{line}")
     return Rounding(causes, tuple(proposals), tuple(settings))
+
+
+def require_few(
+    connection: DuckDBPyConnection,
+    ledger: Ledger,
+    rules: MatchRules,
+    names: Mapping[str, Mapping[str, str]],
+    forgiven: Mapping[str, Forgiven],
+) -> None:
+    """Raise `Ambiguous` if there are more breaks than recon.toml allows.
+
+    `names` contains the display names by field and ID.
+    """
+    breaks, number = connection.execute(
+        f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "
+        f"kind <> 'kept' or {compare.IS_BREAK}) from judged"
+    ).fetchall()[0]
+    if breaks <= rules.config.most_breaks:
+        return
+    sample = broken_pairs(connection, rules.fields, -(-breaks // _MAX_SAMPLED))
+    results = Counter(pair.result.label for pair in sample)
+    kinds = ", ".join(f"{n / len(sample):.0%} {result}" for result, n in results.most_common())
+    keys = (
+        display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped)
+        for pair in sample[:_EXAMPLES]
+    )
+    examples = "; ".join(" / ".join(key.values()) for key in keys)
+    files = ", ".join(source.place_name for source in ledger.sources)
+    message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
+    rounding = find_rounding(connection, sample, ledger, rules, forgiven)
+    if rounding.settings:
+        rounded = ", ".join(notice.location for notice in rounding.proposals)
+        message += (
+            f"{rounded} seems to have fewer digits than the book. The setting specifies how many."
+        )
+        raise Ambiguous(message, "\n".join(rounding.settings))
+    message += (
+        "The ledger may belong to a different book or day, or its positions may have different "
+        "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
+        "it is wrong. With this setting, the run continues with all of these breaks, and each "
+        "break needs six kilobytes of memory."
+    )
+    raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")
 
 
 def _by_file(
@@ -189,50 +235,3 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
         f"{count_of(len(pairs), 'difference')} from the book. The largest is {largest}. The "
         "differences remain breaks until you add to recon.toml, under"
     )
-
-
-_MOST_SAMPLED = 10_000  # maximum number of breaks to sample for a question
-_EXAMPLES = 3
-
-
-def require_few(
-    connection: DuckDBPyConnection,
-    ledger: Ledger,
-    rules: MatchRules,
-    names: Mapping[str, Mapping[str, str]],
-    forgiven: Mapping[str, Forgiven],
-) -> None:
-    """Raise `Ambiguous` if there are more breaks than recon.toml allows.
-
-    `names` contains the display names by field and ID.
-    """
-    breaks, number = connection.execute(
-        f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "
-        f"kind <> 'kept' or {compare.IS_BREAK}) from judged"
-    ).fetchall()[0]
-    if breaks <= rules.config.most_breaks:
-        return
-    sample = broken_pairs(connection, rules.fields, -(-breaks // _MOST_SAMPLED))
-    results = Counter(pair.result.label for pair in sample)
-    kinds = ", ".join(f"{n / len(sample):.0%} {result}" for result, n in results.most_common())
-    keys = (
-        display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped)
-        for pair in sample[:_EXAMPLES]
-    )
-    examples = "; ".join(" / ".join(key.values()) for key in keys)
-    files = ", ".join(source.place_name for source in ledger.sources)
-    message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
-    rounding = find_rounding(connection, sample, ledger, rules, forgiven)
-    if rounding.settings:
-        rounded = ", ".join(notice.location for notice in rounding.proposals)
-        message += (
-            f"{rounded} seems to have fewer digits than the book. The setting specifies how many."
-        )
-        raise Ambiguous(message, "\n".join(rounding.settings))
-    message += (
-        "The ledger may belong to a different book or day, or its positions may have different "
-        "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
-        "it is wrong. With this setting, the run continues with all of these breaks, and each "
-        "break needs six kilobytes of memory."
-    )
-    raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -36,6 +37,10 @@ from warehouse.reconcile.settings.config import CloseSettings
 
 _ALSO = "\n-- also: "
 
+_STATE = Path(__file__).with_name("state.sql").read_text("utf-8")
+
+_ALL = (1 << 62) - 1  # a number that is higher than any revision number
+
 
 @dataclass(frozen=True, slots=True)
 class EditConflict:
@@ -60,23 +65,6 @@ class MergeStates:
     shown: State
     base: State
     current: State
-
-
-_STATE = """
-    select break_id, field, value, coalesce(episode, 1) as episode,
-      coalesce(accepted, '') as accepted,
-      coalesce(said_on, substr(at, 1, 10)) as "on", coalesce(said_by, who) as "by",
-      coalesce(note, '') as note
-    from (
-      select e.*, v.who, v.at, row_number() over (
-        partition by e.break_id, e.field order by e.revision desc, e.entry_no desc) as nth
-      from entries as e join revisions as v on v.no = e.revision
-      where v.no <= ?1 and not e.is_restored and v.engine_day is not ?2
-        and v.no not in (select revision from replacements where replaced_by <= ?1)
-    )
-    where nth = 1
-"""
-_ALL = (1 << 62) - 1  # a number that is higher than any revision number
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
@@ -136,6 +124,99 @@ def merge_edits(
                 notify("medium", words)
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
+
+
+def store_edits(
+    record: Record,
+    workbooks: list[WorkbookEdits],
+    day: date,
+    settings: CloseSettings,
+    *,
+    notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
+) -> None:
+    """Store entries, signatures and notices from workbooks.
+
+    `notices_of` returns notices about text in cells that are not read.
+    """
+    for workbook in workbooks:
+        states = MergeStates(
+            shown=state(record, workbook.base_revision),
+            base=state(record, workbook.base_revision, without=day),
+            current=state(record, without=day),
+        )
+        result = record.result_of(workbook.run_id)
+        refusal = signatures.why_not_accept(record, workbook, result, settings)
+        entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
+        notices += signatures.take_signatures(record, workbook, entries, settings)
+        notices += notices_of(record, workbook)
+        if entries or notices:
+            record.annotations.add(
+                Annotation(
+                    who=workbook.who,
+                    at=workbook.at.isoformat(),
+                    source=workbook.name,
+                    sha256=workbook.sha256,
+                    run_id=workbook.run_id,
+                    base_revision=workbook.base_revision,
+                    entries=tuple(entries),
+                    read_for=day.isoformat(),
+                    notices=tuple(notices),
+                )
+            )
+    record.add_workbooks([workbook.sha256 for workbook in workbooks])
+
+
+def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
+    """Yield the notices about workbooks that were read by runs for this day."""
+    for annotation in record.annotations:
+        if annotation.read_for == day.isoformat():
+            yield from annotation.notices
+
+
+def history(record: Record, day: date) -> History:
+    """Return the inputs of a day's run: the previous result and people's decisions.
+
+    A run for the latest day may reopen any break. A run for an earlier day only repeats its earlier
+    entries.
+    """
+    comments, in_force = state(record, without=day), state(record)
+    is_newest = record.is_newest(day)
+    return History(
+        day=day,
+        prior=record.result_before(day),
+        comments=comments,
+        may_open=lambda id_: is_newest or comments.of(id_, "status") != in_force.of(id_, "status"),
+        latest_occurrences=partial(record.latest_occurrences, day),
+    )
+
+
+def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
+    """Replace the engine's earlier entries for a run's day with its new entries."""
+    day = outcome.day.isoformat()
+    replaced = {number for note in record.annotations for number in note.replaces}
+    before = [
+        note for note in record.annotations if note.engine_day == day and note.no not in replaced
+    ]
+    old = [entry for note in before for entry in note.entries if not entry.is_restored]
+    now = state(record, without=outcome.day)
+    ids = None if record.is_newest(outcome.day) else {entry.break_id for entry in old}
+    entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
+    if entries == old:
+        return
+    restored = _restorations(old, entries, state(record), now)
+    record.annotations.add(
+        Annotation(
+            who=ENGINE,
+            at=at.isoformat(),
+            source="",
+            sha256="",
+            run_id="",
+            base_revision=now.revision,
+            entries=(*restored, *entries),
+            engine_day=day,
+            replaces=tuple(note.no for note in before),
+        )
+    )
 
 
 def _require_reason(
@@ -236,99 +317,6 @@ def _with_difference(entry: Entry, break_: Break | None) -> Entry:
         entry,
         episode=break_.episode if break_ else 1,
         accepted=break_.difference if break_ and is_accepted else "",
-    )
-
-
-def read_comments(
-    record: Record,
-    workbooks: list[WorkbookEdits],
-    day: date,
-    settings: CloseSettings,
-    *,
-    notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
-) -> None:
-    """Store entries, signatures and notices from workbooks.
-
-    `notices_of` returns notices about text in cells that are not read.
-    """
-    for workbook in workbooks:
-        states = MergeStates(
-            shown=state(record, workbook.base_revision),
-            base=state(record, workbook.base_revision, without=day),
-            current=state(record, without=day),
-        )
-        result = record.result_of(workbook.run_id)
-        refusal = signatures.why_not_accept(record, workbook, result, settings)
-        entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
-        notices += signatures.take_signatures(record, workbook, entries, settings)
-        notices += notices_of(record, workbook)
-        if entries or notices:
-            record.annotations.add(
-                Annotation(
-                    who=workbook.who,
-                    at=workbook.at.isoformat(),
-                    source=workbook.name,
-                    sha256=workbook.sha256,
-                    run_id=workbook.run_id,
-                    base_revision=workbook.base_revision,
-                    entries=tuple(entries),
-                    read_for=day.isoformat(),
-                    notices=tuple(notices),
-                )
-            )
-    record.add_workbooks([workbook.sha256 for workbook in workbooks])
-
-
-def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
-    """Yield the notices about workbooks that were read by runs for this day."""
-    for annotation in record.annotations:
-        if annotation.read_for == day.isoformat():
-            yield from annotation.notices
-
-
-def history(record: Record, day: date) -> History:
-    """Return the inputs of a day's run: the previous result and people's decisions.
-
-    A run for the latest day may reopen any break. A run for an earlier day only repeats its earlier
-    entries.
-    """
-    comments, in_force = state(record, without=day), state(record)
-    is_newest = record.is_newest(day)
-    return History(
-        day=day,
-        prior=record.result_before(day),
-        comments=comments,
-        may_open=lambda id_: is_newest or comments.of(id_, "status") != in_force.of(id_, "status"),
-        latest_occurrences=partial(record.latest_occurrences, day),
-    )
-
-
-def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Replace the engine's earlier entries for a run's day with its new entries."""
-    day = outcome.day.isoformat()
-    replaced = {number for note in record.annotations for number in note.replaces}
-    before = [
-        note for note in record.annotations if note.engine_day == day and note.no not in replaced
-    ]
-    old = [entry for note in before for entry in note.entries if not entry.is_restored]
-    now = state(record, without=outcome.day)
-    ids = None if record.is_newest(outcome.day) else {entry.break_id for entry in old}
-    entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
-    if entries == old:
-        return
-    restored = _restorations(old, entries, state(record), now)
-    record.annotations.add(
-        Annotation(
-            who=ENGINE,
-            at=at.isoformat(),
-            source="",
-            sha256="",
-            run_id="",
-            base_revision=now.revision,
-            entries=(*restored, *entries),
-            engine_day=day,
-            replaces=tuple(note.no for note in before),
-        )
     )
 
 

@@ -18,7 +18,7 @@ from warehouse.spreadsheet.reading.files import LedgerFile
 from warehouse.spreadsheet.reading.grid import OpenedFile
 from warehouse.storage.layout import written_aside
 
-_SHOWN, _LONGEST = 20, 80
+_SHOWN, _MAX_LENGTH = 20, 80
 
 
 def archived_path(record: Record, sha256: str) -> Path:
@@ -77,8 +77,8 @@ def settings_changes(record: Record, config: Config, day: date) -> Iterator[Noti
 def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(then.keys() | now.keys()):
         if name not in then:
-            yield f"{name} is new: {now[name][:_LONGEST]}"
+            yield f"{name} is new: {now[name][:_MAX_LENGTH]}"
         elif name not in now:
-            yield f"{name} was {then[name][:_LONGEST]} and is no longer set"
+            yield f"{name} was {then[name][:_MAX_LENGTH]} and is no longer set"
         elif then[name] != now[name]:
-            yield f"{name} was {then[name][:_LONGEST]} and is now {now[name][:_LONGEST]}"
+            yield f"{name} was {then[name][:_MAX_LENGTH]} and is now {now[name][:_MAX_LENGTH]}"

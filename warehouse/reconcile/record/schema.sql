@@ -28,13 +28,6 @@ create table breaks (
 ) without rowid;
 create index breaks_by_id on breaks (break_id, run_no);
 
--- Occurrences of breaks that cannot be calculated from earlier runs, because an older version stored them separately.
-create table carried (
-  run_no integer not null references runs on delete cascade, break_id text not null, episode integer not null,
-  ever_seen text not null,
-  primary key (run_no, break_id)
-) without rowid;
-
 create table ties (
   run_no integer not null references runs on delete cascade, place integer not null, level text not null,
   name text not null, asset text not null, keys integer not null, breaks integer not null, ledger text not null,

@@ -21,7 +21,7 @@ from warehouse.reconcile.settings.config import ROLES, CloseSettings
 from warehouse.reconcile.terms import NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST_ASSETS = 3  # maximum number of assets to name in a message about changes
+_MAX_ASSETS = 3  # maximum number of assets to name in a message about changes
 
 
 def valid(record: Record, digest: str) -> dict[str, Signature]:
@@ -210,7 +210,7 @@ def _count_changes(then: Run | None, now: Run) -> str:
         (moved, f"the amounts of {count_of(moved, 'break')} changed"),
         (new, f"{count_of(new, 'break')} appeared"),
         (gone, f"{count_of(gone, 'break')} disappeared"),
-        (len(assets), f"the totals of {and_more(sorted(assets), _MOST_ASSETS)} changed"),
+        (len(assets), f"the totals of {and_more(sorted(assets), _MAX_ASSETS)} changed"),
     )
     return "; ".join(words for number, words in changes if number) or "the result is different"
 

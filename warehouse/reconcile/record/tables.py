@@ -18,45 +18,65 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from warehouse.reconcile.model import (
-    Annotation,
-    Break,
-    Closing,
-    Restatement,
-    Run,
-    Signature,
-)
+from warehouse.reconcile.model import Annotation, Break, Closing, Restatement, Run, Signature
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
+
 # Numbered records are never changed after they are stored.
 NumberedRecord = Annotation | Signature | Restatement | Closing
+
 Numbered = TypeVar("Numbered", bound=NumberedRecord)
+
 NUMBERED_TABLES: dict[type, str] = {
     Annotation: "revisions",
     Signature: "signatures",
     Restatement: "restatements",
     Closing: "closings",
 }
+
 # Column names by field name, for fields whose column has a different name.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
     "run_inputs": {"rows": "row_count"},
-    "notices": {"words": "message", "where": "location"},
     "ties": {"of": "name"},
 }
+
 # Fields that are stored as JSON.
 _JSON_FIELDS = {"fields", "day_settings", "names", "skipped", "covers"}
+
 _JSON_ENCODER = json.JSONEncoder(sort_keys=True)
+
 # Fields that are stored as a single JSON value, because they are always read together.
 _SHOWN = ("counts", "coverage", "workbook", "evidence")
+
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
+
 _CHAIN = (
     "with recursive chain(no) as (select ? union all "
     "select prior from runs join chain using (no) where prior is not null) "
 )
+
+# The tables in a pack, each with its sort order. A condition limits some of them to the days of a
+# month.
+_OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
+
+_EXPORTED = {
+    "runs": "where day between ?1 and ?2 order by no",
+    "breaks": f"{_OF_RUNS} order by run_no, state, place",
+    "ties": f"{_OF_RUNS} order by run_no, place",
+    "run_inputs": f"{_OF_RUNS} order by run_no, place",
+    "notices": f"{_OF_RUNS} or revision is not null order by run_no, revision, place",
+    "revisions": "order by no",
+    "replacements": "order by revision, replaced_by",
+    "entries": "order by revision, entry_no",
+    "signatures": "order by no",
+    "restatements": "order by no",
+    "closings": "order by no",
+    "closed_days": "order by closing, day",
+}
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
@@ -68,10 +88,6 @@ def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> N
         connection.executemany(_insertion("insert", table, first), values)
 
 
-def _insertion(verb: str, table: str, row: Row) -> str:
-    return f"{verb} into {table} ({', '.join(row)}) values ({', '.join('?' * len(row))})"
-
-
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
     """Fetch all rows of a query immediately, so that the read lock is released."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
@@ -79,49 +95,9 @@ def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> lis
     return [dict(zip(names, _from_sqlite(row), strict=True)) for row in cursor.fetchall()]
 
 
-def _to_sqlite(value: object) -> Any:
-    """Convert a value for SQLite: dates become ISO 8601 text, and collections become JSON."""
-    if value is None or isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-8", "surrogatepass")
-        return value
-    return value.isoformat() if isinstance(value, date) else to_json(value)
-
-
-def _from_sqlite(row: tuple[Any, ...]) -> Iterable[Any]:
-    if bytes not in map(type, row):
-        return row
-    return (item.decode("utf-8", "surrogatepass") if type(item) is bytes else item for item in row)
-
-
 def to_json(value: object) -> str:
     """Encode a value as ASCII JSON."""
     return _JSON_ENCODER.encode(msgspec.to_builtins(value))
-
-
-def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
-    """Convert a record to a row, with its fields keyed by column name."""
-    row = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
-    for name in left_out:
-        row.pop(name, None)
-    for name, column in _RENAMED.get(table, {}).items():
-        if name in row:
-            row[column] = row.pop(name)
-    return row
-
-
-def _fields(row: Row, table: str) -> Row:
-    """Convert a row to a record's fields. The result may contain columns that are not fields."""
-    fields = row.copy()
-    for name, column in _RENAMED.get(table, {}).items():
-        fields[name] = fields.pop(column)
-    for name in fields.keys() & _JSON_FIELDS:
-        fields[name] = json.loads(fields[name]) if fields[name] else fields[name]
-    return fields
 
 
 def insert_run(
@@ -144,16 +120,6 @@ def insert_run(
     return stored
 
 
-def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
-    for place, break_ in enumerate(breaks):
-        key = dict(zip(break_.fields, break_.key, strict=True))
-        row = _row(break_, "breaks", ("key",))
-        row.update(run_no=no, place=place, state=state)
-        for name in FIELDS:
-            row[name] = key.get(name)
-        yield row
-
-
 def break_fields(row: Row) -> Row:
     """Convert a row to a break's fields."""
     fields = _fields(row, "breaks")
@@ -171,16 +137,7 @@ def read_run(connection: sqlite3.Connection, row: Row) -> Run:
     for table, field in _PARTS_OF_RUN.items():
         ordered = f"select * from {table} where run_no = ? order by place"
         fields[field] = [_fields(item, table) for item in select(connection, ordered, row["no"])]
-    for source in fields["sources"]:
-        source["print"] = source["fingerprint"]  # Packs call this field `print`.
     return msgspec.convert(fields, Run)
-
-
-def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
-    groups: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row[column]].append(row)
-    return groups
 
 
 def latest_occurrences(
@@ -194,11 +151,8 @@ def latest_occurrences(
     connection.execute("delete from asked")
     connection.executemany("insert or ignore into asked values (?)", ((id_,) for id_ in ids))
     rows = connection.execute(
-        f"{_CHAIN} select break_id, max(episode), min(ever_seen) from ("
-        "select break_id, episode, ever_seen from breaks join asked using (break_id) "
-        "where state = 'break' and run_no in chain union all "
-        "select break_id, episode, ever_seen from carried join asked using (break_id) "
-        "where run_no in chain) group by break_id",
+        f"{_CHAIN} select break_id, max(episode), min(ever_seen) from breaks "
+        "join asked using (break_id) where state = 'break' and run_no in chain group by 1",
         [run_no],
     )
     return {id_: (episode, ever_seen) for id_, episode, ever_seen in rows.fetchall()}
@@ -253,35 +207,6 @@ def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[N
     return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]  # a type at run time
 
 
-def _add_parts(
-    rows: Iterable[Row], field: str, parts: Iterable[Row], owner: str, table: str = ""
-) -> None:
-    """Attach to each row the parts whose `owner` column contains the row's number."""
-    groups = _group(parts, owner)
-    for row in rows:
-        row[field] = [_fields(part, table) for part in groups[row["no"]]]
-
-
-# The tables in a pack, each with its sort order. A condition limits some of them to the days of a
-# month.
-_OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
-_EXPORTED = {
-    "runs": "where day between ?1 and ?2 order by no",
-    "breaks": f"{_OF_RUNS} order by run_no, state, place",
-    "carried": f"{_OF_RUNS} order by run_no, break_id",
-    "ties": f"{_OF_RUNS} order by run_no, place",
-    "run_inputs": f"{_OF_RUNS} order by run_no, place",
-    "notices": f"{_OF_RUNS} or revision is not null order by run_no, revision, place",
-    "revisions": "order by no",
-    "replacements": "order by revision, replaced_by",
-    "entries": "order by revision, entry_no",
-    "signatures": "order by no",
-    "restatements": "order by no",
-    "closings": "order by no",
-    "closed_days": "order by closing, day",
-}
-
-
 def export(
     connection: sqlite3.Connection, first: date, last: date
 ) -> Iterator[tuple[str, list[Row]]]:
@@ -306,3 +231,73 @@ def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[R
         if not required <= given <= known or any(row.keys() != given for row in rows):
             raise ValueError(f"the rows for the {table} table do not match its columns")
         insert(connection, table, rows)
+
+
+def _insertion(verb: str, table: str, row: Row) -> str:
+    return f"{verb} into {table} ({', '.join(row)}) values ({', '.join('?' * len(row))})"
+
+
+def _to_sqlite(value: object) -> Any:
+    """Convert a value for SQLite: dates become ISO 8601 text, and collections become JSON."""
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogatepass")
+        return value
+    return value.isoformat() if isinstance(value, date) else to_json(value)
+
+
+def _from_sqlite(row: tuple[Any, ...]) -> Iterable[Any]:
+    if bytes not in map(type, row):
+        return row
+    return (item.decode("utf-8", "surrogatepass") if type(item) is bytes else item for item in row)
+
+
+def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
+    """Convert a record to a row, with its fields keyed by column name."""
+    row = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
+    for name in left_out:
+        row.pop(name, None)
+    for name, column in _RENAMED.get(table, {}).items():
+        if name in row:
+            row[column] = row.pop(name)
+    return row
+
+
+def _fields(row: Row, table: str) -> Row:
+    """Convert a row to a record's fields. The result may contain columns that are not fields."""
+    fields = row.copy()
+    for name, column in _RENAMED.get(table, {}).items():
+        fields[name] = fields.pop(column)
+    for name in fields.keys() & _JSON_FIELDS:
+        fields[name] = json.loads(fields[name]) if fields[name] else fields[name]
+    return fields
+
+
+def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
+    for place, break_ in enumerate(breaks):
+        key = dict(zip(break_.fields, break_.key, strict=True))
+        row = _row(break_, "breaks", ("key",))
+        row.update(run_no=no, place=place, state=state)
+        for name in FIELDS:
+            row[name] = key.get(name)
+        yield row
+
+
+def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups
+
+
+def _add_parts(
+    rows: Iterable[Row], field: str, parts: Iterable[Row], owner: str, table: str = ""
+) -> None:
+    """Attach to each row the parts whose `owner` column contains the row's number."""
+    groups = _group(parts, owner)
+    for row in rows:
+        row[field] = [_fields(part, table) for part in groups[row["no"]]]

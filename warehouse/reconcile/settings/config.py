@@ -11,21 +11,32 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.settings.layout import (
-    UNUSED,
-    FileSettings,
-    Shape,
-    file_settings,
-    shape_of,
-)
+from warehouse.reconcile.settings.layout import UNUSED, FileSettings, Shape, file_settings, shape_of
 from warehouse.reconcile.settings.toml import TomlTable, join_tables
 from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
+
 # Settings that can be set to `list` or `refuse`.
 _LISTED = ("unsigned", "open_breaks", "unreconciled")
+
 _KEEP_DAYS = 400
+_ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+LEDGER = "ledger"
+OWN_WORDS = "words.toml"
+
+_CHOICES = {
+    "name": (),
+    "blank": ("reject", "skip"),
+    "ledger_rounding": ("number", "written", "off"),
+}
+
+_COUNTS = ("accept_days", "stale_hours", "listed", "most_breaks")
+_AMOUNTS = ("absolute", "relative", "limit", "limit_in_all")
+_TABLES = "level tolerance alias ledger inbox late file roles close"
+_NAMES = " ".join((*_CHOICES, *_COUNTS, _TABLES))
+TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,35 +83,6 @@ class CloseSettings:
     def roles_of(self, who: str) -> list[str]:
         """Return the roles that a person has."""
         return [role for role in ROLES if self.may_sign(role, who)]
-
-
-def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
-    """Return the settings in the tables `[close]` and `[roles]`."""
-    close.refuse_unknown(f"{' '.join(_LISTED)} approver keep_days")
-    roles.refuse_unknown(" ".join(ROLES))
-    choices = {name: close.choice(name, "list", "refuse", default="list") for name in _LISTED}
-    return CloseSettings(
-        **choices,
-        needs_approver=close.flag("approver"),
-        keep_days=close.count("keep_days", _KEEP_DAYS),
-        roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
-    )
-
-
-_ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-LEDGER = "ledger"
-OWN_WORDS = "words.toml"
-
-_CHOICES = {
-    "name": (),
-    "blank": ("reject", "skip"),
-    "ledger_rounding": ("number", "written", "off"),
-}
-_COUNTS = ("accept_days", "stale_hours", "listed", "most_breaks")
-_AMOUNTS = ("absolute", "relative", "limit", "limit_in_all")
-_TABLES = "level tolerance alias ledger inbox late file roles close"
-_NAMES = " ".join((*_CHOICES, *_COUNTS, _TABLES))
-TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +132,19 @@ class Config:
 
 
 _DEFAULT = Config()
+
+
+def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
+    """Return the settings in the tables `[close]` and `[roles]`."""
+    close.refuse_unknown(f"{' '.join(_LISTED)} approver keep_days")
+    roles.refuse_unknown(" ".join(ROLES))
+    choices = {name: close.choice(name, "list", "refuse", default="list") for name in _LISTED}
+    return CloseSettings(
+        **choices,
+        needs_approver=close.flag("approver"),
+        keep_days=close.count("keep_days", _KEEP_DAYS),
+        roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
+    )
 
 
 def read_config(path: Path) -> Config:

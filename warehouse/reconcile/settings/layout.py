@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +22,42 @@ _COPY = re.compile(
     r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)(?!\w)", re.IGNORECASE
 )
 
-
-def day_in(name: str) -> date | None:
-    """Return the date in a file name, or None."""
-    match, german = _DAY.search(name), _DAY_FIRST.search(name)
-    parts = match.groups() if match else german.groups()[::-1] if german else None
-    try:
-        return date(*map(int, parts)) if parts else None
-    except ValueError:
-        return None
-
-
-def family(name: str) -> str:
-    """Return the part of a file name that all nightly files for one ledger share."""
-    stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
-    return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
-
-
-def name_pattern(name: str) -> str:
-    """Turn a file name into a pattern for recon.toml that matches any date."""
-    return _DAY_FIRST.sub("*", _DAY.sub("*", glob.escape(name)))
-
-
 _WORDS = re.compile(r"(?:(-?[0-9]{1,2}) (decimal|digit)s?(?:, (cut off|calculated))?)|doubles")
+READ = (*FIELDS, "amount", "as_of")
+
+UNITS = {
+    "one": Decimal(1),
+    "thousands": Decimal(1000),
+    "millions": Decimal(1_000_000),
+    "billions": Decimal(1_000_000_000),
+}
+
+UNUSED = "unused"
+
+# Words that mark a negative amount, next to the amount or in another column.
+NEGATIVE_WORDS = (
+    *("cr", "dr", "c", "d", "s", "h", "-", "+", "credit", "debit", "soll", "haben"),
+    *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
+)
+
+LAYOUT = (
+    "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
+    "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
+    "footnotes portfolio_spelling asset_spelling venue_spelling account_spelling"
+)
+
+SPELLED = ("portfolio", "asset", "venue", "account")
+
+# Placeholders in a spelling: one for the name, and one for any characters around it.
+NAME, ANY = "{}", "*"
+
+_MARKS = ("CR", "DR")
+
+# Settings whose values are added to earlier values instead of replacing them.
+_JOINED = ("unused", "positive_words")
+
+_Words = Mapping[str, tuple[str, ...]]
+ALL = "*"  # the value for a file that covers all names in a field
 
 
 class Kept(Enum):
@@ -79,6 +93,13 @@ class Precision:
         return ", ".join(filter(None, (unit, self.way.value)))
 
 
+class Decimals(Enum):
+    """The decimal separator."""
+
+    POINT = "point"
+    COMMA = "comma"
+
+
 def precision_of(table: TomlTable, name: str) -> Precision | None:
     """Return a precision from a table in recon.toml, or None if it is not set."""
     words = table.choice(name)
@@ -94,47 +115,6 @@ def precision_of(table: TomlTable, name: str) -> Precision | None:
         )
         return None
     return Precision(Kept(match[2]), int(match[1]), Way(match[3] or ""))
-
-
-READ = (*FIELDS, "amount", "as_of")
-
-UNITS = {
-    "one": Decimal(1),
-    "thousands": Decimal(1000),
-    "millions": Decimal(1_000_000),
-    "billions": Decimal(1_000_000_000),
-}
-
-UNUSED = "unused"
-
-# Words that mark a negative amount, next to the amount or in another column.
-NEGATIVE_WORDS = (
-    *("cr", "dr", "c", "d", "s", "h", "-", "+", "credit", "debit", "soll", "haben"),
-    *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
-)
-
-LAYOUT = (
-    "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
-    "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes portfolio_spelling asset_spelling venue_spelling account_spelling"
-)
-
-SPELLED = ("portfolio", "asset", "venue", "account")
-# Placeholders in a spelling: one for the name, and one for any characters around it.
-NAME, ANY = "{}", "*"
-_MARKS = ("CR", "DR")
-# Settings whose values are added to earlier values instead of replacing them.
-_JOINED = ("unused", "positive_words")
-
-
-class Decimals(Enum):
-    """The decimal separator."""
-
-    POINT = "point"
-    COMMA = "comma"
-
-
-_Words = Mapping[str, tuple[str, ...]]
 
 
 def _columns(table: TomlTable) -> dict[str, str]:
@@ -255,8 +235,8 @@ class Shape:
     unit: Decimal | None = _parsed(_unit)
     unit_column: str = _parsed(lambda table: table.choice("unit_column"))
     unit_words: Mapping[str, Decimal] = _parsed(_unit_words)
-    keep_rows: _Words = _parsed(lambda table: _row_words(table, "keep_rows"))
-    skip_rows: _Words = _parsed(lambda table: _row_words(table, "skip_rows", "keep_rows"))
+    keep_rows: _Words = _parsed(partial(_row_words, name="keep_rows"))
+    skip_rows: _Words = _parsed(partial(_row_words, name="skip_rows", other="keep_rows"))
     fill_down: tuple[str, ...] | None = _parsed(lambda table: table.texts("fill_down"))
     groups: tuple[str, ...] | None = _parsed(lambda table: table.texts("groups", allowed=FIELDS))
     columns_are: str | None = _parsed(
@@ -264,7 +244,7 @@ class Shape:
     )
     label_columns: tuple[str, ...] = _parsed(lambda table: table.texts("label_columns") or ())
     header_rows: int = _parsed(lambda table: table.count("header_rows", 0))
-    keeps: Precision | None = _parsed(lambda table: precision_of(table, "keeps"))
+    keeps: Precision | None = _parsed(partial(precision_of, name="keeps"))
     footnotes: tuple[str, ...] = _parsed(lambda table: table.texts("footnotes") or ())
     spellings: Mapping[str, str] = _parsed(_spellings)
 
@@ -294,39 +274,7 @@ class Shape:
         return Shape(**merged)
 
 
-def _merged(name: str, ours: Any, theirs: Any) -> Any:
-    """Merge two values of a setting: tables and lists in `_JOINED` are joined, others replaced."""
-    if isinstance(ours, Mapping):
-        return {**theirs, **ours}
-    if name in _JOINED:
-        return tuple(dict.fromkeys((*theirs, *ours)))
-    return theirs if ours == getattr(_UNSET, name) else ours
-
-
-def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Merge two word lists by column title. Drop words that are now in the opposite setting."""
-    return {
-        title: tuple(
-            dict.fromkeys(
-                word
-                for word in (*theirs.get(title, ()), *ours.get(title, ()))
-                if word not in moved.get(title, ())
-            )
-        )
-        for title in {**theirs, **ours}
-    }
-
-
 _UNSET = Shape()
-
-
-def shape_of(table: TomlTable) -> Shape:
-    """Parse a table of layout settings."""
-    table.refuse_unknown(f"{LAYOUT} {' '.join(FIELDS)}")
-    return Shape(**{item.name: item.metadata["parse"](table) for item in fields(Shape)})
-
-
-ALL = "*"  # the value for a file that covers all names in a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +311,33 @@ class FileSettings:
         )
 
 
+def day_in(name: str) -> date | None:
+    """Return the date in a file name, or None."""
+    match, german = _DAY.search(name), _DAY_FIRST.search(name)
+    parts = match.groups() if match else german.groups()[::-1] if german else None
+    try:
+        return date(*map(int, parts)) if parts else None
+    except ValueError:
+        return None
+
+
+def family(name: str) -> str:
+    """Return the part of a file name that all nightly files for one ledger share."""
+    stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
+    return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
+
+
+def name_pattern(name: str) -> str:
+    """Turn a file name into a pattern for recon.toml that matches any date."""
+    return _DAY_FIRST.sub("*", _DAY.sub("*", glob.escape(name)))
+
+
+def shape_of(table: TomlTable) -> Shape:
+    """Parse a table of layout settings."""
+    table.refuse_unknown(f"{LAYOUT} {' '.join(FIELDS)}")
+    return Shape(**{item.name: item.metadata["parse"](table) for item in fields(Shape)})
+
+
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:
     """Return the settings in one table `[file."..."]`."""
     dimensions = " ".join(FIELDS)
@@ -376,3 +351,26 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
         shape=shape_of(TomlTable(layout, table.complaints, table.place)),
         is_expected=table.flag("expected", default=bool(covers) and "!" not in pattern),
     )
+
+
+def _merged(name: str, ours: Any, theirs: Any) -> Any:
+    """Merge two values of a setting: tables and lists in `_JOINED` are joined, others replaced."""
+    if isinstance(ours, Mapping):
+        return {**theirs, **ours}
+    if name in _JOINED:
+        return tuple(dict.fromkeys((*theirs, *ours)))
+    return theirs if ours == getattr(_UNSET, name) else ours
+
+
+def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
+    """Merge two word lists by column title. Drop words that are now in the opposite setting."""
+    return {
+        title: tuple(
+            dict.fromkeys(
+                word
+                for word in (*theirs.get(title, ()), *ours.get(title, ()))
+                if word not in moved.get(title, ())
+            )
+        )
+        for title in {**theirs, **ours}
+    }

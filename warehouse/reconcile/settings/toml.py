@@ -10,7 +10,7 @@ from typing import Any
 
 from warehouse.exact import exact
 
-_LARGEST = 200  # largest power of ten in a number, the same as for the amounts in a ledger
+_MAX_EXPONENT = 200  # largest power of ten in a number, the same as for the amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # the tables that a pasted answer may contain
@@ -161,7 +161,7 @@ class TomlTable:
         def is_valid(value: object) -> bool:
             with contextlib.suppress(ArithmeticError):
                 amount = exact(value) if isinstance(value, str) else Decimal("NaN")
-                is_usable = amount.is_finite() and abs(amount.adjusted()) <= _LARGEST
+                is_usable = amount.is_finite() and abs(amount.adjusted()) <= _MAX_EXPONENT
                 return is_usable and amount >= 0
             return False
 

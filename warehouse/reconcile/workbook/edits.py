@@ -34,7 +34,7 @@ _SAVED_BY = {
 }
 
 _SAVED_AT = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 # Names that programs and libraries write instead of a person's name.
 _NOBODY = re.compile(
@@ -88,7 +88,7 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
                     who, stated = pattern.search(properties), _SAVED_AT.search(properties)
     except UNREADABLE:
         who = stated = None
-    name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
+    name = " ".join(unescape(who[1]).split())[:_MAX_LENGTH] if who else ""
     # The timestamp in the file may be missing, or may still be ours. So if the modification time on
     # disk is later, use the modification time.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)

@@ -25,7 +25,6 @@ import python_calamine
 from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
-from warehouse.reconcile.model import Notice
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.spreadsheet.reading.openxml import sheet_paths
@@ -33,9 +32,12 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 # The titles that identify the table of all positions.
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
-_MOST_BYTES = 1 << 30  # maximum size of an unpacked imprint, in bytes
+
+_MAX_BYTES = 1 << 30  # maximum size of an unpacked imprint, in bytes
+
 # Compression level 3 is five times as fast as level 9, with output that is only 10 % larger.
 _LEVEL = 3
+
 _HEADER_ROWS = 60  # search this many rows for a header, because people may insert rows above it
 _BATCH = 16_384
 
@@ -46,11 +48,18 @@ _FORMULA = re.compile(
 # Spreadsheet programs do not preserve spaces, or characters that XML cannot contain (written as
 # _xHHHH_). Python and Arrow must interpret the next two patterns in the same way.
 _ESCAPED = re.compile("(?:_x005[Ff])+_")
+
 _UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
 
 _TOKEN = re.compile(
     r'("(?:[^"]|"")*")|\$?[A-Z]{1,3}\$?[0-9]+|[0-9]+(?:\.[0-9]+)?(?:E[+-]?[0-9]+)?|\s+'
 )
+
+# The attributes of `run` and `content` that a workbook shows. The digest in `identity` includes
+# their names as well as their values.
+_OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
+
+_OF_CONTENT = "aliases rolled signatures void names listed over_time"
 
 
 class Cell(str):
@@ -68,14 +77,6 @@ class Cell(str):
         cell = super().__new__(cls, _UNKEPT.sub("", plain))
         cell.text = text
         return cell
-
-
-def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Reduce a column of strings to the characters that programs preserve, as `Cell` does."""
-    for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
-        if pc.any(pc.match_substring_regex(column, pattern)).as_py():
-            column = pc.replace_substring_regex(column, pattern, text)
-    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,14 @@ class TableHeader(NamedTuple):
     titles: list[str]
 
 
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Reduce a column of strings to the characters that programs preserve, as `Cell` does."""
+    for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
+        if pc.any(pc.match_substring_regex(column, pattern)).as_py():
+            column = pc.replace_substring_regex(column, pattern, text)
+    return column
+
+
 def title_key(title: object) -> str:
     """Normalize a title: ignore case and spaces."""
     return fold(Cell(text_of(title)))
@@ -121,12 +130,6 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
     return None
 
 
-# The attributes of `run` and `content` that a workbook shows. The digest in `identity` includes
-# their names as well as their values.
-_OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
-_OF_CONTENT = "aliases rolled signatures void names listed over_time"
-
-
 def identity(content: WorkbookContent) -> str:
     """Return a digest of everything that a workbook shows. Equal cells produce equal digests."""
     run = content.run
@@ -140,15 +143,6 @@ def identity(content: WorkbookContent) -> str:
     }
     text = json.dumps(shown_values, default=_plain, sort_keys=True, skipkeys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Notice):
-        # Use the field names in JSON, so that the digest stays the same as in earlier versions.
-        return msgspec.to_builtins(value)
-    if isinstance(value, msgspec.Struct):
-        return structs.asdict(value)
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def read(content: bytes) -> dict[str, SheetImprint]:
@@ -168,32 +162,10 @@ def unpack(packed: bytes | None) -> dict[str, SheetImprint] | None:
     """Return the sheets of a stored imprint, or None if it is missing or damaged."""
     try:
         with gzip.open(io.BytesIO(packed or b"")) as file:
-            cells = file.read(_MOST_BYTES)
+            cells = file.read(_MAX_BYTES)
         return _imprints(msgspec.json.decode(cells, type=dict[str, _StoredSheet]))
     except UNREADABLE:
         return None
-
-
-def _imprints(sheets: Mapping[str, _StoredSheet]) -> dict[str, SheetImprint]:
-    return {
-        name: SheetImprint(
-            [[Cell(cell) for cell in row] for row in sheet.rows],
-            {(row, column): formula for row, column, formula in sheet.formulas},
-        )
-        for name, sheet in sheets.items()
-    }
-
-
-def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
-    # Calamine returns values but no formulas, so read the formulas from the XML.
-    formulas = _formulas(content)
-    return {
-        name: _StoredSheet(
-            [[text_of(cell) for cell in row] for row in sheet.to_python(skip_empty_area=False)],
-            formulas.get(name, []),
-        )
-        for name, sheet in _open_sheets(content, has_positions=False)
-    }
 
 
 def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
@@ -202,22 +174,6 @@ def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.Calam
     Raises `CalamineError` if a sheet cannot be read.
     """
     return _open_sheets(content, has_positions=True)
-
-
-def _open_sheets(
-    content: bytes, *, has_positions: bool
-) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
-    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
-        for name in book.sheet_names:
-            is_named = name.startswith((POSITIONS, UNMATCHED))
-            if is_named and not has_positions:
-                # Skip the sheets with positions, because calamine takes long to open a million
-                # rows.
-                continue
-            sheet = book.get_sheet_by_name(name)
-            header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
-            if bool(header) == has_positions:
-                yield name, sheet
 
 
 def read_columns(
@@ -270,6 +226,50 @@ def normal_form(formula: str, *, keep_cells: bool = False) -> str:
         return token if keep_cells else "@"
 
     return _TOKEN.sub(form, formula)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return structs.asdict(value)
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def _imprints(sheets: Mapping[str, _StoredSheet]) -> dict[str, SheetImprint]:
+    return {
+        name: SheetImprint(
+            [[Cell(cell) for cell in row] for row in sheet.rows],
+            {(row, column): formula for row, column, formula in sheet.formulas},
+        )
+        for name, sheet in sheets.items()
+    }
+
+
+def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
+    # Calamine returns values but no formulas, so read the formulas from the XML.
+    formulas = _formulas(content)
+    return {
+        name: _StoredSheet(
+            [[text_of(cell) for cell in row] for row in sheet.to_python(skip_empty_area=False)],
+            formulas.get(name, []),
+        )
+        for name, sheet in _open_sheets(content, has_positions=False)
+    }
+
+
+def _open_sheets(
+    content: bytes, *, has_positions: bool
+) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        for name in book.sheet_names:
+            is_named = name.startswith((POSITIONS, UNMATCHED))
+            if is_named and not has_positions:
+                # Skip the sheets with positions, because calamine takes long to open a million
+                # rows.
+                continue
+            sheet = book.get_sheet_by_name(name)
+            header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
+            if bool(header) == has_positions:
+                yield name, sheet
 
 
 def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:

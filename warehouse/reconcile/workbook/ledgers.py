@@ -24,6 +24,49 @@ _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
 _HELP = help_lines("template_help.txt")
 
+_HEADINGS = (
+    Heading("Fund", 24),
+    Heading("Custodian", 20),
+    Heading("Wallet", 28),
+    Heading("Ticker", 14),
+    Heading("Quantity", 34, "exact"),
+    Heading("Booked by", 12),
+)
+
+_SMALLEST = Decimal("0.000000000000000001")
+
+# Plant errors only in longer amounts, because people overlook errors in short amounts.
+_MIN_DIGITS = 6
+
+Line = tuple[Key, str]
+_Change = Callable[[Key, str, str], list[Line] | None]
+
+
+class PlantedError(Enum):
+    """A kind of planted error, with a readable description."""
+
+    DAY_BEFORE = "has the amount of the day before"
+    SMALLEST = "is 0.000000000000000001 off"
+    SIGN = "has the wrong sign"
+    TWICE = "is in the ledger twice"
+    TRANSPOSED = "has two digits transposed"
+    UNIT = "is a thousand times too large"
+    MISSING = "is missing"
+    ACCOUNT = "has a different account name"
+    UNREADABLE = "cannot be read"
+
+
+# The nights on which each kind of error occurs, counted from the first ledger. Kinds that are not
+# listed occur only in the first ledger.
+_NIGHTS: dict[PlantedError, Collection[int]] = {
+    PlantedError.SIGN: range(1000),
+    PlantedError.SMALLEST: range(4),
+    PlantedError.MISSING: range(3),
+    PlantedError.TWICE: (0, 1, 4, 5, 6),
+    PlantedError.UNIT: (0, 2, 3),
+    PlantedError.ACCOUNT: range(2),
+}
+
 
 def write_template(source: OpenBook, path: Path) -> int:
     """Write the template, and return the number of keys."""
@@ -41,64 +84,6 @@ def write_template(source: OpenBook, path: Path) -> int:
     help_.table([[text] for text in _HELP], "Ledger template", frozen=0)
     _save(file_draft, path)
     return len(rows)
-
-
-def _save(file_draft: Draft, path: Path) -> None:
-    file_draft.book.close()
-    with written_aside(path) as file:
-        splice(file_draft, file)
-
-
-def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
-    """Yield the keys with display names, or with IDs for names that would resolve differently."""
-    texts: list[dict[str, str]] = []
-    for column, field in enumerate(LEDGER_FIELDS):
-        names = Names(field, reference.names.get(field, {}), {})
-        shown = reference.display_names.get(field, {})
-        ids = {key[column] for key in keys}
-        texts.append({id_: _name(field, id_, shown.get(id_, id_), names) for id_ in ids})
-    for key in keys:
-        yield tuple(names[id_] for names, id_ in zip(texts, key, strict=True))
-
-
-def _name(field: str, id_: str, name: str, names: Names) -> str:
-    if field == "account":
-        return in_name_cell(id_)
-    for text in (display_asset(name) if field == "asset" else name, id_):
-        written = in_name_cell(text)
-        if written.strip() and names.resolve(written).id == id_:
-            return written
-    return id_
-
-
-_HEADINGS = (
-    Heading("Fund", 24),
-    Heading("Custodian", 20),
-    Heading("Wallet", 28),
-    Heading("Ticker", 14),
-    Heading("Quantity", 34, "exact"),
-    Heading("Booked by", 12),
-)
-
-_SMALLEST = Decimal("0.000000000000000001")
-# Plant errors only in longer amounts, because people overlook errors in short amounts.
-_LEAST_DIGITS = 6
-Line = tuple[Key, str]
-_Change = Callable[[Key, str, str], list[Line] | None]
-
-
-class PlantedError(Enum):
-    """A kind of planted error, with a readable description."""
-
-    DAY_BEFORE = "has the amount of the day before"
-    SMALLEST = "is 0.000000000000000001 off"
-    SIGN = "has the wrong sign"
-    TWICE = "is in the ledger twice"
-    TRANSPOSED = "has two digits transposed"
-    UNIT = "is a thousand times too large"
-    MISSING = "is missing"
-    ACCOUNT = "has a different account name"
-    UNREADABLE = "cannot be read"
 
 
 def plant(source: OpenBook) -> dict[Key, PlantedError]:
@@ -138,6 +123,34 @@ def write_sample(
     return tuple(errors)
 
 
+def _save(file_draft: Draft, path: Path) -> None:
+    file_draft.book.close()
+    with written_aside(path) as file:
+        splice(file_draft, file)
+
+
+def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
+    """Yield the keys with display names, or with IDs for names that would resolve differently."""
+    texts: list[dict[str, str]] = []
+    for column, field in enumerate(LEDGER_FIELDS):
+        names = Names(field, reference.names.get(field, {}), {})
+        shown = reference.display_names.get(field, {})
+        ids = {key[column] for key in keys}
+        texts.append({id_: _name(field, id_, shown.get(id_, id_), names) for id_ in ids})
+    for key in keys:
+        yield tuple(names[id_] for names, id_ in zip(texts, key, strict=True))
+
+
+def _name(field: str, id_: str, name: str, names: Names) -> str:
+    if field == "account":
+        return in_name_cell(id_)
+    for text in (display_asset(name) if field == "asset" else name, id_):
+        written = in_name_cell(text)
+        if written.strip() and names.resolve(written).id == id_:
+            return written
+    return id_
+
+
 def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
     names = book.read_reference(source, 0).display_names
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
@@ -163,18 +176,18 @@ def _if_large(change: Callable[[Key, str], list[Line]]) -> _Change:
     """Return a change that applies only to large amounts, so that people notice the error."""
 
     def error(key: Key, text: str, _then: str) -> list[Line] | None:
-        is_large = len(text) > _LEAST_DIGITS and text[0] not in "-0"
+        is_large = len(text) > _MIN_DIGITS and text[0] not in "-0"
         return change(key, text) if is_large else None
 
     return error
 
 
 def _day_before(key: Key, text: str, then: str) -> list[Line] | None:
-    return [(key, then)] if then != text and len(text) > _LEAST_DIGITS else None
+    return [(key, then)] if then != text and len(text) > _MIN_DIGITS else None
 
 
 def _smallest(key: Key, text: str, _then: str) -> list[Line] | None:
-    has_decimals = len(text.partition(".")[2]) >= _LEAST_DIGITS
+    has_decimals = len(text.partition(".")[2]) >= _MIN_DIGITS
     return [(key, plain(EXACT.add(exact(text), _SMALLEST)))] if has_decimals else None
 
 
@@ -194,15 +207,4 @@ _ERRORS: dict[PlantedError, _Change] = {
     PlantedError.MISSING: _if_large(lambda _key, _text: []),
     PlantedError.ACCOUNT: _if_large(lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]),
     PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
-}
-
-# The nights on which each kind of error occurs, counted from the first ledger. Kinds that are not
-# listed occur only in the first ledger.
-_NIGHTS: dict[PlantedError, Collection[int]] = {
-    PlantedError.SIGN: range(1000),
-    PlantedError.SMALLEST: range(4),
-    PlantedError.MISSING: range(3),
-    PlantedError.TWICE: (0, 1, 4, 5, 6),
-    PlantedError.UNIT: (0, 2, 3),
-    PlantedError.ACCOUNT: range(2),
 }

@@ -15,7 +15,7 @@ from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.model import in_cell
 from warehouse.spreadsheet.writing.cells import (
-    LONGEST_NUMBER,
+    MAX_NUMBER_LENGTH,
     SIGNIFICANT,
     is_hostile,
 )
@@ -31,19 +31,19 @@ from warehouse.spreadsheet.writing.format import (
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
-    FEWEST_DECIMALS,
+    MIN_DECIMALS,
     SheetColumnKind,
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # maximum number of digits that fit in a column before the decimal point
+_MAX_WHOLE = 15  # maximum number of digits that fit in a column before the decimal point
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # the height of a line and the margin of a row, in points
 # Wrap only this many characters of a string, because more characters do not fit in the tallest row.
-_MOST_CHARACTERS = 2000
-_MOST_LINES = 12  # number of lines in the tallest row
-_WIDEST = 60.0
+_MAX_CHARACTERS = 2000
+_MAX_LINES = 12  # number of lines in the tallest row
+_MAX_WIDTH = 60.0
 # Show at most this many digits, because longer numbers would make a column too wide.
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 # Widths of a digit, a separator and both margins in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
@@ -144,7 +144,7 @@ class SheetWriter:
         columns: Iterable[Iterable[str | None]],
         *,
         decimals: int = DECIMALS,
-        shown: int = MOST_SHOWN,
+        shown: int = MAX_SHOWN,
     ) -> None:
         """Set the widths of amount columns, starting with column `first`.
 
@@ -154,14 +154,14 @@ class SheetWriter:
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
         wholes = [
             max(
-                (n for text in column if (n := len(text.partition(".")[0])) <= _MOST_WHOLE),
+                (n for text in column if (n := len(text.partition(".")[0])) <= _MAX_WHOLE),
                 default=1,
             )
             for column in texts
         ]
         needed = (shown_decimals(text, decimals) for column in texts for text in column)
-        room = max(needed, default=FEWEST_DECIMALS)
-        room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
+        room = max(needed, default=MIN_DECIMALS)
+        room = max(min(room, shown - max(wholes, default=1)), MIN_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
             digits = _DIGIT * (
@@ -173,7 +173,7 @@ class SheetWriter:
         """Set the next row's decimal places from its amounts. Call `measure` first."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
-        self._scale = max(shown, default=FEWEST_DECIMALS)
+        self._scale = max(shown, default=MIN_DECIMALS)
 
     def _amount_format(self, key: _AmountStyle) -> Any:
         decimals, room, is_rounded = key
@@ -223,11 +223,11 @@ class SheetWriter:
 
     # Spreadsheet programs show #### if a number is wider than its column, so widen the column.
     def _widen(self, column: int, width: float) -> None:
-        self._widths[column] = max(self._widths.get(column, 0), min(width, _WIDEST))
+        self._widths[column] = max(self._widths.get(column, 0), min(width, _MAX_WIDTH))
 
     def number(self, column: int, text: str | None) -> None:
         """Write the number nearest to an exact amount. Write nothing if there is no amount."""
-        if text is not None and len(text) <= LONGEST_NUMBER:
+        if text is not None and len(text) <= MAX_NUMBER_LENGTH:
             shape = self._shape_of(column, text)
             must(self.worksheet.write_number(self.row, column, float(text), shape))
 
@@ -266,7 +266,7 @@ class SheetWriter:
             if lines > 1:
                 # If a row has only one line, do not fix its height, so that programs adapt the
                 # height to the text that people type.
-                points = _LINE_HEIGHT * min(lines, _MOST_LINES) + _ROW_MARGIN
+                points = _LINE_HEIGHT * min(lines, _MAX_LINES) + _ROW_MARGIN
                 self.worksheet.set_row(self.row, points)
             for column, value in enumerate(values):
                 self._cell(column, value)
@@ -277,7 +277,7 @@ class SheetWriter:
         kind = self.headings[column].kind
         if isinstance(value, Formula):
             self._formula_cell(column, value)
-        elif value is None or (kind == "amount" and len(str(value)) > LONGEST_NUMBER):
+        elif value is None or (kind == "amount" and len(str(value)) > MAX_NUMBER_LENGTH):
             number = self._formats.cells[SheetColumnKind.NUMBER]
             shape = number if kind == "amount" else self._calculated
             must(self.worksheet.write_blank(self.row, column, None, shape))
@@ -378,5 +378,5 @@ def _lines(value: object, width: int) -> int:
         # Do not wrap strings that fit on one line, as most strings do, because wrapping a string
         # takes as long as writing it (measured).
         return 1
-    parts = text.split("\n")[:_MOST_LINES]
-    return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], width)) or 1 for part in parts)
+    parts = text.split("\n")[:_MAX_LINES]
+    return sum(len(textwrap.wrap(part[:_MAX_CHARACTERS], width)) or 1 for part in parts)

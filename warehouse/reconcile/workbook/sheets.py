@@ -45,9 +45,9 @@ from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_p
 from warehouse.spreadsheet.writing.format import Draft, must
 
 LISTS = "Lists"
-LONGEST_COMMENT = 1000
+MAX_COMMENT_LENGTH = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-MOST_LIVE = (
+MAX_LIVE = (
     5000  # Write more breaks than this without formulas, so that the workbook opens fast enough.
 )
 
@@ -184,7 +184,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
 
 
 def _break_rows(breaks: Sequence[Break], fields: Sequence[str]) -> Iterator[list[object]]:
-    is_live = len(breaks) <= MOST_LIVE
+    is_live = len(breaks) <= MAX_LIVE
     for row, break_ in enumerate(breaks, FIRST):
         yield _break_row(break_, fields, row, is_live=is_live)
 
@@ -239,9 +239,9 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
     comment = {
         "validate": "length",
         "criteria": "<=",
-        "value": LONGEST_COMMENT,
+        "value": MAX_COMMENT_LENGTH,
         "error_type": "warning",
-        "error_message": f"Use at most {LONGEST_COMMENT} characters in a comment.",
+        "error_message": f"Use at most {MAX_COMMENT_LENGTH} characters in a comment.",
     }
     cause = status | {"source": f"={LISTS}!$C$4:$C${3 + len(ROOT_CAUSES)}"}
     for letter, rule in (("M", status), ("O", cause), ("P", comment)):

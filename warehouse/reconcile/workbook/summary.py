@@ -29,7 +29,7 @@ from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetW
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
 TREND_NIGHTS = 14  # number of nights in the tables and charts of trends
-_MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
+_MAX_OWNERS, _MAX_ASSETS, _MAX_UNUSED, _MAX_URGENT, _MAX_TRAIL = 4, 10, 40, 6, 2000
 _OTHERS = "others"
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
 _COLOURS = ("#9DB8D9", "#4F81BD", "#F2A33A", "#B3261E", "#7F7F7F")
@@ -57,7 +57,7 @@ def _write_trends(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     _write_trend(draft, sheet, "age", bands, [(night.day, night.ages) for night in nights])
     counts = sum((Counter(night.owners) for night in nights), Counter[str]())
     names = sorted(counts, key=lambda name: (-counts[name], not name, name))
-    shown = names if len(names) <= _MOST_OWNERS else [*names[: _MOST_OWNERS - 1], _OTHERS]
+    shown = names if len(names) <= _MAX_OWNERS else [*names[: _MAX_OWNERS - 1], _OTHERS]
     lines = [(night.day, _by_owner(night, shown)) for night in nights]
     _write_trend(draft, sheet, "owner", [name or UNASSIGNED for name in shown], lines)
 
@@ -111,11 +111,11 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
     lines = content.over_time.trail
     sheet = SheetWriter(draft, TRAIL, _TRAIL)
     more = "" if lines else ": none"
-    if len(lines) > _MOST_TRAIL:
-        earlier = count_of(len(lines) - _MOST_TRAIL, "earlier line")
+    if len(lines) > _MAX_TRAIL:
+        earlier = count_of(len(lines) - _MAX_TRAIL, "earlier line")
         more = f"; {earlier} in ops.annotations and the pack"
     title = f"Actions in {content.run.day:%Y-%m} before this run{more}"
-    sheet.titled_table(title, lines[-_MOST_TRAIL:], content.footer)
+    sheet.titled_table(title, lines[-_MAX_TRAIL:], content.footer)
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
@@ -180,12 +180,12 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         for notice in content.run.notices
         if notice.severity in ("high", "medium") and notice not in below
     ]
-    for notice in urgent[:_MOST_URGENT]:
+    for notice in urgent[:_MAX_URGENT]:
         words = ": ".join(filter(None, (notice.location, notice.message)))[:500]
         sheet.worksheet.set_row(sheet.row, 15 * len(textwrap.wrap(words, _LINE)) + 3)
         _across(sheet, words, draft.formats.notice)
         sheet.row += 1
-    _add_more(sheet, urgent, _MOST_URGENT)
+    _add_more(sheet, urgent, _MAX_URGENT)
 
 
 def _add_more(sheet: SheetWriter, items: Sequence[object], most: int) -> None:
@@ -204,19 +204,19 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)
     *assets, of_all = content.run.coverage.forgiven or [None]
-    for forgiven in filter(None, (of_all, *assets[:_MOST_ASSETS])):
+    for forgiven in filter(None, (of_all, *assets[:_MAX_ASSETS])):
         asset, keys, amount, share = forgiven
         _add_wide(sheet, f"Ignored differences: {asset}", keys, f"{amount} of {share}")
-    if len(assets) > _MOST_ASSETS:
-        more = count_of(len(assets) - _MOST_ASSETS, "more asset")
+    if len(assets) > _MAX_ASSETS:
+        more = count_of(len(assets) - _MAX_ASSETS, "more asset")
         _add_wide(
             sheet, f"and of {more}", "", "see the sheet Within tolerance (exact amounts: Tie-out)"
         )
     lines = unused_by_reason(content.run.unused_parts)
-    for severity, where, reason in lines[:_MOST_UNUSED]:
+    for severity, where, reason in lines[:_MAX_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"
         _add_wide(sheet, name, where, reason)
-    _add_more(sheet, lines, _MOST_UNUSED)
+    _add_more(sheet, lines, _MAX_UNUSED)
     sheet.row += 1
 
 
@@ -276,7 +276,7 @@ def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
 def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Asset", "Ledger", "Book", "Difference", "Breaks", "Result"), range(1, 5))
     of_assets = _asset_ties(content)
-    ties = sorted(of_assets, key=lambda tie: (-tie.breaks, tie.asset))[:_MOST_ASSETS]
+    ties = sorted(of_assets, key=lambda tie: (-tie.breaks, tie.asset))[:_MAX_ASSETS]
     amounts = [(tie.ledger, tie.snapshot, tie.difference) for tie in ties]
     sheet.measure(1, zip(*amounts, strict=True))
     for tie, of_tie in zip(ties, amounts, strict=True):

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 Row = Sequence[object]
-LONGEST_FIELD = 10_000_000
+MAX_FIELD_BYTES = 10_000_000
 _BLOCK = 1_000_000
-_LARGEST = 2**31 - 2  # maximum number of bytes in an Arrow string array
+_MAX_BYTES = 2**31 - 2  # maximum number of bytes in an Arrow string array
 _QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
 # A pattern for a whole cell like ="00123". With CSV quotes, the same cell is "=""00123""".
 _TEXT_FORMULA = re.compile(
@@ -87,7 +87,7 @@ def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
         pa.BufferReader(_bytes_of(lines)),
-        arrow_csv.ReadOptions(use_threads=False, block_size=_LARGEST, column_names=names),
+        arrow_csv.ReadOptions(use_threads=False, block_size=_MAX_BYTES, column_names=names),
         arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False),
         arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     )
@@ -122,7 +122,7 @@ def has_long_line(content: bytes) -> bool:
         end = start + _BLOCK
         has_end = content.find(b"\n", start, end) >= 0 or content.find(b"\r", start, end) >= 0
         blocks = 0 if has_end else blocks + 1
-        if blocks * _BLOCK >= LONGEST_FIELD:
+        if blocks * _BLOCK >= MAX_FIELD_BYTES:
             return True
     return False
 
@@ -138,12 +138,12 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
     # Arrow drops a byte order mark at the start of a block, so let the csv module parse strings
     # that contain the mark.
-    if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
+    if not is_known or not 0 < size < _MAX_BYTES or "\ufeff" in text:
         return None
     if "\r" in text and text.count("\r") != text.count("\r\n"):
         return None
     lines = _lines(text.encode())
-    if pc.max(pc.binary_length(lines)).as_py() > LONGEST_FIELD:
+    if pc.max(pc.binary_length(lines)).as_py() > MAX_FIELD_BYTES:
         return None
     if '"' in text:
         quoted = lines.filter(pc.match_substring(lines, '"'))
@@ -190,7 +190,7 @@ def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tup
     An unclosed quote would merge all rows below it into one cell. If the text `is_whole` (not just
     the beginning of a file), this raises `ValueError` with the line number.
     """
-    csv.field_size_limit(LONGEST_FIELD)
+    csv.field_size_limit(MAX_FIELD_BYTES)
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, delimiter=delimiter, strict=is_whole)
     line = 1

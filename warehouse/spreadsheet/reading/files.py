@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-MOST_CELLS = 60_000_000
+MAX_CELLS = 60_000_000
 ZIP, GZIP = ".zip", ".gz"
 ARCHIVES = (ZIP, GZIP, ".7z", ".rar", ".tar", ".tgz", ".bz2", ".xz", ".zst")
+
 # Exceptions that reading a damaged archive can raise. A negative offset raises a ValueError, and so
 # does a name that is not UTF-8.
 UNREADABLE = (
@@ -30,19 +31,23 @@ UNREADABLE = (
     OSError,
     ValueError,
 )
-_MOST_BYTES = 2 * 1024**3  # maximum size of an unpacked workbook, in bytes
+
+_MAX_BYTES = 2 * 1024**3  # maximum size of an unpacked workbook, in bytes
+
 # Files up to this unpacked size (in bytes) may have any compression ratio.
 _SMALL_BYTES = 100 * 1024**2
+
 _BOMB_RATIO = 250  # the maximum accepted ratio of unpacked to packed bytes
-_MOST_MEMBERS = 1000
+_MAX_MEMBERS = 1000
 _BLOCK = 1_000_000  # number of bytes to read at once
 _OLE = b"\xd0\xcf\x11\xe0"
+
 # The first record of an encrypted .xls file, and the type of the second record.
 _LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
+
 _HEAD_BYTES = 4096
 _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-
 
 # The first bytes of file formats that we refuse, and the reasons.
 _REFUSED = {
@@ -56,38 +61,8 @@ _REFUSED = {
         *(b"\x09\x04\x06\x00", b"\x09\x08\x08\x00", b"\x09\x08\x10\x00"),
     ): "seems to be a workbook from a program older than Excel 95, which cannot be read",
 }
+
 OPEN_DOCUMENT, SPREADSHEET_ML = "document", "Workbook"
-
-
-def flat_root(content: bytes) -> str:
-    """Return the root element of a flat XML spreadsheet, or "" for any other format.
-
-    The first bytes identify the format, because the extension may be wrong.
-    """
-    text = _xml_head(content)
-    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    is_flat = root is not None and "<!" not in text[: root.start()]
-    return root[1] if root and is_flat and root[1] in (OPEN_DOCUMENT, SPREADSHEET_ML) else ""
-
-
-def format_problem(content: bytes) -> str:
-    """Return the reason why a file's format cannot be read, or "" if the format may be readable."""
-    for beginnings, problem in _REFUSED.items():
-        if content.startswith(beginnings):
-            return problem
-    text = _xml_head(content)
-    if not text or flat_root(content):
-        return ""
-    is_xml = text.startswith("<?xml") and "<html" not in text
-    kind = "XML, but not a spreadsheet" if is_xml else "a web page"
-    return f"is {kind}, although its name suggests a different format"
-
-
-def _xml_head(content: bytes) -> str:
-    """Return the first characters of an XML file or a web page, or "" for any other file."""
-    head = content[:_HEAD_BYTES]
-    text = head.decode(_ENCODINGS.get(head[:2], "utf-8-sig"), "replace").lstrip()
-    return text if text.startswith("<") else ""
 
 
 class Named(Protocol):
@@ -106,46 +81,6 @@ class UnreadableSpreadsheet(ValueError):
 
 class NotASpreadsheet(UnreadableSpreadsheet):
     """The file is not recognised as a spreadsheet."""
-
-
-def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
-    """Create an error that names the file, the problem and the remedy."""
-    return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
-
-
-def password_refusal(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a password-protected file."""
-    return refusal(path, "is protected by a password", "Save a copy without a password")
-
-
-def too_wide(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a file with more cells than fit in memory."""
-    return refusal(
-        path,
-        f"spans more cells than the limit: more than {MOST_CELLS:,} from A1 to the last filled "
-        "cell",
-        "Delete the cells far to the right or far below, and save the file again",
-    )
-
-
-def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
-    """Create the error for a file whose unpacked content does not fit in memory."""
-    return refusal(
-        path,
-        "is larger when unpacked than the size limit for ledgers",
-        "Open it in the program that created it, and save it again",
-    )
-
-
-def is_compound(content: bytes) -> bool:
-    """Return whether a file is an OLE container: an xls workbook or an encrypted workbook."""
-    return content.startswith(_OLE)
-
-
-def require_no_password(path: Named, content: bytes) -> None:
-    """Raise `UnreadableSpreadsheet` if an OLE container is password-protected."""
-    if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
-        raise password_refusal(path)
 
 
 @contextmanager
@@ -177,24 +112,6 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
             "is not a complete spreadsheet. The copy may be incomplete",
             "Copy it again",
         ) from error
-
-
-def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
-    """Return whether an archive unpacks to more data than a ledger can plausibly contain.
-
-    `size` is the packed file's size in bytes. `unpacked` is a number of bytes to add to the sizes
-    that the parts declare.
-    """
-    whole = sum(info.file_size for info in parts) + unpacked
-    return whole > _MOST_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)
-
-
-def _is_locked(names: zipfile.ZipFile) -> bool:
-    """Return whether any part is encrypted. OpenDocument files say so in their manifest."""
-    if any(info.flag_bits & 1 for info in names.infolist()):
-        return True
-    manifest = "META-INF/manifest.xml"
-    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +178,79 @@ class ArchiveMember:
 LedgerFile = Path | ArchiveMember
 
 
+def flat_root(content: bytes) -> str:
+    """Return the root element of a flat XML spreadsheet, or "" for any other format.
+
+    The first bytes identify the format, because the extension may be wrong.
+    """
+    text = _xml_head(content)
+    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    is_flat = root is not None and "<!" not in text[: root.start()]
+    return root[1] if root and is_flat and root[1] in (OPEN_DOCUMENT, SPREADSHEET_ML) else ""
+
+
+def format_problem(content: bytes) -> str:
+    """Return the reason why a file's format cannot be read, or "" if the format may be readable."""
+    for beginnings, problem in _REFUSED.items():
+        if content.startswith(beginnings):
+            return problem
+    text = _xml_head(content)
+    if not text or flat_root(content):
+        return ""
+    is_xml = text.startswith("<?xml") and "<html" not in text
+    kind = "XML, but not a spreadsheet" if is_xml else "a web page"
+    return f"is {kind}, although its name suggests a different format"
+
+
+def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
+    """Create an error that names the file, the problem and the remedy."""
+    return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
+
+
+def password_refusal(path: Named) -> UnreadableSpreadsheet:
+    """Create the error for a password-protected file."""
+    return refusal(path, "is protected by a password", "Save a copy without a password")
+
+
+def too_wide(path: Named) -> UnreadableSpreadsheet:
+    """Create the error for a file with more cells than fit in memory."""
+    return refusal(
+        path,
+        f"spans more cells than the limit: more than {MAX_CELLS:,} from A1 to the last filled cell",
+        "Delete the cells far to the right or far below, and save the file again",
+    )
+
+
+def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
+    """Create the error for a file whose unpacked content does not fit in memory."""
+    return refusal(
+        path,
+        "is larger when unpacked than the size limit for ledgers",
+        "Open it in the program that created it, and save it again",
+    )
+
+
+def is_compound(content: bytes) -> bool:
+    """Return whether a file is an OLE container: an xls workbook or an encrypted workbook."""
+    return content.startswith(_OLE)
+
+
+def require_no_password(path: Named, content: bytes) -> None:
+    """Raise `UnreadableSpreadsheet` if an OLE container is password-protected."""
+    if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
+        raise password_refusal(path)
+
+
+def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
+    """Return whether an archive unpacks to more data than a ledger can plausibly contain.
+
+    `size` is the packed file's size in bytes. `unpacked` is a number of bytes to add to the sizes
+    that the parts declare.
+    """
+    whole = sum(info.file_size for info in parts) + unpacked
+    return whole > _MAX_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)
+
+
 def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
     """Yield every file in an archive and, if the file cannot be read, the reason.
 
@@ -279,10 +269,10 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
             "is not a complete archive. The copy may be incomplete",
             "Copy it again",
         ) from error
-    if len(infos) > _MOST_MEMBERS:
+    if len(infos) > _MAX_MEMBERS:
         raise refusal(
             archive,
-            f"contains {len(infos):,} files, more than {_MOST_MEMBERS:,}",
+            f"contains {len(infos):,} files, more than {_MAX_MEMBERS:,}",
             "Unpack it and put the ledgers into the inbox",
         )
     if is_bomb(infos, archive.stat().st_size):
@@ -290,6 +280,21 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
     names = [info.filename for info in infos]
     for info in infos:
         yield ArchiveMember(archive, info.filename), _member_problem(info, names)
+
+
+def _xml_head(content: bytes) -> str:
+    """Return the first characters of an XML file or a web page, or "" for any other file."""
+    head = content[:_HEAD_BYTES]
+    text = head.decode(_ENCODINGS.get(head[:2], "utf-8-sig"), "replace").lstrip()
+    return text if text.startswith("<") else ""
+
+
+def _is_locked(names: zipfile.ZipFile) -> bool:
+    """Return whether any part is encrypted. OpenDocument files say so in their manifest."""
+    if any(info.flag_bits & 1 for info in names.infolist()):
+        return True
+    manifest = "META-INF/manifest.xml"
+    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)
 
 
 def _member_problem(info: zipfile.ZipInfo, names: list[str]) -> str:

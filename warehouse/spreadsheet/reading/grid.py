@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from warehouse.spreadsheet.reading.delimited_text import (
-    LONGEST_FIELD,
+    MAX_FIELD_BYTES,
     Row,
     cells_of,
     has_long_line,
@@ -16,7 +16,7 @@ from warehouse.spreadsheet.reading.delimited_text import (
 )
 from warehouse.spreadsheet.reading.files import (
     GZIP,
-    MOST_CELLS,
+    MAX_CELLS,
     ArchiveMember,
     LedgerFile,
     refusal,
@@ -95,7 +95,7 @@ def open_file(
         if has_long_line(content):
             raise refusal(
                 path,
-                f"has a line of more than {LONGEST_FIELD:,} bytes, so it does not seem to have "
+                f"has a line of more than {MAX_FIELD_BYTES:,} bytes, so it does not seem to have "
                 "one line for each row",
                 "Export it again with one line for each row, or save it as xlsx",
             )
@@ -154,7 +154,7 @@ def _text_grid(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]]
     if has_piped_header(text, recognised):
         raise refusal(path, PRINTED, REMEDY)
     best, is_ledger = _delimiter(path, text, delimiters, recognised)
-    if text.count(best) > MOST_CELLS:
+    if text.count(best) > MAX_CELLS:
         raise too_wide(path)
     grid = _delimited_rows(path, text, best, skipped)
     return grid if is_ledger else replace(grid, is_printed=is_printed(text))

@@ -16,7 +16,7 @@ _MAX_LINES, _MAX_CHARACTERS = 100, 200_000  # the part of a file in which to loo
 # The characters of a rule, and the characters between the runs of dashes in a rule.
 _RULE = re.compile("[ |+:*\u2500-\u257f=_-]+")
 _BETWEEN_RUNS = re.compile("[ |+:*\u252c\u253c\u2533\u254b]+")
-_SHORTEST_RUN = 3
+_MIN_RUN_LENGTH = 3
 _GAP = re.compile(r"[^\s;,|] {2,}[^\s;,|]")
 Recognised = Callable[[Sequence[Row]], int]
 
@@ -47,4 +47,4 @@ def _runs(line: str) -> int:
     """Return the number of runs of dashes if a line is a rule, otherwise 0."""
     is_rule = _RULE.fullmatch(line) is not None
     runs = _BETWEEN_RUNS.split(line) if is_rule else []
-    return sum(len(run) >= _SHORTEST_RUN for run in runs)
+    return sum(len(run) >= _MIN_RUN_LENGTH for run in runs)

@@ -11,55 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-
-def as_text(cell: object) -> str:
-    """Return a cell's value as a spreadsheet shows it. For example, 123.0 becomes 123."""
-    if isinstance(cell, str):
-        return cell
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "TRUE" if cell else "FALSE"
-    if isinstance(cell, float):
-        return format(cell, ".15g")
-    return str(cell)
-
-
-def text_at(row: Sequence[object], column: int | None) -> str:
-    """Return a cell's stripped text, or an empty string if the row does not have that cell."""
-    return as_text(row[column]).strip() if column is not None and len(row) > column else ""
-
-
-def first_text(row: Sequence[object]) -> str:
-    """Return the stripped text of a row's first cell with text, or "" for a blank row."""
-    return next((text for cell in row if (text := as_text(cell).strip())), "")
-
-
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-
-
-def fold(text: str) -> str:
-    """Return a name in lower case, without invisible characters or extra spaces."""
-    if text.isascii() and text.isalnum():
-        return text.lower()
-    visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
-    return " ".join(visible.split()).casefold()
-
 
 # A match must begin at the start of a word. If a match could begin at any character, searching a
 # long word would take hours.
 _WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
+
 # Characters between words, and characters that occur only at the ends of words.
 _BETWEEN = re.compile("[\\s\u00a0\u2018\u2019\u2013\u2014\u2026]+")
+
 _AT_ENDS = (
     "\u20ac\u00a3\u00a5\u00a7\u00b0\u00ab\u00bb\u201e\u201c\u201d\u201a\u00b7\u2022\u2122\u00ae\u00a9\u00b1\u2116"
     "\u2039\u203a\u00bf\u00a1"
 )
+
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
-_MOST_WORDS = 5000
+_MAX_WORDS = 5000
 _SHOWN = 3
 _CAMEL = re.compile("[a-z][A-Z]")
 _SHORT = 2
+
 # Two code pages are equally likely if their shares of rare letters differ by no more than this
 # number.
 _AS_LIKELY = 0.3
@@ -88,6 +59,7 @@ _WESTERN = (
     _Language("Danish or Norwegian", "æøå"),
     _Language("Swedish or Finnish", "åäöé"),
 )
+
 _CENTRAL = (
     _Language("Polish", "ąćęłńóśźż"),
     _Language(
@@ -98,18 +70,22 @@ _CENTRAL = (
     _Language("Romanian", "ăâîşţ"),
     _Language("German", "äöüß"),
 )
+
 _CYRILLIC = (
     _Language("Russian", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", common="оеаинтсрвл"),
     _Language("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя", common="оаниітверк"),
     _Language("Serbian", "абвгдђежзијклљмнњопрстћуфхцчџш", common="аоиенртсук"),
 )
+
 _GREEK = (_Language("Greek", "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋ", common="αοιετσνηυρ"),)
 _TURKISH = (_Language("Turkish", "çğıöşüâi̇"),)  # noqa: RUF001 - a Turkish letter
+
 _BALTIC = (
     _Language("Lithuanian", "ąčęėįšųūž"),
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
+
 # If several code pages are equally likely, the first one in this list wins. So the code pages that
 # only old programs use are at the end.
 _CODE_PAGES = {
@@ -143,10 +119,41 @@ class _Reading:
         return len(self.unknown), len(self.languages), self.rare
 
 
+def as_text(cell: object) -> str:
+    """Return a cell's value as a spreadsheet shows it. For example, 123.0 becomes 123."""
+    if isinstance(cell, str):
+        return cell
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "TRUE" if cell else "FALSE"
+    if isinstance(cell, float):
+        return format(cell, ".15g")
+    return str(cell)
+
+
+def text_at(row: Sequence[object], column: int | None) -> str:
+    """Return a cell's stripped text, or an empty string if the row does not have that cell."""
+    return as_text(row[column]).strip() if column is not None and len(row) > column else ""
+
+
+def first_text(row: Sequence[object]) -> str:
+    """Return the stripped text of a row's first cell with text, or "" for a blank row."""
+    return next((text for cell in row if (text := as_text(cell).strip())), "")
+
+
+def fold(text: str) -> str:
+    """Return a name in lower case, without invisible characters or extra spaces."""
+    if text.isascii() and text.isalnum():
+        return text.lower()
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    return " ".join(visible.split()).casefold()
+
+
 def decode(content: bytes) -> tuple[str, str]:
     """Decode a file that is not UTF-8. Return its text, and a notice about the code page."""
-    matches = islice(_WORD.finditer(content), 50 * _MOST_WORDS)
-    words = tuple(islice(dict.fromkeys(match[0] for match in matches), _MOST_WORDS))
+    matches = islice(_WORD.finditer(content), 50 * _MAX_WORDS)
+    words = tuple(islice(dict.fromkeys(match[0] for match in matches), _MAX_WORDS))
     best, *others = sorted((_read(codec, words) for codec in _CODE_PAGES), key=lambda r: r.cost)
     text = content.decode(best.codec, "replace")
     return text, f"read as {best.codec}, because it is not UTF-8{_reason(best, others)}"

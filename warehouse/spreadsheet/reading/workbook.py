@@ -18,7 +18,7 @@ from msgspec.msgpack import Ext
 
 from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
 from warehouse.spreadsheet.reading.files import (
-    MOST_CELLS,
+    MAX_CELLS,
     OPEN_DOCUMENT,
     Named,
     NotASpreadsheet,
@@ -32,21 +32,24 @@ from warehouse.spreadsheet.reading.files import (
     require_no_password,
     too_wide,
 )
-from warehouse.spreadsheet.reading.openxml import SheetFindings, findings, letters_of
+from warehouse.spreadsheet.reading.formulas import letters_of
+from warehouse.spreadsheet.reading.openxml import SheetFindings, findings
 from warehouse.spreadsheet.reading.xml_workbooks import (
-    NoSuchFormat,
+    FormatError,
     OpenDocument,
     SheetRows,
     SpreadsheetML,
-    TooWide,
+    TooWideError,
     filled_spans,
 )
 
 # The memory limit is enough for the largest sheet (60 million cells of 24 bytes), its cells as
 # Python objects, and the interpreter.
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
+
 _PACKABLE_TYPES = {str, float, int, bool}
 _CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
+
 # Pack dates, times and durations as strings in extensions, because MessagePack supports only times
 # with a time zone.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
@@ -55,6 +58,7 @@ _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     time: (3, time.isoformat),
     timedelta: (4, lambda value: str(value // timedelta(microseconds=1))),
 }
+
 _FROM_TEXT: dict[int, Callable[[str], object]] = {
     1: datetime.fromisoformat,
     2: date.fromisoformat,
@@ -155,11 +159,11 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     try:
         own = _read_ourselves(request)
         return _read_by_calamine(request) if own is None else own
-    except TooWide as error:
+    except TooWideError as error:
         raise too_wide(request) from error
     except python_calamine.PasswordError as error:
         raise password_refusal(request) from error
-    except (python_calamine.CalamineError, NoSuchFormat) as error:
+    except (python_calamine.CalamineError, FormatError) as error:
         problem = f"is not a complete spreadsheet ({error})"
         message = str(refusal(request, problem, "Save it again as xlsx, ods or CSV"))
         raise NotASpreadsheet(message) from error
@@ -240,7 +244,7 @@ def _grid(
 ) -> Grid:
     sheet = book.get_sheet_by_name(tab.name)
     height, width = sheet.end or (0, 0)
-    if (height + 1) * (width + 1) > MOST_CELLS:
+    if (height + 1) * (width + 1) > MAX_CELLS:
         raise too_wide(request)
     is_read = not (request.skipped and tab.name.startswith(request.skipped))
     rows = sheet.to_python(skip_empty_area=False) if is_read else []

@@ -13,12 +13,29 @@ from datetime import date, datetime, timedelta
 from typing import IO, Any
 from xml.parsers import expat
 
-from warehouse.spreadsheet.reading.files import MOST_CELLS
+from warehouse.spreadsheet.reading.files import MAX_CELLS
 
 _CHUNK = 1_000_000
+MAX_COLUMNS = 16_384  # the maximum number of columns in spreadsheet programs
+MAX_ROWS = 1_048_576
+Span = tuple[tuple[int, int], tuple[int, int]]
+NO_VALUE = "a formula without a value: open the file in a spreadsheet program, and save it"
+_CELLS = ("table-cell", "covered-table-cell")
+_NUMBERS = ("float", "percentage", "currency")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,6})\d*)?S)?")
+_ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
+_SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
+_HIDDEN = ("collapse", "filter")
+
+# Elements that contain the text of a cell. Other elements are notes, pictures and so on.
+_TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
+
+_MAX_SPACES = 10_000
+_MAX_REPEATS = 2**31
 
 
-class NoSuchFormat(Exception):
+class FormatError(Exception):
     """A file is not in the expected format. The message describes the problem."""
 
 
@@ -52,34 +69,6 @@ class Handler(ABC):
         """Handle a piece of text."""
 
 
-def parse(file: IO[bytes], handler: Handler) -> None:
-    """Pass every XML event of a file to a handler, without building a tree.
-
-    Raises `NoSuchFormat` if the file is not complete XML or has a document type declaration.
-    """
-    # Ignore namespace prefixes, because programs choose different prefixes. Local names are enough,
-    # because different elements with the same local name never have the same parent.
-    local = _LocalNames()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = lambda name, attributes: handler.start(
-        local[name], {local[key]: value for key, value in attributes.items()}
-    )
-    parser.EndElementHandler = lambda name: handler.end(local[name])
-    parser.CharacterDataHandler = handler.text
-    parser.StartDoctypeDeclHandler = _refuse_document_type
-    try:
-        while chunk := file.read(_CHUNK):
-            parser.Parse(chunk)
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise NoSuchFormat(f"its XML is malformed: {error}") from error
-
-
-def _refuse_document_type(*_: object) -> None:
-    raise NoSuchFormat("its XML declares a document type, which is not allowed in a spreadsheet")
-
-
 class _LocalNames(dict[str, str]):
     """A cache that maps XML names to the names without their prefixes."""
 
@@ -88,12 +77,7 @@ class _LocalNames(dict[str, str]):
         return local
 
 
-MOST_COLUMNS = 16_384  # the maximum number of columns in spreadsheet programs
-MOST_ROWS = 1_048_576
-Span = tuple[tuple[int, int], tuple[int, int]]
-
-
-class TooWide(Exception):
+class TooWideError(Exception):
     """A sheet spans more cells than any ledger needs."""
 
 
@@ -134,8 +118,8 @@ class SheetRows:
             self.skip(times)
             return
         self.width = max(self.width, sum(count for _, count in cells[:filled]))
-        if self.width * (self.row + times) > MOST_CELLS:
-            raise TooWide
+        if self.width * (self.row + times) > MAX_CELLS:
+            raise TooWideError
         if is_hidden:
             self.hidden_rows += times
         if not self.is_read:
@@ -150,27 +134,6 @@ class SheetRows:
     def merge(self, left: int, right: int, below: int) -> None:
         """Record a merged range that begins in the next row and includes `below` further rows."""
         self.merged.append(((self.row, left), (self.row + below, right)))
-
-
-def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the merged cell ranges whose first cell is within the rows."""
-    return tuple(
-        span for span in spans if span[0][0] < len(rows) and span[0][1] < len(rows[span[0][0]])
-    )
-
-
-NO_VALUE = "a formula without a value: open the file in a spreadsheet program, and save it"
-_CELLS = ("table-cell", "covered-table-cell")
-_NUMBERS = ("float", "percentage", "currency")
-NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,6})\d*)?S)?")
-_ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
-_SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
-_HIDDEN = ("collapse", "filter")
-# Elements that contain the text of a cell. Other elements are notes, pictures and so on.
-_TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
-_MOST_SPACES = 10_000
-_MOST_REPEATS = 2**31
 
 
 class OpenDocument(Handler):
@@ -202,7 +165,7 @@ class OpenDocument(Handler):
         elif self._sheet is not None:
             self._start_in_sheet(self._sheet, name, attributes)
         elif not parent and name not in ("document", "document-content"):
-            raise NoSuchFormat(f"its root element {name[:40]!r} does not belong to a spreadsheet")
+            raise FormatError(f"its root element {name[:40]!r} does not belong to a spreadsheet")
 
     def _start_sheet(self, attributes: Mapping[str, str]) -> None:
         name = attributes.get("name", "")
@@ -218,7 +181,7 @@ class OpenDocument(Handler):
         if name == "table-column":
             times = _repetitions(attributes, "number-columns-repeated")
             if attributes.get("visibility") in _HIDDEN:
-                last = min(self._next_column + times, MOST_COLUMNS)
+                last = min(self._next_column + times, MAX_COLUMNS)
                 sheet.hidden_columns.update(range(self._next_column, last))
             self._next_column += times
         elif name == "table-row":
@@ -234,7 +197,7 @@ class OpenDocument(Handler):
         elif name in ("p", "h"):
             self._paragraphs.append("")
         elif self._paragraphs and name in ("s", "tab", "line-break"):
-            count = min(_repetitions(attributes, "c"), _MOST_SPACES)
+            count = min(_repetitions(attributes, "c"), _MAX_SPACES)
             self._paragraphs[-1] += {"s": "\0" * count, "tab": "\t"}.get(name, "\n")
 
     def text(self, characters: str) -> None:
@@ -268,7 +231,7 @@ class OpenDocument(Handler):
         value = _value(self._cell, text)
         if isinstance(value, CellError):
             rows = _repetitions(self._row, "number-rows-repeated")
-            if times * rows <= _MOST_SPACES:
+            if times * rows <= _MAX_SPACES:
                 for row in range(sheet.row, sheet.row + rows):
                     for column in range(self._column_index, self._column_index + times):
                         sheet.errors[row, column] = value.text
@@ -290,53 +253,6 @@ class CellError:
         self.text = text
 
 
-def _repetitions(attributes: Mapping[str, str], name: str) -> int:
-    text = attributes.get(name)
-    if text is None:
-        return 1
-    return min(max(int(text), 1), _MOST_REPEATS) if text.isdecimal() and len(text) < 16 else 1  # noqa: PLR2004 - a longer number is not a count and slow to parse
-
-
-def _value(cell: Mapping[str, str], text: str) -> object:
-    """Convert a cell to a value according to its type. A cell without a type is read as text."""
-    kind = cell.get("value-type", "")
-    stored = cell.get("string-value", text) if kind == "string" else text
-    # If a formula fails, some programs still store the type of its usual result, and use 0 or an
-    # empty string as the value. Only the displayed text shows the error.
-    is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
-    if kind == "error" or is_error:
-        return CellError(text or "error")
-    if not kind and "formula" in cell and not text:
-        return CellError(NO_VALUE)
-    if kind in _NUMBERS:
-        number = cell.get("value", "")
-        return float(number) if NUMBER.fullmatch(number) else CellError(f"not a number: {number!r}")
-    if kind == "boolean":
-        return cell.get("boolean-value") == "true"
-    return _read_moment(kind, cell, text) if kind in ("date", "time") else stored
-
-
-def _read_moment(kind: str, cell: Mapping[str, str], text: str) -> object:
-    """Parse an OpenDocument date or time. If the value is invalid, return the cell's text."""
-    try:
-        if kind == "time":
-            return _duration(cell.get("time-value", ""))
-        day = cell.get("date-value", "")
-        return datetime.fromisoformat(day) if "T" in day else date.fromisoformat(day)
-    except (ValueError, OverflowError):
-        return text
-
-
-def _duration(text: str) -> timedelta:
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    days, hours, minutes, seconds = (int(match[group] or 0) for group in range(2, 6))
-    fraction = timedelta(microseconds=int((match[6] or "").ljust(6, "0")))
-    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) + fraction
-    return -length if match[1] else length
-
-
 class SpreadsheetML(Handler):
     """A handler for SpreadsheetML 2003."""
 
@@ -348,7 +264,7 @@ class SpreadsheetML(Handler):
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
         if not self._path and name != "Workbook":
-            raise NoSuchFormat(f"its root element {name[:40]!r} does not belong to a spreadsheet")
+            raise FormatError(f"its root element {name[:40]!r} does not belong to a spreadsheet")
         self._path.append(name)
         if name == "Worksheet":
             self.sheets.append(SheetRows(attributes.get("Name", "")))
@@ -364,22 +280,22 @@ class SpreadsheetML(Handler):
 
     def _start_column(self, sheet: SheetRows, attributes: Mapping[str, str]) -> None:
         first = _number(attributes, "Index", self._next_column + 1) - 1
-        last = min(first + _number(attributes, "Span", 0), MOST_COLUMNS)
+        last = min(first + _number(attributes, "Span", 0), MAX_COLUMNS)
         if attributes.get("Hidden") == "1":
             sheet.hidden_columns.update(range(first, last + 1))
         self._next_column = last + 1
 
     def _start_row(self, sheet: SheetRows, attributes: Mapping[str, str]) -> None:
         above = _number(attributes, "Index", sheet.row + 1) - 1 - sheet.row
-        if above < 0 or sheet.row + above >= MOST_ROWS:
-            raise NoSuchFormat("its row numbers are out of order")
+        if above < 0 or sheet.row + above >= MAX_ROWS:
+            raise FormatError("its row numbers are out of order")
         sheet.skip(above)
         self._row, self._cells, self._column_index = attributes, [], 0
 
     def _start_cell(self, attributes: Mapping[str, str]) -> None:
         before = _number(attributes, "Index", self._column_index + 1) - 1 - self._column_index
-        if before < 0 or self._column_index + before >= MOST_COLUMNS:
-            raise NoSuchFormat("its column numbers are out of order")
+        if before < 0 or self._column_index + before >= MAX_COLUMNS:
+            raise FormatError("its column numbers are out of order")
         if before:
             self._cells.append(("", before))
         self._column_index += before
@@ -422,9 +338,91 @@ class SpreadsheetML(Handler):
             sheet.merge(self._column_index, self._column_index + across, below)
         self._cells.append((value, 1))
         if across:
-            self._cells.append(("", min(across, MOST_COLUMNS)))
+            self._cells.append(("", min(across, MAX_COLUMNS)))
         self._column_index += 1 + across
         self._characters = []
+
+
+def parse(file: IO[bytes], handler: Handler) -> None:
+    """Pass every XML event of a file to a handler, without building a tree.
+
+    Raises `FormatError` if the file is not complete XML or has a document type declaration.
+    """
+    # Ignore namespace prefixes, because programs choose different prefixes. Local names are enough,
+    # because different elements with the same local name never have the same parent.
+    local = _LocalNames()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = lambda name, attributes: handler.start(
+        local[name], {local[key]: value for key, value in attributes.items()}
+    )
+    parser.EndElementHandler = lambda name: handler.end(local[name])
+    parser.CharacterDataHandler = handler.text
+    parser.StartDoctypeDeclHandler = _refuse_document_type
+    try:
+        while chunk := file.read(_CHUNK):
+            parser.Parse(chunk)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise FormatError(f"its XML is malformed: {error}") from error
+
+
+def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return the merged cell ranges whose first cell is within the rows."""
+    return tuple(
+        span for span in spans if span[0][0] < len(rows) and span[0][1] < len(rows[span[0][0]])
+    )
+
+
+def _refuse_document_type(*_: object) -> None:
+    raise FormatError("its XML declares a document type, which is not allowed in a spreadsheet")
+
+
+def _repetitions(attributes: Mapping[str, str], name: str) -> int:
+    text = attributes.get(name)
+    if text is None:
+        return 1
+    return min(max(int(text), 1), _MAX_REPEATS) if text.isdecimal() and len(text) < 16 else 1  # noqa: PLR2004 - a longer number is not a count and slow to parse
+
+
+def _value(cell: Mapping[str, str], text: str) -> object:
+    """Convert a cell to a value according to its type. A cell without a type is read as text."""
+    kind = cell.get("value-type", "")
+    stored = cell.get("string-value", text) if kind == "string" else text
+    # If a formula fails, some programs still store the type of its usual result, and use 0 or an
+    # empty string as the value. Only the displayed text shows the error.
+    is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
+    if kind == "error" or is_error:
+        return CellError(text or "error")
+    if not kind and "formula" in cell and not text:
+        return CellError(NO_VALUE)
+    if kind in _NUMBERS:
+        number = cell.get("value", "")
+        return float(number) if NUMBER.fullmatch(number) else CellError(f"not a number: {number!r}")
+    if kind == "boolean":
+        return cell.get("boolean-value") == "true"
+    return _read_moment(kind, cell, text) if kind in ("date", "time") else stored
+
+
+def _read_moment(kind: str, cell: Mapping[str, str], text: str) -> object:
+    """Parse an OpenDocument date or time. If the value is invalid, return the cell's text."""
+    try:
+        if kind == "time":
+            return _duration(cell.get("time-value", ""))
+        day = cell.get("date-value", "")
+        return datetime.fromisoformat(day) if "T" in day else date.fromisoformat(day)
+    except (ValueError, OverflowError):
+        return text
+
+
+def _duration(text: str) -> timedelta:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (int(match[group] or 0) for group in range(2, 6))
+    fraction = timedelta(microseconds=int((match[6] or "").ljust(6, "0")))
+    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) + fraction
+    return -length if match[1] else length
 
 
 def _number(attributes: Mapping[str, str], name: str, default: int) -> int:

@@ -14,7 +14,7 @@ CELL_LIMIT = 32_767  # maximum number of UTF-16 code units in a cell
 PIECE = 32_000
 # Limit the number of characters in a number, because a longer number may become infinity or 0 as a
 # double.
-LONGEST_NUMBER = 300
+MAX_NUMBER_LENGTH = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet program stores and shows
 LONG_TEXTS = "Long texts"
 
@@ -101,7 +101,7 @@ def number(text: str) -> tuple[str, Digits]:
     """
     if len(text) <= SIGNIFICANT:
         return text, Digits.EXACT
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_NUMBER_LENGTH:
         return "", Digits.TEXT_ONLY
     # Doubles and spreadsheet cells preserve fifteen significant digits. Leading and trailing zeros
     # and the decimal point do not count.

@@ -12,7 +12,7 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, looks_like_xml, safe_xml
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
-    FEWEST_DECIMALS,
+    MIN_DECIMALS,
     SheetColumn,
     SheetColumnKind,
     TableSheet,
@@ -67,7 +67,7 @@ class Formats:
         self.header_right = add(**heading | {"align": "right", "indent": 1})
         self.cells = {kind: add(**shape) for kind, shape in cells.items()}
         self.hostile = {kind: add(**shape, quote_prefix=True) for kind, shape in cells.items()}
-        numbers = [amount_format(decimals) for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)]
+        numbers = [amount_format(decimals) for decimals in range(MIN_DECIMALS, DECIMALS + 1)]
         numbers.append(amount_format(DECIMALS, is_rounded=True))
         self.amounts = [add(**line, num_format=number) for number in numbers]
         self.tiny = add(num_format=TINY)

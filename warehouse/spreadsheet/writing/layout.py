@@ -9,11 +9,11 @@ from enum import Enum
 from xlsxwriter.utility import xl_col_to_name
 
 NARROWEST = 8
-WIDEST = 44
+MAX_WIDTH = 44
 ROWS_PER_SHEET = 1_048_575
 # The maximum and minimum number of decimal places that a number cell shows. The exact text contains
 # all decimal places of the amount.
-DECIMALS, FEWEST_DECIMALS = 10, 2
+DECIMALS, MIN_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
@@ -111,7 +111,7 @@ def title(name: str) -> str:
     return f"{plain}, exact" if name.endswith("_text") else plain
 
 
-def fitting(longest: int, widest: int = WIDEST) -> float:
+def fitting(longest: int, widest: int = MAX_WIDTH) -> float:
     """Return the column width for strings of up to `longest` characters."""
     return float(min(max(longest + 2, NARROWEST), widest))
 
@@ -120,4 +120,4 @@ def shown_decimals(text: str, room: int = DECIMALS) -> int:
     """Return the number of decimal places that a number cell shows for an exact amount."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
-    return min(max(behind, FEWEST_DECIMALS), room)
+    return min(max(behind, MIN_DECIMALS), room)

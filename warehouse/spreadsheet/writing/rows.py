@@ -21,7 +21,7 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.spreadsheet.writing.cells import (
     CELL_LIMIT,
-    LONGEST_NUMBER,
+    MAX_NUMBER_LENGTH,
     PLAIN,
     SIGNIFICANT,
     Digits,
@@ -29,7 +29,7 @@ from warehouse.spreadsheet.writing.cells import (
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
-    FEWEST_DECIMALS,
+    MIN_DECIMALS,
     SheetColumn,
     SheetColumnKind,
 )
@@ -252,7 +252,7 @@ class _Statement:
             f"else greatest({DECIMALS}, {_decimals(amount)}) end"
         )
         styles = ", ".join(literal(f'" s="{style}"><v>') for style in self.styles.amounts)
-        index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
+        index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {MIN_DECIMALS}) + 1"
         # Parse the printed number to check it, because DuckDB 2.0.0 prints 2 to the power of 81 as
         # twice the value.
         double = f"{amount}::double"
@@ -263,7 +263,7 @@ class _Statement:
         )
         blank = f"else concat({start}, {self._blank(letter)}) " if column.is_printed else ""
         return (
-            f"case when strlen({amount}) <= {LONGEST_NUMBER} "
+            f"case when strlen({amount}) <= {MAX_NUMBER_LENGTH} "
             f"then concat({start}, [{styles}][{index}], {number}, '</v></c>') {blank}end"
         )
 
@@ -274,7 +274,7 @@ class _Statement:
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
         words = {digits: literal(digits.words) for digits in Digits}
         return (
-            f"case when greatest({longest}) > {LONGEST_NUMBER} then {words[Digits.TEXT_ONLY]} "
+            f"case when greatest({longest}) > {MAX_NUMBER_LENGTH} then {words[Digits.TEXT_ONLY]} "
             f"when {rounded or 'false'} then {words[Digits.ROUNDED]} "
             f"else {words[Digits.EXACT]} end"
         )

@@ -28,7 +28,7 @@ except ImportError:  # Some machines have no ISA-L package, so use zlib there.
 # takes three times as long.
 _COMPRESSION = 1
 _LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # maximum size of a member without Zip64, in bytes
-_MOST_UNPACKED_BATCHES = 4
+_MAX_UNPACKED_BATCHES = 4
 _CELL_BYTES = 130
 _STYLED_CELL = re.compile(r'<c r="[A-Z]+[0-9]+"(?: s="([0-9]+)")?')
 _DIMENSION = re.compile(r'<dimension ref="[A-Z]+[0-9]+(?::[A-Z]+([0-9]+))?"/>')
@@ -93,7 +93,7 @@ def _fill(sheet: str, member: IO[bytes], filling: Filling) -> None:
         waiting = deque[Future[int]]()
         for rows in filling.render([style or "0" for style in _STYLED_CELL.findall(model[0])]):
             waiting.append(packer.submit(member.write, rows))
-            if len(waiting) > _MOST_UNPACKED_BATCHES:
+            if len(waiting) > _MAX_UNPACKED_BATCHES:
                 waiting.popleft().result()
         for packing in waiting:
             packing.result()

@@ -232,7 +232,7 @@ OTHER_NAMES = {
 }
 C = "ledger.column_questions."
 A = "ledger.header."
-V = "ledger.conventions."
+V = "ledger.notation."
 CASES: dict[str, list[Case]] = {
     "match.rounding.require_few": [
         Case(
@@ -443,7 +443,7 @@ CASES: dict[str, list[Case]] = {
         Case(lambda t: ledger(["Yesterday", "Today"], t, old(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Today"], t)),
     ],
-    "ledger.conventions.question_of_late": [
+    "ledger.days.question_of_late": [
         Case(lambda t: {"ledger-2026-11-19.csv": csv(plain(t))}, (RIGHT,))
     ],
     "ledger.inbox._versions": [
@@ -463,12 +463,12 @@ CASES: dict[str, list[Case]] = {
             (BREAKS, BREAKS, RIGHT),
         ),
     ],
-    "ledger.body._ask_for_groups": [
+    "ledger.labels._ask_for_groups": [
         Case(lambda t: {"ledger.csv": csv(by_venue(t, OTHER_NAMES))}, (BREAKS, RIGHT))
     ],
-    "ledger.body._ask_for_groups#2": [Case(lambda t: {"ledger.csv": csv(by_venue(t, {}))})],
-    "ledger.body._ask_to_fill_down": [Case(lambda t: {"ledger.csv": csv(once(t))})],
-    "ledger.body.ask_for_spellings": [
+    "ledger.labels._ask_for_groups#2": [Case(lambda t: {"ledger.csv": csv(by_venue(t, {}))})],
+    "ledger.labels._ask_to_fill_down": [Case(lambda t: {"ledger.csv": csv(once(t))})],
+    "ledger.spellings.ask_for_spellings": [
         Case(
             lambda t: {
                 "ledger.csv": csv(
@@ -480,7 +480,7 @@ CASES: dict[str, list[Case]] = {
             }
         )
     ],
-    "ledger.body.ask_for_spellings#2": [
+    "ledger.spellings.ask_for_spellings#2": [
         Case(
             lambda t: {
                 "ledger.csv": csv(
@@ -492,7 +492,7 @@ CASES: dict[str, list[Case]] = {
             }
         )
     ],
-    "ledger.conventions._ask_for_unit": [
+    "ledger.units._ask_for_unit": [
         Case(lambda t: ledger(["Balance (satoshis)"], rescaled(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Balance (satoshis)"], t), (BREAKS, RIGHT)),
     ],
@@ -579,7 +579,7 @@ NEVER_RIGHT = {
     f"{V}rules_of": {1, 2},
     f"{C}ask_for_scope": {1},
     f"{C}_ask_for_signs": {1},
-    "ledger.body._ask_for_groups": {1},
+    "ledger.labels._ask_for_groups": {1},
 }
 # Kinds whose line leaves the ledger out, or correctly gives breaks.
 AS_IT_IS = {

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.support.shared import tries
 from warehouse.reconcile.ledger.amounts import Rules, is_plain, plain_amounts, read
-from warehouse.reconcile.ledger.body import plain_rows
 from warehouse.reconcile.ledger.header import find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.rows import plain_rows
 from warehouse.reconcile.model import LINES as SCHEMA
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Decimals

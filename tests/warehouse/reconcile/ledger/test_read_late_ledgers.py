@@ -14,10 +14,10 @@ from tests.support.books import Amount
 from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
-from warehouse.reconcile.ledger.conventions import title_day
+from warehouse.reconcile.ledger.days import title_day
 from warehouse.reconcile.model import to_json
 from warehouse.reconcile.record import views
-from warehouse.reconcile.terms import Ambiguous, Late
+from warehouse.reconcile.terms import Ambiguous, LateError
 from warehouse.reconcile.workbook.content import TRAIL
 
 ACCEPTED = "Explained - accepted"
@@ -63,7 +63,7 @@ def test_a_late_ledger_is_used_only_with_permission(tmp_path: Path, stated: str)
     desk = Desk(tmp_path)
     desk.publish(BOOK[:1])
     name = LATE[stated](desk)
-    with pytest.raises(Late, match=f"[Tt]he book is as of {DAY}") as asked:
+    with pytest.raises(LateError, match=f"[Tt]he book is as of {DAY}") as asked:
         desk.run()
     assert f"{name} is as of {BEFORE}" in str(asked.value)
     assert asked.value.exit_code == 3
@@ -86,7 +86,7 @@ def test_two_late_ledgers_raise_one_question(tmp_path: Path) -> None:
     desk.put(ledger(BOOK[:1]), "alpha-2026-11-20.csv")
     desk.put(ledger(BOOK[1:2]), "beta-2026-11-19.csv")
     desk.put(ledger(BOOK[2:]), "gamma-2026-11-18.csv")
-    with pytest.raises(Late) as asked:
+    with pytest.raises(LateError) as asked:
         desk.run()
     desk.settle(asked.value.line.replace("# ", ""))
     assert desk.run().breaks == 0
@@ -257,6 +257,6 @@ def test_a_rerun_of_a_past_day_closes_the_break_it_opened(tmp_path: Path) -> Non
 
 
 def test_a_late_error_is_an_ambiguous_error(tmp_path: Path) -> None:
-    """A `Late` error is an `Ambiguous` error, with exit code 3 and a line to paste."""
-    assert issubclass(Late, Ambiguous)
-    assert Late("x", "y").exit_code == 3
+    """A `LateError` is an `Ambiguous` error, with exit code 3 and a line to paste."""
+    assert issubclass(LateError, Ambiguous)
+    assert LateError("x", "y").exit_code == 3

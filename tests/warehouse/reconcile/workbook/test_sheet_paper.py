@@ -11,7 +11,7 @@ from assets.cli import main
 from tests.support.demo import nightbook_of, take_demo
 
 TOOLS = ("soffice", "pdftohtml")
-MOST_PAGES, SMALLEST = 14, 8
+MAX_PAGES, SMALLEST = 14, 8
 _ZOOM = 3  # because pdftohtml gives sizes in whole points of the zoomed page
 _FONT = re.compile(r'<fontspec id="([0-9]+)" size="([0-9]+)"')
 _TEXT = re.compile(r'<text [^>]*font="([0-9]+)"')
@@ -33,7 +33,7 @@ def test_a_large_workbook_prints_on_few_legible_pages(tmp_path: Path) -> None:
     pages = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     sizes = {font: int(size) for font, size in _FONT.findall(pages)}
     each = pages.split("<page ")[1:]
-    assert len(each) <= MOST_PAGES
+    assert len(each) <= MAX_PAGES
     (breaks,) = [page for page in each if re.search(r"run [0-9a-f-]+, Breaks<", page)]
     fonts = _TEXT.findall(breaks)
     assert len(fonts) > 50

@@ -493,30 +493,36 @@ def test_a_sheet_without_its_parquet_file_is_not_compared(
     assert words in told
 
 
-def test_only_breaks_is_compared_for_an_older_result(desk: Desk) -> None:
-    """If an older version did not store the cells of other sheets, only Breaks is compared."""
+def test_only_stored_tables_are_compared_without_the_stored_cells(desk: Desk) -> None:
+    """Without the cells of a run, the tables are compared with its result, and nothing else."""
     book = written(desk)
     desk.run()
     with desk.folder.transaction() as connection:
-        connection.execute("update runs set shown = json_set(shown, '$.workbook', null)")
         connection.execute("update runs set written = ''")
         connection.execute("delete from imprints")
     found = service.verify(desk.folder.root, book)
     assert found.is_whole
-    assert found.compared == ("15 rows of Breaks",)
-    assert [one.split(" was ")[0] for one in found.uncompared] == [
-        "Tie-out",
-        "Roll-forward",
-        "All positions",
-        "number cells, Summary and other sheets were not compared: the result",
-    ]
+    assert found.compared[0] == "15 rows of Breaks"
+    assert len(found.compared) == 4
+    (told,) = found.uncompared
+    assert told.startswith("number cells, Summary and other sheets were not compared, because")
+
+
+def test_a_workbook_of_another_wording_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workbook from before version 0.1.0 has other titles, so it is refused with the remedy."""
+    book = written(desk)
+    monkeypatch.setattr("warehouse.reconcile.workbook.verify.WORDING", 10)
+    with pytest.raises(NotReconciled, match=r"before 0\.1\.0.* rerun its day"):
+        service.verify(desk.folder.root, book)
 
 
 def test_a_sheet_with_many_differences_is_reported_briefly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If many rows of a sheet differ, the first ones are reported, and the others are counted."""
-    monkeypatch.setattr("warehouse.reconcile.workbook.verify.MOST_ROWS", 2)
+    monkeypatch.setattr("warehouse.reconcile.workbook.row_comparison.MAX_ROWS", 2)
     found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
     assert len(found.differences) == 3
     assert found.differences[-1] == "All positions: 3 more rows differ"

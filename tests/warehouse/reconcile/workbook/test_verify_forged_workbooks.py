@@ -15,9 +15,10 @@ from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
-from warehouse.reconcile.workbook import imprint, verify
+from warehouse.reconcile.workbook import imprint, sheet_comparison
 from warehouse.reconcile.workbook.imprint import SheetImprint
-from warehouse.reconcile.workbook.verify import VerifyResult, compare_sheets
+from warehouse.reconcile.workbook.sheet_comparison import compare_sheets
+from warehouse.reconcile.workbook.verify import VerifyResult
 
 OFFICE = shutil.which("soffice")
 ACCEPTED = "Explained - accepted"
@@ -200,7 +201,7 @@ def test_an_accepted_break_lowers_the_count_in_the_banner() -> None:
     """An accepted break lowers the count. The number of compared positions stays in the text."""
     banner = ("2openbreaks(2intotal);3of9positionscompared", "")
     breaks = [("Explained - accepted", 1), ("Open", 1)]
-    assert verify._recount(banner, breaks) == (
+    assert sheet_comparison._recount(banner, breaks) == (
         "1openbreak(2intotal);3of9positionscompared",
         "",
     )
