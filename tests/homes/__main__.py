@@ -4,7 +4,7 @@ The home has two accepted nights and a held night. Both accepted nights were rec
 on and signed, and their month is closed. The archive leaves out run history and older versions of
 the warehouse, because they are large and no contract describes them.
 
-The archives `landing-COMMIT.tar.xz` contain only the landing folders of homes from before 0.1.0.
+The archives `landing-COMMIT.tar.xz` contain only the landing folders of older homes.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HOMES = Path(__file__).parent
 KEPT = ("landing", "lake", "reconcile", "warehouse")
-COMMIT = "7cedac2d"  # the last commit of version 0.1.0
+COMMIT = "7cedac2d"  # the last commit before version 0.2.0
 NIGHTS = """
 import sys
 from datetime import date

@@ -1,4 +1,4 @@
-"""Tests of a home from version 0.1.0, which continues, and of older homes, which rebuild."""
+"""Tests of a home of the last commit before 0.2.0, which continues, and of older landings."""
 
 import tarfile
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def unpack(served: Sandbox, tmp_path: Path) -> Callable[[Path], Keeper]:
 
 @pytest.fixture
 def keeper(unpack: Callable[[Path], Keeper]) -> Keeper:
-    """Return the home that version 0.1.0 left."""
+    """Return the home of the last commit before 0.2.0."""
     return unpack(HOMES / f"{COMMIT}.tar.xz")
 
 
@@ -124,11 +124,11 @@ def test_every_older_landing_folder_rebuilds(
     assert keeper("verify").code == 0
 
 
-def test_a_reconciliation_from_before_0_1_0_is_refused(tmp_path: Path) -> None:
+def test_a_reconciliation_of_version_0_1_0_is_refused(tmp_path: Path) -> None:
     """The refusal says what to do, and no file is changed."""
     folder = tmp_path / "reconcile"
     (folder / "results" / "2026-03-03").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"before 0\.1\.0.* move it aside to start a new"):
+    with pytest.raises(ValueError, match=r"0\.1\.0 or older.* move it aside to start a new"):
         service.status(folder)
     assert [path.name for path in folder.iterdir()] == ["results"]
 

@@ -9,7 +9,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
 from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
@@ -21,6 +20,7 @@ from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.read import read_ledgers
 from warehouse.reconcile.match.breaks import reconcile
 from warehouse.reconcile.match.compare import roll_forward, tie_totals
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
 from warehouse.reconcile.model import (
     OPEN_BREAKS,
@@ -150,8 +150,8 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
-    # Call `scope_of` only to raise an error for an unknown name before anything is stored.
-    scope_of(source, ledger, reference, config)
+    given = MatchInputs(source=source, ledger=ledger, config=config, reference=reference)
+    scope_of(given)  # This raises an error for an unknown name before anything is stored.
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # Free the memory of a large ledger's cells, because they are no longer needed.
     with record.transaction():
@@ -159,7 +159,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
             record.restatements.add(inputs.restatement)
         # Read comments before building the breaks, so that the new workbook shows the comments.
         annotations.store_edits(record, workbooks, day, config.close, notices_of=stray_notices)
-        content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
+        content = _compare_ledger(record, given, inputs)
         run = record.add_result(content.run)
     files = write_files(record, replace(content, run=run))
     return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.unused_parts)
@@ -200,64 +200,50 @@ def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
     return files.workbook, files.breaks, files.positions
 
 
-def _compare_ledger(
-    source: OpenBook,
-    record: Record,
-    ledger: Ledger,
-    reference: Reference,
-    *,
-    config: Config,
-    inputs: RunInputs,
-) -> WorkbookContent:
+def _compare_ledger(record: Record, given: MatchInputs, inputs: RunInputs) -> WorkbookContent:
     """Compare the ledger with the book.
 
     Also store the decisions on how to read ledgers, the ledgers' digests, and nightbook's own
     entries.
     """
-    connection, day = source.connection, source.day
-    history = annotations.history(record, day)
-    ledger = _at_stable_level(ledger, config, history.prior)
-    outcome = in_little_memory(
-        connection,
-        _megabytes(source, ledger),
-        lambda: reconcile(source, ledger, config, reference, history),
-    )
-    record.store_lessons(ledger.remembered)
-    record.add_ledgers([file.sha256 for file in ledger.sources], day)
+    history = annotations.history(record, given.source.day)
+    given = _at_stable_level(given, history.prior)
+    megabytes = _megabytes(given)
+    outcome = in_little_memory(given.connection, megabytes, lambda: reconcile(given, history))
+    record.store_lessons(given.ledger.remembered)
+    record.add_ledgers([file.sha256 for file in given.ledger.sources], given.source.day)
     annotations.store_entries(record, outcome, inputs.now)
-    run = _run_of(
-        source, record, ledger, outcome, config=config, inputs=inputs, prior=history.prior
-    )
+    run = _run_of(record, given, outcome, inputs, history.prior)
     rolled = roll_forward(run.ties, history.prior, outcome.opening)
     content = WorkbookContent(
-        run=structs.replace(run, workbook=_shown_texts(connection, run, rolled, reference, config)),
-        source=source,
-        ledger=ledger,
+        run=structs.replace(run, workbook=_shown_texts(given, run, rolled)),
+        source=given.source,
+        ledger=given.ledger,
         aliases=outcome.aliases,
         break_ids=outcome.ids,
         rolled=rolled,
         signatures=signatures.valid(record, outcome.digest),
         void=signatures.why_void(record, run),
-        names=reference.display_names,
-        listed=config.listed,
-        over_time=_over_time(record, config, run),
+        names=given.reference.display_names,
+        listed=given.config.listed,
+        over_time=_over_time(record, given.config, run),
     )
     return replace(content, run=structs.replace(content.run, written=imprint.identity(content)))
 
 
-def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
+def _at_stable_level(given: MatchInputs, prior: Run | None) -> MatchInputs:
     """Add the previous run's fields to the ledger, in case a file is missing this time."""
     # A break's ID depends on the level. If the only file with accounts is missing one night, a less
     # detailed level would change the IDs of all breaks in the other files.
-    if prior is None or config.level is not None or not config.files:
-        return ledger
-    fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
-    return replace(ledger, fields=fields)
+    if prior is None or given.config.level is not None or not given.config.files:
+        return given
+    fields = tuple(name for name in FIELDS if name in {*given.fields, *prior.fields})
+    return replace(given, ledger=replace(given.ledger, fields=fields))
 
 
-def _megabytes(source: OpenBook, ledger: Ledger) -> int:
+def _megabytes(given: MatchInputs) -> int:
     """Return DuckDB's memory limit in megabytes. It is low, because the ledger is in memory too."""
-    larger = max(accounts(source.connection, source.day), len(ledger.lines))
+    larger = max(accounts(given.connection, given.source.day), len(given.ledger.lines))
     return max(_MIN_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
@@ -279,10 +265,9 @@ def _resolved_breaks(
     )
 
 
-def _evidence(
-    source: OpenBook, ledger: Ledger, outcome: Outcome, config: Config, program_version: str
-) -> dict[str, str]:
+def _evidence(given: MatchInputs, outcome: Outcome, program_version: str) -> dict[str, str]:
     """Return the evidence for a result, by label: digests, versions, settings and counts."""
+    source, ledger, config = given.source, given.ledger, given.config
     return (
         {
             "run": f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
@@ -318,16 +303,10 @@ def _over_time(record: Record, config: Config, run: Run) -> OverTime:
 
 
 def _run_of(
-    source: OpenBook,
-    record: Record,
-    ledger: Ledger,
-    outcome: Outcome,
-    *,
-    config: Config,
-    inputs: RunInputs,
-    prior: Run | None,
+    record: Record, given: MatchInputs, outcome: Outcome, inputs: RunInputs, prior: Run | None
 ) -> Run:
     """Build the run to store, except for the texts of its workbook."""
+    source, ledger, config = given.source, given.ledger, given.config
     comments = annotations.state(record)
     unused = tuple(worst_first(ledger.unused))
     run_id = f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}"
@@ -354,40 +333,34 @@ def _run_of(
         ),
         day_settings=settings_of_day(record, config, outcome.day, run_id),
         sources=ledger.sources,
-        notices=tuple(worst_first(_notices(record, source, config, outcome, ledger))),
-        evidence=_evidence(source, ledger, outcome, config, inputs.program_version),
+        notices=tuple(worst_first(_notices(record, given, outcome))),
+        evidence=_evidence(given, outcome, inputs.program_version),
         revision=comments.revision,
         made_at=inputs.now.isoformat(),
         by=inputs.by,
     )
 
 
-def _shown_texts(
-    connection: DuckDBPyConnection,
-    run: Run,
-    rolled: Sequence[RollForwardLine],
-    reference: Reference,
-    config: Config,
-) -> ShownTexts:
+def _shown_texts(given: MatchInputs, run: Run, rolled: Sequence[RollForwardLine]) -> ShownTexts:
     """Return the workbook's strings. Names that equal their ID are omitted."""
     names: dict[str, dict[str, str]] = {}
-    for field in sorted(reference.display_names.keys() & set(run.fields)):
+    shown = given.reference.display_names
+    for field in sorted(shown.keys() & set(run.fields)):
         query = f"select distinct {field} from compared order by 1"  # noqa: S608 - a name of terms.DIMENSIONS
-        for (id_,) in connection.execute(query).fetchall():
-            name = reference.display_names[field].get(id_, id_)
+        for (id_,) in given.connection.execute(query).fetchall():
+            name = shown[field].get(id_, id_)
             if name != id_:
                 names.setdefault(field, {})[id_] = name
     return ShownTexts(
         names=names,
-        left_out=tuple(result.value for result in left_out(run.counts, config.listed)),
+        left_out=tuple(result.value for result in left_out(run.counts, given.config.listed)),
         rolled=tuple(tuple(map(in_cell, line.line)) for line in rolled),
     )
 
 
-def _notices(
-    record: Record, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
-) -> Iterator[Notice]:
+def _notices(record: Record, given: MatchInputs, outcome: Outcome) -> Iterator[Notice]:
     """Yield a run's notices, except low-severity notices about unused parts."""
+    source, ledger, config = given.source, given.ledger, given.config
     yield from outcome.proposals
     yield from (item.notice for item in worst_first(ledger.unused) if item.severity != "low")
     yield from _unlisted_notices(outcome.counts, config, record.day_files(source.day).positions)

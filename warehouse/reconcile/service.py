@@ -13,6 +13,7 @@ from typing import Any
 from warehouse.query.book import book as open_book
 from warehouse.reconcile import book
 from warehouse.reconcile.close.month import closing_of, restating
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
 from warehouse.reconcile.model import Closing, Run, Signature, SignatureCells
 from warehouse.reconcile.preview import Preview, preview_file
@@ -103,7 +104,11 @@ def preview(database: Path, folder: Path, file: Path) -> Preview:
         reference = book.read_reference(source, config.stale_hours)
         context = reading_context(record, config, reference, source.day)
         return preview_file(
-            file, context, lambda ledger: scope_of(source, ledger, reference, config)
+            file,
+            context,
+            lambda ledger: scope_of(
+                MatchInputs(source=source, ledger=ledger, config=config, reference=reference)
+            ),
         )
 
 

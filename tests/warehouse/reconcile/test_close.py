@@ -393,7 +393,7 @@ def test_a_changed_missing_or_added_file_is_reported(
 def test_a_pack_of_another_format_is_refused(
     kept_pack: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: int
 ) -> None:
-    """A pack from before version 0.1.0 is refused, and the message names the remedy."""
+    """A pack of an older version is refused, and the message names the remedy."""
     monkeypatch.setattr(f"warehouse.reconcile.close.{place}", number)
     with pytest.raises(NotReconciled, match="verify it with the version that wrote it"):
         verify_pack(kept_pack, "0.0.0")

@@ -2,6 +2,8 @@
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import openpyxl
@@ -13,6 +15,7 @@ from warehouse.exact import exact
 from warehouse.query import book as export_source
 from warehouse.reconcile import book, service
 from warehouse.reconcile.match import classify, compare, sides
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import Scope
 from warehouse.reconcile.model import LINES, Ledger, LedgerRows, LedgerSource, Result
 from warehouse.reconcile.settings.config import Config
@@ -514,9 +517,11 @@ def test_many_keys_are_matched_exactly() -> None:
     )
     whole = Scope(files=({},))
     book.make_book_rows(connection, date(2026, 11, 20), fields)
-    sides.make_covered_rows(connection, whole, fields, known)
-    taken = sides.make_ledger_side(connection, read, known, Config(), whole)
-    sides.make_book_side(connection, read, whole)
+    source: Any = SimpleNamespace(connection=connection)
+    inputs = MatchInputs(source=source, ledger=read, config=Config(), reference=known)
+    sides.make_covered_rows(inputs, whole)
+    taken = sides.make_ledger_side(inputs, whole)
+    sides.make_book_side(inputs, whole)
     compare.join_sides(connection, fields)
     rules = classify.MatchRules(
         fields=fields,

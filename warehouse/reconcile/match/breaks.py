@@ -18,9 +18,8 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import count_of
 from warehouse.exact import plain
-from warehouse.query.book import OpenBook
 from warehouse.reconcile import book
-from warehouse.reconcile.book import Reference, columns, day_before, display_names
+from warehouse.reconcile.book import columns, day_before, display_names
 from warehouse.reconcile.match import classify, compare, sides
 from warehouse.reconcile.match.causes import (
     Case,
@@ -30,6 +29,7 @@ from warehouse.reconcile.match.causes import (
     suggest_causes,
 )
 from warehouse.reconcile.match.classify import Forgiven, MatchRules, Mismatch
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.precision import file_precisions
 from warehouse.reconcile.match.rounding import Rounding, find_rounding, require_few
 from warehouse.reconcile.match.sides import Scope
@@ -50,7 +50,6 @@ from warehouse.reconcile.model import (
     alias_line,
     pending_breaks,
 )
-from warehouse.reconcile.settings.config import Config
 
 _MIN_ID_LENGTH = 8
 _NamesById = Mapping[str, Mapping[str, str]]  # each break ID's values by field name
@@ -173,29 +172,26 @@ def previous_ids(
     }
 
 
-def reconcile(
-    source: OpenBook, ledger: Ledger, config: Config, reference: Reference, history: History
-) -> Outcome:
+def reconcile(inputs: MatchInputs, history: History) -> Outcome:
     """Compare a ledger with a book. Afterwards, the view `compared` contains every key.
 
     Raises `NotReconciled` if recon.toml contains a wrong name, and `Ambiguous` if there are more
     breaks than recon.toml allows.
     """
-    connection, fields = source.connection, ledger.fields
+    connection, fields = inputs.connection, inputs.fields
+    source, ledger, config = inputs.source, inputs.ledger, inputs.config
     _drop_relations(connection)
     # Keys without a break stay in DuckDB. Python receives only the breaks, because there may be a
     # million keys.
-    matches = _match(source, ledger, config, reference)
+    matches = _match(inputs)
     ids = break_ids(config.name, fields, [pair.key for pair in matches.broken])
     keys = {id_: pair.key for id_, pair in zip(ids, matches.broken, strict=True)}
-    earlier, not_compared, level_notices = _follow(
-        connection, ledger, matches.scope, history.prior, keys
-    )
-    cases = _cases(source, ledger, matches, reference, {id_: earlier.get(id_) for id_ in ids})
+    earlier, not_compared, level_notices = _follow(inputs, matches.scope, history.prior, keys)
+    cases = _cases(inputs, matches, {id_: earlier.get(id_) for id_ in ids})
     names = list(pair_names(connection, cases, fields))
     suggested = suggest_aliases(names)
     causes = suggest_causes(connection, cases, fields, names)
-    breaks = _assemble(cases, causes, ledger, history, config)
+    breaks = _assemble(cases, causes, inputs, history)
     rules = matches.rules
     return Outcome(
         day=source.day,
@@ -211,7 +207,7 @@ def reconcile(
             *matches.notices,
             *_alias_notices(suggested),
             *level_notices,
-            *_missing_portfolios(connection, reference, fields),
+            *_missing_portfolios(inputs),
             *classify.over_limit(connection),
         ),
         digest=compare.digest(
@@ -219,21 +215,21 @@ def reconcile(
         ),
         settled=classify.settlements(connection, fields, _keys_before(history, fields)),
         not_compared=not_compared,
-        opening=None if history.prior else totals_before(source, fields, matches.scope),
+        opening=None if history.prior else totals_before(inputs, matches.scope),
         proposals=(*behind_notices(source, cases.values(), ledger), *matches.rounding.proposals),
         forgiven=tuple(classify.forgiven_lines(matches.forgiven, rules.totals)),
     )
 
 
-def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
+def totals_before(inputs: MatchInputs, scope: Scope) -> dict[str, str] | None:
     """Return the previous book's totals by asset, within the scope, or None if there is no book."""
-    day = day_before(source)
+    day = day_before(inputs.source)
     if day is None:
         return None
-    rows = book.book_query(day, ("asset",) if scope.is_whole else fields)
+    rows = book.book_query(day, ("asset",) if scope.is_whole else inputs.fields)
     is_compared = scope.predicate("book_before")
     query = f"select asset, exact_sum(amount) from ({rows}) as book_before where {is_compared}"
-    return dict(source.connection.execute(f"{query} group by 1").fetchall())
+    return dict(inputs.connection.execute(f"{query} group by 1").fetchall())
 
 
 def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
@@ -262,17 +258,18 @@ def _drop_relations(connection: DuckDBPyConnection) -> None:
             connection.execute(f"drop {kind} temp.{name}")
 
 
-def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
+def _match(inputs: MatchInputs) -> _Matches:
     """Aggregate both sides to the same level, join them, and determine the result for each key."""
-    connection, fields = source.connection, ledger.fields
-    book.make_book_rows(connection, source.day, fields)
-    scope = sides.scope_of(source, ledger, reference, config)
-    uncovered, uncovered_notices = sides.make_covered_rows(connection, scope, fields, reference)
-    resolution = sides.make_ledger_side(connection, ledger, reference, config, scope)
-    sides.make_book_side(connection, ledger, scope)
+    connection, fields = inputs.connection, inputs.fields
+    ledger, reference = inputs.ledger, inputs.reference
+    book.make_book_rows(connection, inputs.source.day, fields)
+    scope = sides.scope_of(inputs)
+    uncovered, uncovered_notices = sides.make_covered_rows(inputs, scope)
+    resolution = sides.make_ledger_side(inputs, scope)
+    sides.make_book_side(inputs, scope)
     compare.join_sides(connection, fields)
-    per_asset, unknown_assets = sides.tolerances(reference, config)
-    config = replace(config, per_asset=per_asset)
+    per_asset, unknown_assets = sides.tolerances(inputs)
+    config = replace(inputs.config, per_asset=per_asset)
     rules = MatchRules(
         fields=fields,
         config=config,
@@ -282,7 +279,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
         totals=compare.totals_of_book(connection),
     )
     forgiven = classify.judge(connection, rules)
-    require_few(connection, ledger, rules, reference.display_names, forgiven)
+    require_few(inputs, rules, forgiven)
     broken = classify.broken_pairs(connection, fields)
     return _Matches(
         broken=broken,
@@ -297,7 +294,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
             *resolution.notices,
             *unknown_assets,
         ),
-        rounding=find_rounding(connection, broken, ledger, rules, forgiven),
+        rounding=find_rounding(inputs, broken, rules, forgiven),
         scope=scope,
         uncovered=uncovered,
     )
@@ -310,18 +307,14 @@ def _keys_before(history: History, fields: Key) -> set[Key]:
 
 
 def _follow(
-    connection: DuckDBPyConnection,
-    ledger: Ledger,
-    scope: Scope,
-    prior: Run | None,
-    keys: Mapping[str, Key],
+    inputs: MatchInputs, scope: Scope, prior: Run | None, keys: Mapping[str, Key]
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
     """Match the previous run's breaks with the current ones. `keys` maps current IDs to keys.
 
     Return the earlier breaks by current ID, the earlier breaks that no ledger covers tonight, and a
     notice if the level changed.
     """
-    fields, before = ledger.fields, pending_breaks(prior)
+    fields, before = inputs.fields, pending_breaks(prior)
     not_compared = {
         id_: of
         for id_, of in before.items()
@@ -331,8 +324,10 @@ def _follow(
     gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
     # An ID changes only if the level changes. If the key of an earlier break was compared and now
     # matches, the break is resolved, even if there is a new break with a similar key.
-    if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
-        compared = compare.compared_keys(connection, fields, gone.values()) - {*keys.values()}
+    if inputs.ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
+        compared = compare.compared_keys(inputs.connection, fields, gone.values()) - {
+            *keys.values()
+        }
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
     same = previous_ids(before, fields, keys)
     notices = []
@@ -346,65 +341,54 @@ def _follow(
 
 
 def _cases(
-    source: OpenBook,
-    ledger: Ledger,
-    matches: _Matches,
-    reference: Reference,
-    earlier: Mapping[str, Break | None],
+    inputs: MatchInputs, matches: _Matches, earlier: Mapping[str, Break | None]
 ) -> dict[int, Case]:
     """Return the breaks by pair number, with their amounts in the previous book.
 
     `earlier` maps each break's ID to the same break in the previous run, in the order of the
     breaks.
     """
-    before = _amounts_before(source, ledger, matches.scope) if earlier else {}
+    before = _amounts_before(inputs, matches.scope) if earlier else {}
+    fields, names = inputs.fields, inputs.reference.display_names
     return {
         pair.no: Case(
             pair=pair,
             id=id_,
-            names=display_names(
-                ledger.fields, pair.key, reference.display_names, is_unmapped=pair.is_unmapped
-            ),
+            names=display_names(fields, pair.key, names, is_unmapped=pair.is_unmapped),
             earlier=break_,
             snapshot_before=before.get(pair.no),
             rounding=matches.rounding.causes.get(pair.no, ""),
             rejected=matches.rules.rejected.get(pair.key, ()),
-            venue_note=_venue_note(pair.key, ledger.fields, reference),
+            venue_note=_venue_note(pair.key, inputs),
         )
         for pair, (id_, break_) in zip(matches.broken, earlier.items(), strict=True)
     }
 
 
-def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int, str]:
+def _amounts_before(inputs: MatchInputs, scope: Scope) -> dict[int, str]:
     """Return the breaks' amounts in the previous book, by pair number."""
-    day = day_before(source)
+    day = day_before(inputs.source)
     if day is None:
         return {}
     # Add up the previous book at tonight's levels. Include the whole book, because the join selects
     # only tonight's breaks.
-    rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
-    query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
-    return dict(source.connection.execute(query).fetchall())
+    rows = sides.book_at_levels(book.book_query(day, inputs.fields), inputs.ledger, scope)
+    query = f"select no, amount from broken join ({rows}) using ({columns(inputs.fields)})"
+    return dict(inputs.connection.execute(query).fetchall())
 
 
 def _assemble(
-    cases: Mapping[int, Case],
-    causes: Mapping[str, str],
-    ledger: Ledger,
-    history: History,
-    config: Config,
+    cases: Mapping[int, Case], causes: Mapping[str, str], inputs: MatchInputs, history: History
 ) -> Iterator[Break]:
     """Yield this run's breaks, including their causes."""
     new = [case.id for case in cases.values() if case.earlier is None]
     occurrences = history.latest_occurrences(new)
     for case in cases.values():
         age = age_of(case.pair, history.day, case.earlier, occurrences.get(case.id))
-        yield _break(case, age, ledger, history, config, cause=causes.get(case.id, ""))
+        yield _break(case, age, inputs, history, causes.get(case.id, ""))
 
 
-def _break(
-    case: Case, age: Age, ledger: Ledger, history: History, config: Config, *, cause: str
-) -> Break:
+def _break(case: Case, age: Age, inputs: MatchInputs, history: History, cause: str) -> Break:
     """Build a break with its age, its status and the comments about it."""
     pair, comments = case.pair, history.comments
     difference = plain(pair.difference)
@@ -412,10 +396,9 @@ def _break(
     id_ = case.earlier.id if case.earlier else case.id
     decision, status, note = comments.decision(id_), comments.of(id_, "status"), ""
     if history.may_open(id_):
-        status, note = status_now(
-            decision, age.episode, difference, history.day, config.accept_days
-        )
-    notes = (note, case.venue_note, *_unread(case, ledger))
+        accept_days = inputs.config.accept_days
+        status, note = status_now(decision, age.episode, difference, history.day, accept_days)
+    notes = (note, case.venue_note, *_unread(case, inputs.ledger))
     return Break(
         id=case.id,
         key=pair.key,
@@ -425,7 +408,7 @@ def _break(
         snapshot=pair.snapshot,
         difference=difference,
         rows=pair.rows,
-        source=", ".join(_sources(case, ledger)),
+        source=", ".join(_sources(case, inputs.ledger)),
         rule=pair.rule,
         placement=pair.placement,
         cause=cause,
@@ -452,9 +435,10 @@ def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
         yield f"{row.raw[:60]!r} in {ledger.place(row)} could not be read as an amount"
 
 
-def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
+def _venue_note(key: Key, inputs: MatchInputs) -> str:
     """Return a note about the key's venue if the venue is not trading."""
-    status = reference.closed.get(key[fields.index("venue")]) if "venue" in fields else None
+    venue = dict(zip(inputs.fields, key, strict=True)).get("venue", "")
+    status = inputs.reference.closed.get(venue)
     return f"the venue is {status}" if status else ""
 
 
@@ -484,18 +468,16 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
         )
 
 
-def _missing_portfolios(
-    connection: DuckDBPyConnection, reference: Reference, fields: Key
-) -> Iterator[Notice]:
+def _missing_portfolios(inputs: MatchInputs) -> Iterator[Notice]:
     """Yield a notice for each portfolio that the API did not deliver."""
-    if "portfolio" not in fields:
+    if "portfolio" not in inputs.fields:
         return
-    rows = connection.execute(
+    rows = inputs.connection.execute(
         "select portfolio, count(*) from compared where result = ? group by 1 order by 1",
         [Result.NOT_DELIVERED.value],
     ).fetchall()
     for portfolio, number in rows:
-        name = reference.display_names["portfolio"].get(portfolio, portfolio)
+        name = inputs.reference.display_names["portfolio"].get(portfolio, portfolio)
         message = f"the API did not deliver portfolio {name}: {count_of(number, 'position')}"
         message += " in the ledger could not be compared"
         yield Notice("high", message, "book", portfolio)

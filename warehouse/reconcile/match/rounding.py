@@ -24,6 +24,7 @@ from warehouse.reconcile.match.classify import (
     broken_pairs,
     dust,
 )
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.precision import (
     decimals,
     digits,
@@ -55,9 +56,8 @@ class Rounding:
 
 
 def find_rounding(
-    connection: DuckDBPyConnection,
+    inputs: MatchInputs,
     broken: Sequence[Mismatch],
-    ledger: Ledger,
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> Rounding:
@@ -65,14 +65,14 @@ def find_rounding(
 
     `forgiven` has the sums that already count towards the limits.
     """
-    causes: dict[int, str] = {}
+    ledger, causes = inputs.ledger, dict[int, str]()
     proposals, settings = [], []
     for number, differences in sorted(_by_file(broken, ledger, rules).items()):
         precision, rounded = _best(differences)
         if len(rounded) < _MIN_COUNT:
             continue
         against = len(differences) - len(rounded)
-        against += _count_equal_beyond(connection, number, precision)
+        against += _count_equal_beyond(inputs.connection, number, precision)
         # Propose the precision only if it fits at least two thirds of these amounts. Otherwise, the
         # differences may be real errors. An amount that equals the book's but has too many digits
         # for the precision does not fit.
@@ -93,17 +93,9 @@ def find_rounding(
     return Rounding(causes, tuple(proposals), tuple(settings))
 
 
-def require_few(
-    connection: DuckDBPyConnection,
-    ledger: Ledger,
-    rules: MatchRules,
-    names: Mapping[str, Mapping[str, str]],
-    forgiven: Mapping[str, Forgiven],
-) -> None:
-    """Raise `Ambiguous` if there are more breaks than recon.toml allows.
-
-    `names` contains the display names by field and ID.
-    """
+def require_few(inputs: MatchInputs, rules: MatchRules, forgiven: Mapping[str, Forgiven]) -> None:
+    """Raise `Ambiguous` if there are more breaks than recon.toml allows."""
+    connection, names = inputs.connection, inputs.reference.display_names
     breaks, number = connection.execute(
         f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "
         f"kind <> 'kept' or {compare.IS_BREAK}) from judged"
@@ -118,9 +110,9 @@ def require_few(
         for pair in sample[:_EXAMPLES]
     )
     examples = "; ".join(" / ".join(key.values()) for key in keys)
-    files = ", ".join(source.place_name for source in ledger.sources)
+    files = ", ".join(source.place_name for source in inputs.ledger.sources)
     message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
-    rounding = find_rounding(connection, sample, ledger, rules, forgiven)
+    rounding = find_rounding(inputs, sample, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.location for notice in rounding.proposals)
         message += (

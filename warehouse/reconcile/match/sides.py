@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of, literal
-from warehouse.query.book import OpenBook
-from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_rows
+from warehouse.reconcile.book import Names, Resolution, columns, copy_rows
+from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.model import (
     NO_AMOUNT,
     UNMAPPED,
@@ -25,7 +25,7 @@ from warehouse.reconcile.model import (
     RejectedRow,
     alias_line,
 )
-from warehouse.reconcile.settings.config import LEDGER, Config
+from warehouse.reconcile.settings.config import LEDGER
 from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
@@ -83,7 +83,7 @@ def _is_covered(file: CoveredNames, table: str) -> str:
     return f"({' and '.join(tests) or 'true'})"
 
 
-def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
+def scope_of(inputs: MatchInputs) -> Scope:
     """Return the part of the book that each file covers, as book IDs.
 
     Raises `NotReconciled` if the book does not have a covered name, or if the name is the title of
@@ -91,11 +91,11 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     """
     problems: dict[str, str] = {}
     files = []
-    for file in ledger.sources:
-        titles = ledger.remembered.get(file.fingerprint, {}).values()
+    for file in inputs.ledger.sources:
+        titles = inputs.ledger.remembered.get(file.fingerprint, {}).values()
         covered = {}
         for field, written in file.covers.items():
-            found = [_find(source, field, name, reference, config) for name in written]
+            found = [_find(inputs, field, name) for name in written]
             for name, resolution in zip(written, found, strict=True):
                 if problem := _problem(field, name, resolution, titles):
                     words = f"{file.place_name} covers the {field} {name!r}, {problem}"
@@ -114,17 +114,14 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     return Scope(files=tuple(files))
 
 
-def _find(
-    source: OpenBook, field: str, name: str, reference: Reference, config: Config
-) -> Resolution:
+def _find(inputs: MatchInputs, field: str, name: str) -> Resolution:
     """Look up a name in this book, or else in an earlier book that contains the name."""
-    aliases = config.aliases.get(field, {})
-    known = reference.names.get(field, {})
-    resolution = Names(field, known, aliases).resolve(name)
+    resolution = inputs.names(field).resolve(name)
     if resolution.id is not None or field not in _NAMES_IN_BOOKS:
         return resolution
     # Use a query to find accounts, because a book may have a million of them. Search earlier books
     # too, because there may be a ledger for a venue that the API does not list tonight.
+    aliases, source = inputs.config.aliases.get(field, {}), inputs.source
     spellings = [fold(spelling) for spelling in (name, *aliases.values())]
     for days in ("=", "<"):
         query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
@@ -145,17 +142,15 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
     return ""
 
 
-def make_covered_rows(
-    connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str], reference: Reference
-) -> tuple[int, list[Notice]]:
+def make_covered_rows(inputs: MatchInputs, scope: Scope) -> tuple[int, list[Notice]]:
     """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
 
     Return the number of rows that are not covered, and a notice about them.
     """
-    is_covered = scope.predicate("book_rows")
+    connection, is_covered = inputs.connection, scope.predicate("book_rows")
     rows_covered = f"select * from book_rows where {is_covered}"
     connection.execute(f"create temp view covered_rows as {rows_covered}")
-    field = next((name for name in ("venue", "portfolio") if name in fields), "asset")
+    field = next((name for name in ("venue", "portfolio") if name in inputs.fields), "asset")
     rows = connection.execute(
         f"select {field}, count(*) from book_rows where not ({is_covered}) "
         "group by 1 order by 2 desc, 1"
@@ -163,7 +158,7 @@ def make_covered_rows(
     number = sum(count for _, count in rows)
     if not number:
         return 0, []
-    names = reference.display_names.get(field, {})
+    names = inputs.reference.display_names.get(field, {})
     parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
     message = f"{count_of(number, 'position')} in the book {'is' if number == 1 else 'are'} "
     message += f"not compared, because no ledger covers {'it' if number == 1 else 'them'} "
@@ -171,15 +166,13 @@ def make_covered_rows(
     return number, [Notice("medium", message, "book")]
 
 
-def _rows_outside(
-    connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
-) -> tuple[str, list[Notice]]:
+def _rows_outside(inputs: MatchInputs, scope: Scope) -> tuple[str, list[Notice]]:
     """Return an SQL condition for ledger rows outside the part of the book that their file covers.
 
     Also return a notice for each file with the number of such rows.
     """
     tests, notices = ["false"], []
-    for number, source in enumerate(ledger.sources):
+    for number, source in enumerate(inputs.ledger.sources):
         names = [name for name in source.covers if name in source.fields]
         if not names:
             continue
@@ -187,7 +180,7 @@ def _rows_outside(
         is_inside = _is_covered(covered, "ledger_named")
         test = f"(file = {number} and not is_unmapped and not {is_inside})"
         query = f"select count(*) from ledger_named where {test}"
-        count = connection.execute(query).fetchall()[0][0]
+        count = inputs.connection.execute(query).fetchall()[0][0]
         if count:
             parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
             verb = "is" if count == 1 else "are"
@@ -198,11 +191,11 @@ def _rows_outside(
     return " or ".join(tests), notices
 
 
-def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> None:
+def make_book_side(inputs: MatchInputs, scope: Scope) -> None:
     """Create `book_side`: `covered_rows`, added up to each ledger's level of detail."""
-    rows = book_at_levels("select * from covered_rows", ledger, scope)
-    kind = "view" if ledger.levels == [ledger.fields] else "table"
-    connection.execute(f"create temp {kind} book_side as {rows}")
+    rows = book_at_levels("select * from covered_rows", inputs.ledger, scope)
+    kind = "view" if inputs.ledger.levels == [inputs.fields] else "table"
+    inputs.connection.execute(f"create temp {kind} book_side as {rows}")
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
@@ -264,26 +257,19 @@ class KeyResolution:
     notices: tuple[Notice, ...]
 
 
-def make_ledger_side(
-    connection: DuckDBPyConnection,
-    ledger: Ledger,
-    reference: Reference,
-    config: Config,
-    scope: Scope,
-) -> KeyResolution:
+def make_ledger_side(inputs: MatchInputs, scope: Scope) -> KeyResolution:
     """Create `ledger_side`: the ledgers' amounts by key, except rows outside their file's scope."""
     # Leave the ledger rows in an Arrow table, which DuckDB can read, because a copy of a million
     # rows would need 100 MB.
+    connection, ledger = inputs.connection, inputs.ledger
     connection.register(LEDGER_ROWS, _rows(ledger))
-    resolved = {
-        name: _resolve_names(connection, name, ledger, reference, config) for name in ledger.fields
-    }
+    resolved = {name: _resolve_names(inputs, name) for name in ledger.fields}
     _store_names(connection, resolved)
     aliases = [
         alias for name, matches in resolved.items() for alias in _aliases(connection, name, matches)
     ]
     _name_rows(connection, ledger.fields)
-    outside, notices = _rows_outside(connection, ledger, scope)
+    outside, notices = _rows_outside(inputs, scope)
     _add_up_rows(connection, ledger.fields, outside)
     rejected: defaultdict[Key, list[RejectedRow]] = defaultdict(list)
     for row in ledger.rejected:
@@ -294,15 +280,15 @@ def make_ledger_side(
     return KeyResolution(tuple(aliases), dict(rejected), (*notices, *_notices(ledger, aliases)))
 
 
-def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
+def tolerances(inputs: MatchInputs) -> tuple[dict[str, Decimal], list[Notice]]:
     """Return the tolerances by asset ID, and a notice for each unknown asset.
 
     If two names mean the same asset, the smaller tolerance applies.
     """
-    names = Names("asset", reference.names["asset"], config.aliases.get("asset", {}))
+    names = inputs.names("asset")
     limits: dict[str, Decimal] = {}
     notices = []
-    for written, amount in config.per_asset.items():
+    for written, amount in inputs.config.per_asset.items():
         match = names.resolve(written)
         if match.id is None:
             message = "the tolerance under [tolerance.asset] is not used: unknown asset"
@@ -324,24 +310,18 @@ def _rows(ledger: Ledger) -> pa.Table:
     return table.append_column("line", pa.arange(0, table.num_rows))
 
 
-def _resolve_names(
-    connection: DuckDBPyConnection,
-    field: str,
-    ledger: Ledger,
-    reference: Reference,
-    config: Config,
-) -> dict[str, Resolution]:
+def _resolve_names(inputs: MatchInputs, field: str) -> dict[str, Resolution]:
     """Look up all names in a field, except accounts that are spelled as in the book."""
     # A book may have a million accounts, and the ledger spells nearly all of them as the book does,
     # so look up only accounts that are spelled differently.
-    is_account = field == "account"
+    connection, ledger, is_account = inputs.connection, inputs.ledger, field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
     rows = connection.execute(f"select distinct {field} from {LEDGER_ROWS} {unknown} order by 1")
     written = [row[0] for row in rows.fetchall()]
-    known: Mapping[str, Iterable[str]] = reference.names.get(field, {})
+    names = inputs.names(field)
     if is_account:
         known = _accounts_like(connection, written) if written else {}
-    names = Names(field, known, config.aliases.get(field, {}))
+        names = Names(field, known, inputs.config.aliases.get(field, {}))
     rejected = (_written_name(ledger, row, field) for row in ledger.rejected if row.names)
     resolved = {name: names.resolve(name) for name in sorted({*written, *rejected})}
     if ledger.lacks(field):

@@ -28,7 +28,7 @@ from warehouse.storage.layout import FILE_MODE, digest_of, make_directory
 NAME = "record.db"
 VERSION = 1  # the schema version, which SQLite stores as user_version
 WAIT = 30  # maximum number of seconds to wait while another process writes
-_BEFORE_0_1_0 = ("results", "annotations", "signoffs", "closings", "read.json", "seen.json")
+_FILES_OF_0_1_0 = ("results", "annotations", "signoffs", "closings", "read.json", "seen.json")
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _DECLARED = """
     select m.name, c.name, c.type, c."notnull", c.dflt_value
@@ -73,8 +73,8 @@ class Record:
     """The folder `<home>/reconcile`, with its files and the state in `record.db`.
 
     Every method raises `NotReconciled` if the database is damaged, locked by another writer, or
-    written by a newer version of nightbook, or if the folder has the JSON files of a version before
-    0.1.0 instead. Not thread-safe.
+    written by a newer version of nightbook, or if the folder has the JSON files of version 0.1.0
+    instead. Not thread-safe.
     """
 
     def __init__(self, root: Path) -> None:
@@ -171,8 +171,8 @@ class Record:
     def _unreadable(self, error: Exception) -> NotReconciled:
         return NotReconciled(
             f"{self.database} cannot be read ({type(error).__name__}: {str(error)[:200]}), because "
-            "it was changed or damaged, or written by a version before 0.1.0. Nothing was "
-            "reconciled and nothing was changed. Restore its folder from the backup."
+            "it was changed or damaged, or written by an older version. Nothing was reconciled and "
+            "nothing was changed. Restore its folder from the backup."
         )
 
     def _open_for_reading(self) -> sqlite3.Connection:
@@ -222,14 +222,14 @@ class Record:
         return int(version)
 
     def _exists(self) -> bool:
-        """Return whether the database exists. Refuse the files of a version before 0.1.0."""
+        """Return whether the database exists. Refuse the JSON files of version 0.1.0."""
         if self.database.exists():
             return True
-        if any((self.root / name).exists() for name in _BEFORE_0_1_0):
+        if any((self.root / name).exists() for name in _FILES_OF_0_1_0):
             raise NotReconciled(
-                f"{self.root} was written by a version of nightbook before 0.1.0, whose files this "
-                "version cannot read, so nothing was reconciled and nothing was changed: read it "
-                "with the version that wrote it, or move it aside to start a new reconciliation."
+                f"{self.root} was written by nightbook 0.1.0 or older, whose files this version "
+                "cannot read, so nothing was reconciled and nothing was changed: read it with that "
+                "version, or move it aside to start a new reconciliation."
             )
         return False
 

@@ -4,8 +4,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,6 @@ from warehouse.contract.model import count_of
 from warehouse.exact import exact, fit_decimal
 from warehouse.reconcile.model import (
     ACCEPTED,
-    SAID,
     Break,
     Result,
     TrailLine,
@@ -25,43 +25,18 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.record import tables
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.tables import Row
-from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
+from warehouse.reconcile.terms import CUSTOM, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
 # Columns that count breaks by age band, in the order of `AGE_BANDS`.
 _BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
-_OPEN = f"status <> '{ACCEPTED}'"
 _COUNTS = (
     "count(*) filter (where state = 'break') as breaks, "
-    f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks"
+    f"count(*) filter (where state = 'break' and status <> '{ACCEPTED}') as open_breaks"
 )
 _DATES = ("snapshot_date", "first_seen", "ever_seen")
 _TIMES = ("run_at", "said_at", "signed_at")
-_RECONCILIATIONS = f"""
-    select day as snapshot_date, run_id, digest, fields, shown, rejected as rejected_rows,
-      uncovered as positions_not_compared, made_at as run_at, made_by as run_by, {_COUNTS},
-      count(*) filter (where state = 'not compared' and {_OPEN}) as pending_breaks
-    from newest_runs as r left join breaks as b on b.run_no = r.no group by r.no order by day
-"""
-_BREAKS = f"""
-    select day as snapshot_date, break_id, run_id,
-      {", ".join(f"{name} as {known.column}" for name, known in DIMENSIONS.items())},
-      episode, result, source, placement, cause, b.note, age_days, change,
-      {", ".join(SAID)}, ledger as ledger_text, snapshot as snapshot_text,
-      difference as difference_text, ledger_rows, first_seen, ever_seen
-    from newest_runs as r join breaks as b on b.run_no = r.no
-    where state = 'break' order by day, place
-"""
-_ANNOTATIONS = """
-    select revision, entry_no, break_id, field, value, coalesce(accepted, '') as accepted_text, who,
-      at as said_at, source, sha256
-    from entries join revisions on no = revision order by revision, entry_no
-"""
-_SIGNATURES = """
-    select s.day as snapshot_date, s.no as signoff_no, role, who, at as signed_at, comment,
-      s.run_id, s.digest, open_breaks, entered_by, r.digest is s.digest as is_valid
-    from signatures as s left join newest_runs as r on r.day = s.day order by s.no
-"""
+_QUERIES = Path(__file__).with_name("queries")
 
 
 def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
@@ -94,13 +69,8 @@ def ops_rows(record: Record) -> Rows:
     """
     try:
         return {
-            "reconciliations": [_reconciliation(row) for row in record.select(_RECONCILIATIONS)],
-            "breaks": [_break(row) for row in record.select(_BREAKS)],
-            "annotations": [_with_dates(row) for row in record.select(_ANNOTATIONS)],
-            "signoffs": [
-                _with_dates(row) | {"is_valid": bool(row["is_valid"])}
-                for row in record.select(_SIGNATURES)
-            ],
+            table: [convert(_with_dates(row)) for row in record.select(_query(table))]
+            for table, convert in _CONVERSIONS.items()
         }
     except NotReconciled:
         raise
@@ -112,6 +82,10 @@ def ops_rows(record: Record) -> Rows:
         ) from error
 
 
+def _query(table: str) -> str:
+    return (_QUERIES / f"{table}.sql").read_text("utf-8")
+
+
 def _with_dates(row: Row) -> Row:
     """Return a copy of a row with its date and time strings parsed."""
     dates = {name: date.fromisoformat(row[name]) for name in _DATES if name in row}
@@ -119,18 +93,27 @@ def _with_dates(row: Row) -> Row:
 
 
 def _reconciliation(row: Row) -> Row:
-    fields, shown = (json.loads(row.pop(name)) for name in ("fields", "shown"))
-    level = shown["coverage"]["level"] if shown["coverage"] else ", ".join(fields)
-    return _with_dates(row) | {"level": level, "positions_compared": sum(shown["counts"].values())}
+    shown = json.loads(row.pop("shown"))
+    level, counts = shown["coverage"]["level"], shown["counts"]
+    return row | {"level": level, "positions_compared": sum(counts.values())}
 
 
 def _break(row: Row) -> Row:
     asset = row["asset_id"]
-    return _with_dates(row) | {
+    return row | {
         "asset_id": asset.removesuffix(CUSTOM),
         "is_custom_asset": asset.endswith(CUSTOM),
         "difference": fit_decimal(exact(row["difference_text"])),
     }
+
+
+# The conversion of each row, by the name of a table in `ops` and of its query.
+_CONVERSIONS: dict[str, Callable[[Row], Row]] = {
+    "reconciliations": _reconciliation,
+    "breaks": _break,
+    "annotations": lambda row: row,
+    "signoffs": lambda row: row | {"is_valid": bool(row["is_valid"])},
+}
 
 
 def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailLine]:

@@ -198,8 +198,8 @@ def _compare_workbook(
 ) -> VerifyResult:
     if edits.wording != WORDING:
         raise NotReconciled(
-            f"{file.name} was written by a version of nightbook before 0.1.0. Nothing was "
-            "verified. Verify it with the version that wrote it, or rerun its day."
+            f"{file.name} was written by an older version of nightbook. Nothing was verified. "
+            "Verify it with the version that wrote it, or rerun its day."
         )
     copy = imprint.read(content)
     imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
