@@ -191,7 +191,7 @@ def rebuild_on_spark(nightbook: Nightbook) -> Published:
     """
     _require_rebuildable(nightbook, from_landing=True)
     say = progress_reporter(nightbook, nightbook.tell, "flattening")
-    with entrance.flattened_on_spark([nightbook.layout], say) as flattened:
+    with entrance.flattened_on_spark(nightbook.layout, say) as flattened:
         return _rebuild(nightbook, from_landing=True, finish=_finish_for_workers(flattened))
 
 
