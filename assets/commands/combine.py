@@ -26,11 +26,7 @@ class WrongHomes(Exception):
 
 @click.command(cls=HomeCommand, needs_home=False, epilog=EXAMPLE)
 @argument(
-    "homes",
-    metavar="HOME...",
-    help="Homes, the most important first",
-    nargs=-1,
-    required=True,
+    "homes", metavar="HOME...", nargs=-1, required=True, help="Homes, the most important first"
 )
 @option(
     "--out",
