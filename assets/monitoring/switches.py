@@ -60,7 +60,7 @@ class Switches:
         if self.is_running(now):
             return "the daemon is running"
         if self.seen is None:
-            return "no daemon is running"
+            return "the daemon's state is unknown" if self.error else "no daemon is running"
         silent = "the daemon has not reported" if self.is_locked else "no daemon has run"
         return f"{silent} since {self.seen:%Y-%m-%d %H:%M} UTC"
 
