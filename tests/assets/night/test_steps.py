@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from assets.night import steps
-from assets.night.results import ERROR, WARN, AssetResult, CheckResult
+from assets.night.results import ERROR, WARN, AssetResult, CheckResult, Result
 from assets.night.run_log import newest_runs
 from assets.night.step import NightStep, StepFailure
 from assets.night.steps import STEPS, Step, run_night
@@ -32,7 +32,7 @@ def ran(empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> Run:
     """
 
     def step(name: str, outcome: Outcome | None) -> Callable[[NightStep], list[object]]:
-        def act(_: NightStep) -> list[object]:
+        def act(_: NightStep) -> list[Result]:
             if isinstance(outcome, Exception):
                 raise outcome
             return [AssetResult(asset=(name,)), *([outcome] if outcome else [])]
