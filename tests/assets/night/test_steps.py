@@ -31,7 +31,7 @@ def ran(empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> Run:
     It returns the steps whose assets are in the log, and the failures.
     """
 
-    def step(name: str, outcome: Outcome | None) -> Callable[[NightStep], list[object]]:
+    def step(name: str, outcome: Outcome | None) -> Callable[[NightStep], list[Result]]:
         def act(_: NightStep) -> list[Result]:
             if isinstance(outcome, Exception):
                 raise outcome
