@@ -15,6 +15,7 @@ from assets.night.run_log import FAILURE, SUCCESS, RunLog
 from assets.night.step import NightStep, StepFailure, explain
 from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
 from assets.publishing import shelf
+from warehouse.query.pandas_blocker import leave_pandas_out
 
 WAREHOUSE = "warehouse"
 
@@ -85,6 +86,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     If a step fails, the steps that need it are skipped and all other steps run. `is_tick` is true
     if cron started the run.
     """
+    leave_pandas_out()
     layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
     failures, checks = list[StepFailure](), list[CheckResult]()
     with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
