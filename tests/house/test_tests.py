@@ -24,8 +24,6 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
     "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
-    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
-    "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
     "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
@@ -59,9 +57,7 @@ TESTED_IN: dict[str, str] = {
     "tests/pipelines/shelf/test_shelving.py": (
         "pipelines/shelf/arrival pipelines/shelf/night_manifest pipelines/shelf/object_store"
     ),
-    "tests/pipelines/test_settings.py": (
-        "pipelines/edge/access pipelines/schedule warehouse/storage/home"
-    ),
+    "tests/pipelines/test_settings.py": ("pipelines/edge/access warehouse/storage/home"),
     "tests/system/test_demo.py": "assets/commands/demo",
     "tests/system/test_deployment.py": "assets/commands/install",
     "tests/system/test_doors.py": "warehouse/sql/dictionary/dbt_sources",
