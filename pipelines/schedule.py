@@ -74,9 +74,8 @@ def _ticks_on(schedule: str, day: date, zone: ZoneInfo) -> Iterator[datetime]:
     for clock in (time(hour, minute) for hour in hours for minute in minutes):
         local = datetime.combine(day, clock, zone)
         first, last = (local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
-        if (
-            first > last
-        ):  # The clocks skip this time. They change at a multiple of the skipped period.
+        # If the clocks skip this time, they change at a multiple of the skipped period.
+        if first > last:
             gap, midnight = first - last, datetime.combine(day, time(), zone)
             change = local + gap - (local - midnight) % gap
             yield change.astimezone(UTC)

@@ -50,8 +50,10 @@ HOMES = {
 # entrance, and among the pipelines, only the settings do.
 LAKEHOUSE, ENTRANCE = "pipelines.lakehouse", "pipelines.lakehouse.entrance"
 VISITORS = ("assets", "pipelines.settings")
-# The only modules that may use Dagster's private modules. `web` builds the web process by hand.
-PRIVATE_DAGSTER = ("assets.home.instance", "assets.runs.web")
+# The only module that may use Dagster's private modules. It builds the web process by hand.
+PRIVATE_DAGSTER = ("assets.runs.web",)
+# The only command that may import Dagster, which takes longer than most commands.
+USES_DAGSTER = "assets.commands.dev"
 # Modules with vague names collect code that belongs elsewhere.
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}
 LONGEST_FUNCTION = 45
@@ -97,6 +99,27 @@ def _names(node: ast.AST) -> list[str]:
         is_whole = node.module in (*ROOMS, LAKEHOUSE)
         return [f"{base}.{alias.name}" if is_whole else base for alias in node.names]
     return []
+
+
+def loaded(root: Path, start: str) -> set[str]:
+    """Return the names of all modules, ours and others, that importing a module loads."""
+    known = dict(modules(root))
+    found, waiting = set[str](), [start]
+    while waiting:
+        parts = waiting.pop().split(".")
+        for count in range(1, len(parts) + 1):  # importing a module loads its packages too
+            name = ".".join(parts[:count])
+            if name not in found:
+                found.add(name)
+                waiting += _imports_at_start(known[name]) if name in known else []
+    return found
+
+
+def _imports_at_start(path: Path) -> list[str]:
+    """Return the names that a module imports when it is loaded, not those for type checkers."""
+    body = parsed(path.read_text(encoding="utf-8")).body
+    nodes = [node for node in body if "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]]
+    return [name for node in nodes for inner in ast.walk(node) for name in _names(inner)]
 
 
 def within(name: str, places: tuple[str, ...]) -> bool:
@@ -180,7 +203,7 @@ def test_the_architecture_rules_hold() -> None:
         ("pipelines/edge", "from pipelines import settings", "may import only pipelines.edge"),
         ("pipelines/sandbox", "from pipelines.edge import requests", "may import only"),
         ("warehouse", "import dagster", "at home in assets"),
-        ("assets", "from dagster._core.errors import X", "Dagster's own: assets.home.instance"),
+        ("assets", "from dagster._core.errors import X", "Dagster's own: assets.runs.web"),
         ("assets", "def f():\n    import json", "inside a function"),
         ("assets", "from . import cli", "write the whole name"),
         ("assets", "from pipelines.lakehouse.proof import prove", "is for other rooms"),
@@ -222,6 +245,17 @@ print("loaded:", *sorted(name for name in sys.modules if name.startswith("pipeli
         check=False,
     )
     assert f"loaded: {LAKEHOUSE} {ENTRANCE}\n" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_no_command_but_dev_imports_dagster(tmp_path: Path) -> None:
+    """Neither the program nor a command, except `dev`, imports Dagster, not even indirectly."""
+    commands = [name for name, _ in modules(ROOT) if name.startswith("assets.commands.")]
+    for name in ("assets.cli", *commands):
+        assert ("dagster" in loaded(ROOT, name)) == (name == USES_DAGSTER), name
+    (tmp_path / "assets").mkdir()
+    for name, text in (("a", "from assets import b"), ("b", "import dagster._core as core")):
+        (tmp_path / "assets" / f"{name}.py").write_text(f"{text}\n", encoding="utf-8")
+    assert {"assets.b", "dagster", "dagster._core"} <= loaded(tmp_path, "assets.a")
 
 
 def test_a_vague_module_name_is_reported(tmp_path: Path) -> None:

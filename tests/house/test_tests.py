@@ -25,7 +25,6 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
     "tests/assets/publishing/test_shelf.py": "assets/publishing/repair",
-    "tests/assets/runs/test_night.py": "assets/commands/run",
     "tests/lakehouse/test_iceberg.py": "pipelines/lakehouse/iceberg_tables",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
     "tests/pipelines/edge/test_retries.py": "pipelines/edge/response/refusal",
@@ -63,8 +62,7 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/pipelines/lakehouse/test_spark_tasks.py": "pipelines/maintenance/upgrade",
     "tests/pipelines/test_settings.py": (
-        "pipelines/edge/access pipelines/lakehouse/addresses pipelines/schedule "
-        "warehouse/storage/home"
+        "pipelines/edge/access pipelines/lakehouse/addresses warehouse/storage/home"
     ),
     "tests/system/test_demo.py": "assets/commands/demo",
     "tests/system/test_deployment.py": "assets/commands/install",

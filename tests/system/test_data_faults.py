@@ -318,12 +318,12 @@ ELSEWHERE = {
     ),
     "S10": (
         "a reader is open while it is published",
-        "warehouse/database/test_publish.py",
+        "warehouse/database/test_publication.py",
         "test_a_reader_keeps_its_version_during_a_publish",
     ),
     "S11": (
         "left-over WAL and scratch",
-        "warehouse/database/test_publish.py",
+        "warehouse/database/test_publication.py",
         "test_remains_of_a_dead_run_do_not_block_a_publish",
     ),
     "S12": (

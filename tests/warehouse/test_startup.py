@@ -1,7 +1,11 @@
-"""Tests of startup costs. Commands import pandas, httpx and Dagster only if they need them."""
+"""Tests of startup costs. Commands import pandas and httpx only if they need them."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
+
+from tests.support.operator_home import Keeper
 
 ARRAYS = """
 import sys
@@ -39,20 +43,21 @@ import pipelines.edge.client
 print("httpx" in sys.modules, "rich" in sys.modules)
 """
 
-WITHOUT_DAGSTER = """
-import importlib, sys
-names = "api backup export install nights query reconcile report snapshots tables trace verify"
-for name in names.split():
-    importlib.import_module(f"assets.commands.{name}")
-    assert "dagster" not in sys.modules, name
-from assets.commands import doctor
-print("dagster" in sys.modules)
+BY_COMMAND = """
+import json, sys
+from datetime import datetime
+from assets.cli import main
+from assets.nightbook import Nightbook
+variables, moment = json.loads(sys.argv[1])
+nightbook = Nightbook(lambda: variables, lambda: datetime.fromisoformat(moment))
+codes = [main([word, "-q"], nightbook) for word in ("run", "status")]
+print(codes, [name in sys.modules for name in ("dagster", "pandas")])
 """
 
 
-def _said(program: str) -> str:
+def _said(program: str, *words: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program, *words], check=True, capture_output=True, text=True
     ).stdout
 
 
@@ -74,6 +79,9 @@ def test_commands_that_only_read_files_do_not_load_httpx() -> None:
     assert _said(OFFLINE).splitlines() == ["False", "True False"]
 
 
-def test_a_command_loads_dagster_only_if_needed() -> None:
-    """Importing Dagster takes over a second, so a backup or a query does not import it."""
-    assert _said(WITHOUT_DAGSTER) == "True\n"
+def test_a_night_by_command_does_not_import_dagster(empty: Callable[..., Keeper]) -> None:
+    """A night and a look at it import neither Dagster, which takes over a second, nor pandas."""
+    keeper = empty()
+    given = json.dumps([keeper.variables, keeper.sandbox.clock().isoformat()])
+    *_, last = _said(BY_COMMAND, given).splitlines()
+    assert last == "[0, 1] [False, False]"  # nothing starts the next night
