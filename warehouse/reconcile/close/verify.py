@@ -58,7 +58,8 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
                 facts = pack.read_facts((record.root / pack.FACTS).read_bytes())
                 if facts.wording != WORDING:
                     raise ValueError(
-                        "an older version of nightbook wrote it: verify it with the version that wrote it"
+                        "an older version of nightbook wrote it: verify it with the version that "
+                        "wrote it"
                     )
                 _compare(record, manifest, facts, check, program_version)
     except _UNSUITED as error:
