@@ -26,10 +26,9 @@ from assets.console.invocation import (
     spell_for,
 )
 from assets.console.terminal import SafeStream, choose_color
-from assets.home.writer_lock import NoHome, misplaced_firm, require_place
+from assets.home.writer_lock import require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import InvalidSettings
-from warehouse.query.formats import printable
 from warehouse.storage.layout import private_files
 
 DATA_COMMANDS = ("query", "api", "trace", "tables")
@@ -143,17 +142,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
     except Exception as error:
         if invocation.is_debug:
             raise
-        code = report_error(error, nightbook)
-        _hint_at_firm(error, nightbook)
-        return code
-
-
-def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
-    """Print a hint if the current folder contains a firm.toml that nightbook does not read."""
-    is_other_home = isinstance(error, InvalidSettings | NoHome)
-    with contextlib.suppress(InvalidSettings, OSError):
-        if is_other_home and (hint := misplaced_firm(nightbook.layout)):
-            print(printable(hint), file=sys.stderr)
+        return report_error(error, nightbook)
 
 
 if __name__ == "__main__":

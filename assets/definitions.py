@@ -7,7 +7,6 @@ import dagster as dg
 
 from assets.graph.checks import warehouse_checks
 from assets.graph.decision import decision_asset
-from assets.graph.firm import firm_definitions
 from assets.graph.landing import api_asset, landed_assets
 from assets.graph.reports import reconciliation_asset, report_asset, shelf_assets
 from assets.graph.sensors import DECIDE_JOB, NIGHTLY_JOB, nightly_schedule, sensors
@@ -17,7 +16,6 @@ from assets.graph.warehouse import in_catalog, warehouse_asset, workbook_asset
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from warehouse.query.pandas_blocker import leave_pandas_out
-from warehouse.storage.firm import is_firm
 
 
 @dg.resource(
@@ -30,7 +28,7 @@ def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
-    """Build the Dagster definitions of an organisation's home. Raises `InvalidSettings`."""
+    """Build the Dagster definitions of a home. Raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
         # Partitioned checks are a preview feature in Dagster. Our tests fail if an upgrade breaks
@@ -68,6 +66,5 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
 
 @dg.definitions
 def nightbook() -> dg.Definitions:
-    """Build the definitions that Dagster loads for the home of an organisation or a firm."""
-    nightbook = Nightbook()
-    return firm_definitions(nightbook) if is_firm(nightbook.layout.home) else assemble(nightbook)
+    """Build the definitions that Dagster loads."""
+    return assemble(Nightbook())

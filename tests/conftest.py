@@ -13,31 +13,24 @@ import pytest
 from hypothesis import settings
 
 from tests.crash.tally import Progress
-from tests.support.shared import memory_with
+from tests.support.shared import BY_DAY, BY_NIGHT, memory_with
 
-GROWING = (
-    "fuzz/",
-    "pipelines/records/test_fast_reader_laws.py",
-    "warehouse/reconcile/ledger/test_body.py",
-    "warehouse/spreadsheet/test_rows.py",
-    "warehouse/sql/test_catalog.py",
-    "warehouse/sql/test_catalog_exact_parts.py",
-    "warehouse/sql/test_catalog_roll_forward.py",
-)
 # Fixtures that several folders of tests share.
 pytest_plugins = [
     "tests.support.empty_warehouses",
+    "tests.support.isolation",
     "tests.support.operator",
     "tests.support.three_nights",
     "tests.support.two_nights",
 ]
 GOLDEN = Path(__file__).parent / "golden"
+FUZZ = Path(__file__).parent / "fuzz"
 # Four times the space that homes of the daily tests were seen to use, which is 1 GB.
 DAILY_ROOM = 4 << 30
 # No deadline, because the time of one example on a busy machine proves nothing.
-settings.register_profile("daily", deadline=None, max_examples=20)
-settings.register_profile("torture", deadline=None, max_examples=300)
-settings.load_profile("daily")
+settings.register_profile("day", deadline=None, max_examples=BY_DAY)
+settings.register_profile("torture", deadline=None, max_examples=BY_NIGHT)
+settings.load_profile("day")
 
 
 @atexit.register
@@ -101,9 +94,14 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude imported objects from garbage collection. Scanning took 2 % of the whole run."""
+    """Exclude imported objects from garbage collection, and collect less often afterwards.
+
+    Scanning them took 2 % of the whole run. Collecting after every 700 new objects, which is
+    Python's default, takes a tenth of a reconciliation.
+    """
     gc.freeze()
     gc.enable()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -129,9 +127,10 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Return True if `--torture` makes the test longer, because of a fixture, folder or file."""
+    """Return True if `--torture` makes the test longer: a fixture, Hypothesis or a folder."""
     fixtures = {"sized", "no_workbook"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or str(item.path.relative_to(GOLDEN.parent)).startswith(GROWING)
+    tries_more = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return bool(fixtures or tries_more) or item.path.is_relative_to(FUZZ)
 
 
 @pytest.fixture(scope="session")

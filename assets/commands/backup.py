@@ -2,18 +2,15 @@
 
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 from click import argument
 
-from assets import commands
 from assets.commands.nights import print_changes
 from assets.console.command import HomeCommand
 from assets.console.invocation import command_for, program
 from assets.console.parameters import dry_run_options
-from assets.console.rows import print_rows
 from assets.home import backup
 from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing_with_progress
@@ -21,9 +18,6 @@ from assets.nightbook import Nightbook
 from assets.publishing.publish import rebuild
 from pipelines.landing.lock import hold_pull_lock, without_writers
 from warehouse.contract.model import count_of
-from warehouse.query.formats import printable
-from warehouse.storage.firm import FIRM, is_firm, read_firm
-from warehouse.storage.layout import Layout
 
 
 @click.command(cls=HomeCommand)
@@ -39,19 +33,10 @@ def backup_command(nightbook: Nightbook, *, file: str) -> int:
     with without_writers(layout, "backing up", nightbook.now()):
         summary = backup.back_up(layout, target)
     print(f"{target}: {_size(summary)}. The backup was read back and is complete.")
-    if is_firm(layout.home):
-        print(
-            "The backup does not contain the firm's book, because it is built from the homes of "
-            "the organisations. Back up each home:"
-        )
-        for organisation in read_firm(layout.home).sources:
-            home = shlex.quote(str(organisation.layout.home))
-            print(printable(f"  {organisation.name}: {program()} --home {home} backup FILE"))
-    else:
-        print(
-            "The backup does not contain the lake, the warehouse or the exports, because they can "
-            "be rebuilt. It does not contain the run history either."
-        )
+    print(
+        "The backup does not contain the lake, the warehouse or the exports, because they can be "
+        "rebuilt. It does not contain the run history either."
+    )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
     print(f"Keep the backup on another machine. To restore it: {command}")
     return 0
@@ -70,10 +55,7 @@ def restore_command(
     layout, source = nightbook.layout, Path(file).resolve()
     backup.require_file(source)
     if dry_run:
-        digests = backup.require_restorable(layout, source)
-        if FIRM in digests:
-            _print_files(layout, digests, output_format)
-            return 0
+        backup.require_restorable(layout, source)
         with rehearsing(nightbook, is_empty=True) as rehearsal:
             backup.restore(rehearsal.layout, source)
             rebuild(rehearsal, from_landing=True)
@@ -91,31 +73,15 @@ def restore_command(
         ):
             summary = backup.restore(layout, source)
             print(f"{_size(summary)} restored. Rebuilding the lake and the warehouse ...")
-            if not is_firm(layout.home):
-                published = rebuild(reporting, from_landing=True)
+            published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
         if is_new:  # The home is new, so it contains only this command's lock files.
             shutil.rmtree(layout.home)
         raise
-    if is_firm(layout.home):
-        return commands.firm.rebuild(nightbook, from_landing=False)
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"Check every file: {command_for(layout)} verify")
     return 0
-
-
-def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str | None) -> None:
-    """Print the files that restoring a firm's backup would write, without restoring them."""
-    if output_format:
-        print_rows(output_format, ("file", "sha256"), digests.items())
-        return
-    print(
-        f"Nothing was restored. {count_of(len(digests), 'file')} would be written to {layout.home}:"
-    )
-    for name in digests:
-        print(printable(f"  {name}"))
-    print(f"Then the firm's book would be built from the homes listed in {FIRM}.")
 
 
 def _size(summary: backup.BackupSummary) -> str:

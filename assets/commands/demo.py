@@ -49,9 +49,6 @@ NEXT = (
     ("dev", "show the same nights in Dagster, in a browser"),
     ("sandbox", "serve the simulated API for your own client"),
 )
-LOOPBACK = "127.0.0.1"
-LAST_PORT = 65535
-POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:

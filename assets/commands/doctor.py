@@ -13,15 +13,14 @@ import click
 from assets.console.command import HomeCommand
 from assets.console.errors import disk_message, is_ours
 from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
-from assets.console.invocation import command_for, full_command, spell_commands
+from assets.console.invocation import full_command, spell_for
 from assets.console.parameters import flag, format_option
 from assets.console.rows import print_records
 from assets.console.terminal import mark
 from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
-from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import next_tick, read_switches, start_alert
+from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
-SETTINGS, API = "settings", "NIGHTBOOK_API_"
+SETTINGS = "settings"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -78,32 +77,19 @@ def doctor_command(
 ) -> int:
     """Check settings, disk, network, API key, clock and schedule."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
-    home = _without_api(nightbook)
-    hint = misplaced_firm(Layout(home.home)) if home else ""
-    found = [*_spell_commands(nightbook, turned_on), *findings_of(nightbook, alert=alert)]
-    return show([*found, *[_wrong("firm", hint)] * bool(hint)], output_format)
+    found = [*turned_on, *findings_of(nightbook, alert=alert)]
+    return _show(list(_spell_commands(nightbook, found)), output_format)
 
 
-def _spell_commands(
-    nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
-) -> Iterator[Finding]:
-    """Yield findings whose messages contain commands that work for this home.
-
-    If `folder`, which contains the home's settings, is given, the commands work in any folder.
-    """
+def _spell_commands(nightbook: Nightbook, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings whose messages contain commands that work for this home."""
     home = _without_api(nightbook)
     for found in findings:
-        message = found.message
-        if home:
-            layout, start = Layout(home.home), command_for(Layout(home.home))
-            if folder is not None:
-                start = full_command(layout, folder=folder)
-                message = message.replace(full_command(layout), start)
-            message = spell_commands(message, start)
+        message = spell_for(Layout(home.home), found.message) if home else found.message
         yield replace(found, message=message)
 
 
-def show(findings: Sequence[Finding], output_format: str | None) -> int:
+def _show(findings: Sequence[Finding], output_format: str | None) -> int:
     """Print one line per finding. Return the exit code."""
     if output_format:
         print_records(output_format, ("subject", "is_well", "message"), findings)
@@ -112,24 +98,14 @@ def show(findings: Sequence[Finding], output_format: str | None) -> int:
             line = f"{finding.subject:<10} {finding.message}"
             print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
     wrong = [finding.subject for finding in findings if not finding.is_well]
-    if any(subject.endswith(SETTINGS) for subject in wrong):
+    if SETTINGS in wrong:
         return WRONG_USAGE
     return FAILED if wrong else DONE
 
 
-def findings_of(
-    nightbook: Nightbook, *, alert: bool, folder: Path | None = None
-) -> Iterator[Finding]:
-    """Yield every finding about a home.
-
-    Skip checks that depend on an invalid setting. In a firm, `folder` contains the home's settings
-    if they are not in the current folder.
-    """
-    return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
-
-
-def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    is_reader = _is_reader(nightbook)
+def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
+    """Yield every finding about a home. Skip checks that depend on an invalid setting."""
+    is_reader = is_reader_home(nightbook)
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
         yield _well(SETTINGS, READER if is_reader else "complete")
@@ -158,32 +134,6 @@ def _findings_at_home(
             yield from _run_check(
                 "catalog", lambda: [_well("catalog", lakehouse.describe_catalog())]
             )
-
-
-def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    """Yield the findings about a firm's own home, which has no nights and no shelf."""
-    try:
-        settings = nightbook.settings()
-    except InvalidSettings as wrong:
-        yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
-        return
-    yield _well(SETTINGS, "complete (this is a firm's home)")
-    yield from _run_check("disk", lambda: [_disk(Layout(settings.home))])
-    yield from _channels(settings) if alert else ()
-
-
-def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home only downloads nights from a shelf and never calls the API.
-
-    Such a home has a shelf, but no API settings and no past runs.
-    """
-    try:
-        variables, settings = nightbook.variables(), nightbook.settings()
-    except InvalidSettings:
-        return False
-    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
-    is_taker = has_api or Layout(settings.home).dagster.exists()
-    return settings.shelf is not None and not is_taker
 
 
 def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:

@@ -54,25 +54,6 @@ def install_command(nightbook: Nightbook, *, into: str | None) -> int:
     return 0
 
 
-def _require_settings(file: Path) -> None:
-    """Raise `UnsuitableHost` if the `.env` file lacks a setting or contains an invalid one."""
-    # Check only the `.env` file, because a unit does not inherit this shell's variables.
-    try:
-        settings.read(settings.environment(file.parent, {}), api=True)
-    except InvalidSettings as wrong:
-        raise UnsuitableHost(
-            f"The units would read their settings only from {file}, which is incomplete: "
-            f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
-            ".env.example .env), or run this command in the folder with your complete .env."
-        ) from None
-
-
-def _unit_folder() -> Path:
-    if os.geteuid() == 0:
-        return SYSTEM
-    return Path.home() / ".config" / "systemd" / "user"
-
-
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
     """Return a unit file from `assets/deploy` with its placeholders filled in.
 
@@ -110,6 +91,25 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
     return "".join(
         line for line in text.splitlines(keepends=True) if not line.startswith(system_lines)
     )
+
+
+def _require_settings(file: Path) -> None:
+    """Raise `UnsuitableHost` if the `.env` file lacks a setting or contains an invalid one."""
+    # Check only the `.env` file, because a unit does not inherit this shell's variables.
+    try:
+        settings.read(settings.environment(file.parent, {}), api=True)
+    except InvalidSettings as wrong:
+        raise UnsuitableHost(
+            f"The units would read their settings only from {file}, which is incomplete: "
+            f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
+            ".env.example .env), or run this command in the folder with your complete .env."
+        ) from None
+
+
+def _unit_folder() -> Path:
+    if os.geteuid() == 0:
+        return SYSTEM
+    return Path.home() / ".config" / "systemd" / "user"
 
 
 def _user(layout: Layout) -> str:

@@ -23,7 +23,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.model import count_of, first_lines
-from warehouse.database.publish import Published
+from warehouse.database.publication import Published
 from warehouse.query.formats import printable
 from warehouse.report.build import LATEST, ReportFailed
 from warehouse.storage.layout import Layout
@@ -123,12 +123,6 @@ def rebuild_command(
     return 0
 
 
-def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) -> Published:
-    if engine == SPARK:
-        return publish.rebuild_on_spark([nightbook])[0]
-    return publish.rebuild(nightbook, from_landing=from_landing)
-
-
 @click.command(cls=HomeCommand, writes=True)
 def shelve_command(nightbook: Nightbook) -> int:
     """Upload finished nights to the object store.
@@ -178,6 +172,12 @@ def print_changes(before: Layout, after: Layout, output_format: str | None) -> N
         print(f"  {line}")
     if not differences:
         print("  no changes to rows or totals")
+
+
+def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) -> Published:
+    if engine == SPARK:
+        return publish.rebuild_on_spark(nightbook)
+    return publish.rebuild(nightbook, from_landing=from_landing)
 
 
 def _change_line(change: Change) -> str:

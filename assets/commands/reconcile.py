@@ -16,7 +16,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
-from assets.publishing import firm
+from assets.publishing import publish
 from warehouse.contract.model import count_of, first_lines
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
@@ -117,30 +117,6 @@ def setup_command(nightbook: Nightbook, *, file: str) -> int:
     return 0
 
 
-def _ask(proposal: str) -> str:
-    """Return the lines that the user accepts or types, or an empty string if the user cancels."""
-    print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
-    table = proposal.splitlines()[0]
-    lines = len(choices_of(proposal))
-    choice = (
-        f"a number from 1 to {lines} accepts that option" if lines else "Enter accepts all lines"
-    )
-    try:
-        reply = input(
-            f"{choice}, other input replaces all lines (separate them with ;), q stops: "
-        ).strip()
-    except EOFError:
-        return ""
-    if reply.casefold() in {"q", "quit"} or (lines and not reply):
-        return ""
-    if reply in map(str, range(1, lines + 1)):
-        return take_choice(proposal, int(reply))
-    own = [line.strip() for line in reply.split(";") if line.strip()]
-    if not own:
-        return proposal
-    return "\n".join(own if own[0].startswith("[") else [table, *own])
-
-
 @click.command(cls=HomeCommand, writes=True)
 @as_of_option()
 @option(
@@ -162,7 +138,7 @@ def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         summary = service.run(
             layout.database,
             _folder(nightbook),
@@ -173,7 +149,7 @@ def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "
             restate=restate,
         )
         if summary.run_id:
-            firm.refresh(nightbook)
+            publish.refresh(nightbook)
     print(printable_lines(summary.message))
     _print_list([notice.line for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
@@ -207,35 +183,6 @@ def status_command(nightbook: Nightbook, *, as_of: date | None, output_format: s
     for pack in damage:
         print(f"{mark(is_well=False, stream=stream)} {printable(str(pack))}", file=stream)
     return 1 if damage else result.exit_code
-
-
-def _print_status(status_of_run: service.RunStatus) -> None:
-    result, closing = status_of_run.run, status_of_run.closing
-    counts = ", ".join(
-        f"{count:,} {kind.label}" for kind in Result if (count := result.counts.get(kind.value, 0))
-    )
-    rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
-    print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
-    print(printable(f"  {result.coverage.message}"))
-    _print_list(result.unread, "file")
-    _print_list([_break(break_) for break_ in result.breaks], "break")
-    for signature in status_of_run.signatures:
-        print(printable(f"  {signature.description}"))
-    if status_of_run.void:
-        print(f"  {printable(status_of_run.void)}")
-    if closing:
-        print(printable(f"  {closing.description}"))
-
-
-def _break(break_: Break) -> str:
-    """Format a break as one line: ID, status, result, location and difference."""
-    details = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
-    return f"{break_.id}  {break_.status}  {details}"
-
-
-def _print_list(lines: list[str], noun: str) -> None:
-    for line in first_lines(lines, MAX_SHOWN, noun, "the workbook lists them all"):
-        print(f"  {printable(line)}")
 
 
 @click.command(cls=HomeCommand, prints_result=True)
@@ -278,7 +225,7 @@ def sign_command(
             now=now,
             entered_by=user_name(),
         )
-        firm.refresh(nightbook)
+        publish.refresh(nightbook)
     signature = signed.description.removeprefix("signed")
     print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
@@ -294,7 +241,7 @@ def close_command(nightbook: Nightbook, *, month: str) -> int:
     """
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
-        firm.catch_up(nightbook)
+        publish.catch_up(nightbook)
         inputs = CloseInputs(
             month=month, who=user_name(), now=now, program_version=program_version()
         )
@@ -338,6 +285,59 @@ def verify_command(nightbook: Nightbook, *, file: str, output_format: str | None
     for line in (*checked.uncompared, *signatures):
         print(f"  {printable(line)}")
     return 0 if checked.is_whole else 1
+
+
+def _ask(proposal: str) -> str:
+    """Return the lines that the user accepts or types, or an empty string if the user cancels."""
+    print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
+    table = proposal.splitlines()[0]
+    lines = len(choices_of(proposal))
+    choice = (
+        f"a number from 1 to {lines} accepts that option" if lines else "Enter accepts all lines"
+    )
+    try:
+        reply = input(
+            f"{choice}, other input replaces all lines (separate them with ;), q stops: "
+        ).strip()
+    except EOFError:
+        return ""
+    if reply.casefold() in {"q", "quit"} or (lines and not reply):
+        return ""
+    if reply in map(str, range(1, lines + 1)):
+        return take_choice(proposal, int(reply))
+    own = [line.strip() for line in reply.split(";") if line.strip()]
+    if not own:
+        return proposal
+    return "\n".join(own if own[0].startswith("[") else [table, *own])
+
+
+def _print_status(status_of_run: service.RunStatus) -> None:
+    result, closing = status_of_run.run, status_of_run.closing
+    counts = ", ".join(
+        f"{count:,} {kind.label}" for kind in Result if (count := result.counts.get(kind.value, 0))
+    )
+    rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
+    print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
+    print(printable(f"  {result.coverage.message}"))
+    _print_list(result.unread, "file")
+    _print_list([_break(break_) for break_ in result.breaks], "break")
+    for signature in status_of_run.signatures:
+        print(printable(f"  {signature.description}"))
+    if status_of_run.void:
+        print(f"  {printable(status_of_run.void)}")
+    if closing:
+        print(printable(f"  {closing.description}"))
+
+
+def _break(break_: Break) -> str:
+    """Format a break as one line: ID, status, result, location and difference."""
+    details = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
+    return f"{break_.id}  {break_.status}  {details}"
+
+
+def _print_list(lines: list[str], noun: str) -> None:
+    for line in first_lines(lines, MAX_SHOWN, noun, "the workbook lists them all"):
+        print(f"  {printable(line)}")
 
 
 def _print_proof(

@@ -1,8 +1,12 @@
 """`nightbook run`: run the steps of one night in this process, without Dagster."""
 
+import contextlib
 import dataclasses
+import signal
 import sys
+import threading
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -17,7 +21,6 @@ from assets.console.parameters import Day, flag
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.demo import require_real
-from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.failures import alerts_of, with_merge_alerts
 from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
@@ -68,8 +71,6 @@ def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -
     # only to pull tonight's book.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
-    if hint := misplaced_firm(nightbook.layout):
-        print(printable_lines(hint), file=sys.stderr)
     today = night.business_date(settings, nightbook.now())
     chosen = day or today
     if chosen == today:
@@ -105,7 +106,7 @@ def take(
     layout, run_id = nightbook.layout, str(uuid.uuid4())
     facts = {"night": chosen.isoformat(), "run": run_id}
     log = JsonLog(nightbook.now, facts) if is_logged else None
-    with TerminalProgress() as progress:
+    with TerminalProgress() as progress, _stopping_at_sigterm():
         tell: EventCallback = log or progress
         tell(f"Pulling the night of {chosen} into {layout.home}", event=STARTED)
         reporting = dataclasses.replace(
@@ -132,6 +133,19 @@ def take(
     if not ending.code:
         tell(str(layout.database), event="published", snapshot=ending.snapshot_id)
     return ending.code
+
+
+@contextlib.contextmanager
+def _stopping_at_sigterm() -> Iterator[None]:
+    """Let SIGTERM stop the run like Ctrl-C, even in a background job, which ignores Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:

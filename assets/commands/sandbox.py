@@ -90,6 +90,19 @@ def sandbox_command(
     return 0
 
 
+def require_free(port: int, command: str) -> None:
+    """Raise `NotStarted` if a port cannot be used. With port 0, the system chooses a free port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise NotStarted(
+                f"Port {port} on this machine cannot be used ({error.strerror}). Nothing was "
+                f"started. Choose another port: nightbook {command} --port {port % LAST_PORT + 1}"
+            ) from None
+
+
 def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     """Print the faults, or the choices with their possible values and defaults."""
     choices = describe_choices()
@@ -107,16 +120,3 @@ def _print_list(output_format: str | None, *, is_choices: bool) -> None:
         print(f"\nA SCOPE limits a fault, for example: --fault {EXAMPLE}")
         for example, meaning in SCOPES.items():
             print(f"  {example:<30} {meaning}")
-
-
-def require_free(port: int, command: str) -> None:
-    """Raise `NotStarted` if a port cannot be used. With port 0, the system chooses a free port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            raise NotStarted(
-                f"Port {port} on this machine cannot be used ({error.strerror}). Nothing was "
-                f"started. Choose another port: nightbook {command} --port {port % LAST_PORT + 1}"
-            ) from None

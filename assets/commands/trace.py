@@ -112,6 +112,55 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
     yield from (f"\n✗ {printable(notice)}" for notice in trace.notices)
 
 
+def describe_key(sum_: PublishedSum) -> str:
+    """Return the key that identifies a total's row in its view."""
+    return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
+
+
+@click.command(cls=HomeCommand, prints_result=True)
+@option(
+    "--portfolio",
+    required=True,
+    shell_complete=complete_from(PORTFOLIOS),
+    help="Portfolio ID or name",
+)
+@option("--asset", required=True, shell_complete=complete_from(ASSETS), help="Asset ID")
+@option(
+    "--custom/--no-custom",
+    "is_custom",
+    default=None,
+    help="Select the custom or the listed asset if both have the same ID",
+)
+@option("--venue", shell_complete=complete_from(VENUES), help="Show only this venue (ID or name)")
+@option("--account", shell_complete=complete_from(ACCOUNTS), help="Show only this account (name)")
+@as_of_option()
+@format_option("table", "json", help_text="Output format  [default: table]")
+def trace_command(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
+    """Trace an amount back to the bytes that the API sent.
+
+    Prints the request, the bytes of each amount, and all totals that include the amount.
+    """
+    # Return 1 if an amount is not in the landed bytes or a total is wrong.
+    if requested["as_of"] is None and (note := staleness_note(nightbook)):
+        print(note, file=sys.stderr)
+    layout = nightbook.layout
+    with connect(layout.database) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        try:
+            traced = figures(connection, FigureSelection(**requested))
+        except NightPruned as error:
+            raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
+    with TerminalProgress() as progress:
+        reporting = replace(nightbook, watch=progress.watch)
+        trace = _trace(reporting, traced)
+    if output_format == "json":
+        content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
+        print(printable_json(content.decode()))
+    else:
+        print("\n".join(trace_lines(trace, layout)))
+    return DONE if trace.is_proved else FAILED
+
+
 def _record_lines(trace: Trace) -> Iterator[str]:
     if not trace.accounts:
         yield "\nThe position has no accounts, so it has no amounts."
@@ -173,11 +222,6 @@ def _shorten(words: str) -> str:
     return f"{printable(words[:MAX_CHARACTERS])} … ({len(words):,} characters, see --format json)"
 
 
-def describe_key(sum_: PublishedSum) -> str:
-    """Return the key that identifies a total's row in its view."""
-    return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
-
-
 def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
     yield f"  {sum_.view} {describe_key(sum_)}".rstrip()
     columns = defaultdict(list)
@@ -187,50 +231,6 @@ def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
     for figure, names in columns.items():
         parts = f"{sum_.sum_of_parts}, the sum of {count_of(sum_.parts, 'amount')}"
         yield f"    {', '.join(names)} {figure} {sign} {parts}"
-
-
-@click.command(cls=HomeCommand, prints_result=True)
-@option(
-    "--portfolio",
-    required=True,
-    shell_complete=complete_from(PORTFOLIOS),
-    help="Portfolio ID or name",
-)
-@option("--asset", required=True, shell_complete=complete_from(ASSETS), help="Asset ID")
-@option(
-    "--custom/--no-custom",
-    "is_custom",
-    default=None,
-    help="Select the custom or the listed asset if both have the same ID",
-)
-@option("--venue", shell_complete=complete_from(VENUES), help="Show only this venue (ID or name)")
-@option("--account", shell_complete=complete_from(ACCOUNTS), help="Show only this account (name)")
-@as_of_option()
-@format_option("table", "json", help_text="Output format  [default: table]")
-def trace_command(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
-    """Trace an amount back to the bytes that the API sent.
-
-    Prints the request, the bytes of each amount, and all totals that include the amount.
-    """
-    # Return 1 if an amount is not in the landed bytes or a total is wrong.
-    if requested["as_of"] is None and (note := staleness_note(nightbook)):
-        print(note, file=sys.stderr)
-    layout = nightbook.layout
-    with connect(layout.database) as connection:
-        connection.execute("set TimeZone = 'UTC'")
-        try:
-            traced = figures(connection, FigureSelection(**requested))
-        except NightPruned as error:
-            raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
-    with TerminalProgress() as progress:
-        reporting = replace(nightbook, watch=progress.watch)
-        trace = _trace(reporting, traced)
-    if output_format == "json":
-        content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
-        print(printable_json(content.decode()))
-    else:
-        print("\n".join(trace_lines(trace, layout)))
-    return DONE if trace.is_proved else FAILED
 
 
 def _describe_request(layout: Layout, error: NightPruned) -> str:

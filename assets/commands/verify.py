@@ -1,6 +1,5 @@
 """The commands `nightbook verify` and `nightbook prove`, which check stored nights."""
 
-import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from click import option
 
 from assets.console.command import HomeCommand
 from assets.console.exit_codes import DONE, FAILED
-from assets.console.invocation import program, spell_for
+from assets.console.invocation import spell_for
 from assets.console.parameters import Choice, as_of_option, flag, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
@@ -24,8 +23,6 @@ from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import find_damage
-from warehouse.storage.firm import is_firm, read_firm
-from warehouse.storage.layout import Layout
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Proof
@@ -67,29 +64,11 @@ def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str |
     if is_shelf:
         print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
         return 0
-    if is_firm(layout.home):
-        _print_firm(layout)
-        return DONE
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
     result = "every file in landing, lake and warehouse is unchanged."
     print(f"{mark(is_well=True)} {nights}: {result}")
     print(f"  {layout.home}")
     return 0
-
-
-def _print_firm(layout: Layout) -> None:
-    """Print that the firm's warehouse versions are unchanged, and how to verify each home."""
-    versions = [*(layout.warehouse / "versions").glob("[!.]*")]
-    if not versions:
-        print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
-    else:
-        count = count_of(len(versions), "version")
-        print(f"{mark(is_well=True)} {count} of the firm's warehouse, all unchanged.")
-        print(f"  {layout.home}")
-    print("The nights are in the organisations' homes. Verify each home:")
-    for source in read_firm(layout.home).sources:
-        home = shlex.quote(str(source.layout.home))
-        print(printable(f"  {program()} --home {home} verify"))
 
 
 @click.command(cls=HomeCommand, prints_result=True)

@@ -6,12 +6,11 @@
 SECTIONS = {
     "Get started": ("demo", "doctor", "install"),
     "Nightly run": ("run", "status", "snapshots", "accept", "reject", "report"),
-    "Query and export": ("query", "tables", "trace", "export"),
+    "Query and export": ("query", "tables", "trace", "export", "combine"),
     "Reconciliation": ("reconcile",),
     "Integrity and storage": ("verify", "prove", "rebuild", "prune", "backup", "restore"),
     "Commands for several machines that share an object store (NIGHTBOOK_LAKE)": (
-        "shelve",
-        "publish",
+        *("shelve", "publish"),
     ),
     "Development": ("dev", "sandbox", "api"),
 }

@@ -29,18 +29,16 @@ def override_home(home: str) -> None:
     os.environ[HOME] = home
 
 
-def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
+def full_command(layout: Layout, *arguments: str) -> str:
     """Return a command for this home that works in any folder.
 
-    The command first changes to the folder whose `.env` contains the home's settings: `folder` or,
-    if it is not given, the current folder if that has a `.env`.
+    If the current folder has a `.env`, the command first changes to this folder.
     """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
     command = shlex.join([program, "--home", str(layout.home), *arguments])
-    if folder is None and (Path.cwd() / ".env").is_file():
-        folder = Path.cwd()
-    return command if folder is None else f"cd {shlex.quote(str(folder))} && {command}"
+    is_configured_here = (Path.cwd() / ".env").is_file()
+    return f"cd {shlex.quote(str(Path.cwd()))} && {command}" if is_configured_here else command
 
 
 def command_for(layout: Layout) -> str:

@@ -1,31 +1,43 @@
 """The runs of commands as Dagster shows them, and the daemon's report for commands."""
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from assets.home.daemon_state import DaemonState, write_daemon_state
-from assets.night.results import AssetResult, CheckResult, Markdown, Result, Value
+from assets.night.results import AssetResult, CheckResult, Markdown, Result, Value, from_json
 from assets.night.run_log import move_to_copied, uncopied_runs
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import Layout, read_json
 
 LOCATION = "assets.definitions"
+OLD_RUNS = "unrecorded.json"  # nightbook 0.1.0 wrote this file while Dagster's database was away
 
 
 def copy_runs(layout: Layout, instance: dg.DagsterInstance) -> None:
     """Show the runs of commands in Dagster: their materializations and the results of checks.
 
     If this call is interrupted, the next call copies a run a second time, which is harmless. A run
-    that is still alive is copied later.
+    that has not ended is copied later.
     """
     for run in uncopied_runs(layout):
-        if run.is_alive:
+        if not run.is_ended:
             continue
         for result in run.results:
             instance.report_runless_asset_event(event_of(result, run.day.isoformat()))
         move_to_copied(layout, run)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        _copy_old_runs(layout.home / OLD_RUNS, instance)
+
+
+def _copy_old_runs(path: Path, instance: dg.DagsterInstance) -> None:
+    for entry in read_json(path):
+        result = from_json(entry | {"description": entry.get("words"), "metadata": {}})
+        instance.report_runless_asset_event(event_of(result, entry["day"]))
+    path.unlink()
 
 
 def event_of(result: Result, partition: str) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:

@@ -57,6 +57,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 asset=dg.AssetKey(reports.RECONCILIATION),
                 description="Every key of the book and the ledger matches, or its break is "
                 "accepted.",
+                partitions_def=partitions,
             )
         ],
         description="The book compared with the ledgers in reconcile/inbox: matches, breaks, ages "

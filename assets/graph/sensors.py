@@ -1,6 +1,6 @@
 """The nightly schedule, and the sensors that send alerts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
@@ -20,7 +20,7 @@ from assets.monitoring.conditions import late_alert
 from assets.monitoring.failures import FailedRun, failure_alert, reconciliation_alerts
 from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
-from assets.night.run_log import DIED, newest_run
+from assets.night.run_log import DIED, newest_runs
 from assets.night.step import StepFailure, parse_date
 from assets.nightbook import Nightbook
 
@@ -139,20 +139,30 @@ def sensors(nightbook: Nightbook) -> list[dg.SensorDefinition]:
     ]
 
 
+def _look(
+    nightbook: Nightbook,
+    context: dg.SensorEvaluationContext | dg.RunStatusSensorContext,
+    alerts: Sequence[Alert],
+) -> None:
+    """Look for problems, send alerts, and report to commands that the daemon is running."""
+    # Report from each sensor, because somebody may have turned off one of them.
+    report_state(nightbook.layout, context.instance, nightbook.now())
+    look(nightbook, context.log.warning, alerts)
+
+
 def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name="night_failed",
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
-        # Monitor all code locations, because a run from the command line does not belong to any
-        # location.
+        # Monitor all code locations, because a location's name depends on how Dagster was started.
         monitor_all_code_locations=True,
         description="After a failed run, sends alerts about the run and all other problems.",
     )
     def watch_failures(context: dg.RunFailureSensorContext) -> None:
         events, message = context.get_step_failure_events(), context.failure_event.message or ""
         alert = run_alert(nightbook, context.dagster_run, events, message)
-        look(nightbook, context.log.warning, [alert] if alert else [])
+        _look(nightbook, context, [alert] if alert else [])
 
     return watch_failures
 
@@ -172,8 +182,7 @@ def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         events = [log.dagster_event for log in logs if log.dagster_event]
         checks = [result_of(event.asset_check_evaluation_data) for event in events]
         day = context.dagster_run.tags.get(PARTITION, "")
-        alerts = list(reconciliation_alerts(nightbook, day, checks))
-        look(nightbook, context.log.warning, alerts)
+        _look(nightbook, context, list(reconciliation_alerts(nightbook, day, checks)))
 
     return watch_successes
 
@@ -186,16 +195,13 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         description="Sends alerts about problems outside a run, such as a night that never began.",
     )
     def watch(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        settings, now = nightbook.settings(), nightbook.now()
-        copy_runs(nightbook.layout, context.instance)
-        report_state(nightbook.layout, context.instance, now)
-        today = now.astimezone(settings.timezone).date()
+        today = nightbook.now().astimezone(nightbook.settings().timezone).date()
         tags = {PARTITION: today.isoformat()}
         has_run = bool(context.instance.get_runs(dg.RunsFilter(tags=tags), limit=1))
-        newest = newest_run(nightbook.layout)
-        has_run |= newest is not None and newest.day == today
+        has_run |= any(run.day == today for run in newest_runs(nightbook.layout))
         missing = None if has_run else late_alert(nightbook)
-        look(nightbook, context.log.warning, [missing] if missing else [])
+        _look(nightbook, context, [missing] if missing else [])
+        copy_runs(nightbook.layout, context.instance)
         return dg.SkipReason("Checked for problems. This sensor starts no runs.")
 
     return watch

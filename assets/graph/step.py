@@ -21,17 +21,8 @@ from pipelines import night
 from pipelines.landing import night_folders
 from pipelines.landing.snapshots import Snapshot, books, find, landed_snapshots
 from warehouse.query.formats import printable_lines
-from warehouse.storage.firm import is_firm, read_firm
-from warehouse.storage.layout import Layout
 
 PARTITION = "dagster/partition"
-
-
-def _first_dates(layout: Layout) -> list[date]:
-    if is_firm(layout.home):
-        named = read_firm(layout.home).sources
-        return [day for source in named for day in night_folders.dates(source.layout)[:1]]
-    return night_folders.dates(layout)[:1]
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
@@ -42,7 +33,7 @@ def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days
-    first = min([*_first_dates(nightbook.layout), today])
+    first = min([*night_folders.dates(nightbook.layout)[:1], today])
     return dg.DailyPartitionsDefinition(
         start_date=first.isoformat(),
         timezone=str(settings.timezone),

@@ -20,7 +20,6 @@ from pipelines.maintenance import verify
 from warehouse.contract.model import and_more
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import (
     FILE_MODE,
     Layout,
@@ -34,7 +33,7 @@ from warehouse.storage.layout import (
 DIGESTS = "digests.json"  # the list of digests, which is the last file in a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
-FILES = (SENT_ALERTS, "demo.json", FIRM)
+FILES = (SENT_ALERTS, "demo.json")
 # Move the nights into the home last, because a restore that was killed can start over as long as
 # the home has no nights.
 RESTORE_ORDER = (*FILES, *reversed(FOLDERS))
@@ -148,9 +147,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        # A firm's home has no nights, because they are in the homes of its organisations.
-        if not is_firm(layout.home):
-            _require_nights(layout)
+        _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
             file.flush()
@@ -354,7 +351,7 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
     Raises `NotWhole` or `NotRestored`.
     """
     digests = check_backup(file)
-    if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
+    if not any(name.startswith(f"{LANDING}/") for name in digests):
         raise NotWhole("it contains no nights")
     for name in reversed(RESTORE_ORDER):
         if not _is_free(layout, name, digests):

@@ -51,7 +51,7 @@ def read_daemon_state(layout: Layout) -> DaemonState | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         message = f"{path} cannot be read ({type(error).__name__}: {error})"
         raise ValueError(message) from error
 

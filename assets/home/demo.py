@@ -143,6 +143,7 @@ def _places(layout: Layout) -> tuple[Path, ...]:
         layout.warehouse,
         layout.exports,
         layout.reports,
+        layout.runs,
         layout.dagster,
         layout.work,
         layout.home / "reconcile",

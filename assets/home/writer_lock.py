@@ -7,16 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from assets.console.command import Invocation
-from assets.console.invocation import program
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import EventCallback, Nightbook
 from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock, require_owner
 from warehouse.contract.model import and_more
 from warehouse.query.formats import printable_lines
-from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 
 WAIT_SECONDS = 10.0
@@ -57,14 +55,11 @@ class RunLock:
     # A run holds the lock between steps too, so that no other command can block a half-finished
     # night. If steps run in separate processes, which is not the case in our configurations, each
     # step acquires and releases the lock.
-    _living: ClassVar[set["RunLock"]] = set()
-
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._held: dict[Layout, HomeLock] = {}
 
     def __enter__(self) -> Self:
-        self._living.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -89,15 +84,8 @@ class RunLock:
 
     def release(self) -> None:
         """Release the lock."""
-        self._living.discard(self)
         self._held.clear()
         self._stack.close()
-
-    @classmethod
-    def release_all(cls) -> None:
-        """Release the locks of interrupted runs that Dagster has not ended yet."""
-        for living in list(cls._living):
-            living.release()
 
 
 MAX_NAMED = 3
@@ -115,33 +103,6 @@ class NoHome(Exception):
             "NIGHTBOOK_HOME. The first nightbook run creates a home, and nightbook demo creates an "
             "example."
         )
-
-
-class OfOneOrganisation(Exception):
-    """A command that works only for a single organisation was called for a firm's home."""
-
-    exit_code = 2
-
-    def __init__(self, layout: Layout, command: str) -> None:
-        super().__init__(
-            f"{layout.home} is a firm's home ({FIRM}), but `{command}` works on the nights "
-            "of one organisation. Nothing was done. Name that organisation's home: "
-            f"nightbook --home DIR {command}"
-        )
-
-
-def misplaced_firm(layout: Layout) -> str:
-    """Return a message if the current folder has a firm.toml, but is not the home.
-
-    nightbook only reads the firm.toml in the home. Return an empty string if there is no problem.
-    """
-    if is_firm(layout.home) or not is_firm(Path.cwd()):
-        return ""
-    return (
-        f"The {FIRM} in this folder is not read, because the home is {layout.home}. "
-        f"{FIRM} belongs in the firm's home. If this folder is that home: {program()} --home . "
-        "run"
-    )
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
@@ -164,9 +125,7 @@ def require_home(layout: Layout, command: str) -> None:
     if not home.is_dir():
         raise NoHome(layout, "that is not a folder", command)
     _require_readable(home)
-    if is_firm(home):
-        return
-    folders = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
+    folders = (layout.landing, layout.lake, layout.warehouse, layout.runs, layout.dagster)
     if not any(os.path.lexists(folder) for folder in folders):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
         listed = f"it contains {and_more(names, MAX_NAMED)}, but no nightbook files"

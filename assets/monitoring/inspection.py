@@ -4,11 +4,18 @@ from collections.abc import Callable, Sequence
 
 from assets.console.invocation import full_command
 from assets.monitoring import metrics
-from assets.monitoring.alerts import FAILURE, Alert, Send, send_alerts, send_by_apprise
+from assets.monitoring.alerts import (
+    FAILURE,
+    Alert,
+    Send,
+    send_alerts,
+    send_by_apprise,
+    store_events,
+)
 from assets.monitoring.conditions import find_alerts
 from assets.monitoring.failures import FailedRun, failure_alert
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.night.run_log import DIED, end_dead_runs
+from assets.night.run_log import DIED, end_dead_run, newest_runs
 from assets.nightbook import Nightbook
 
 Log = Callable[[str], object]
@@ -24,7 +31,8 @@ def look(
     """Send alerts, write the metrics and send the heartbeat. A failure does not stop the others."""
     alerts = list(first)
     try:
-        alerts += [*dead_run_alerts(nightbook), *find_alerts(nightbook)]
+        alerts += report_dead_runs(nightbook)
+        alerts += find_alerts(nightbook)
     except Exception as error:  # noqa: BLE001 - the operator must learn that checking failed
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)
@@ -45,17 +53,19 @@ def look(
         log(f"the heartbeat was not sent: {type(error).__name__}")
 
 
-def dead_run_alerts(nightbook: Nightbook) -> list[Alert]:
-    """Return an alert for each run by a command whose process died, and store its end."""
-    dead = end_dead_runs(nightbook.layout, nightbook.now())
-    alerts = [
-        failure_alert(
-            nightbook,
-            FailedRun(run_id=run.run_id, day=run.day, failures=run.failures, reason=DIED),
-        )
+def report_dead_runs(nightbook: Nightbook) -> list[Alert]:
+    """Store and return an alert for each run by a command whose process died."""
+    dead = [run for run in newest_runs(nightbook.layout) if run.is_dead]
+    failed = [
+        FailedRun(run_id=run.run_id, day=run.day, failures=(), reason=DIED, is_tick=run.is_tick)
         for run in dead
     ]
-    return list(filter(None, alerts))
+    alerts = [alert for run in failed if (alert := failure_alert(nightbook, run))]
+    # Store the alerts before the ends of the runs, because later checks do not find the runs again.
+    store_events(nightbook, alerts)
+    for run in dead:
+        end_dead_run(run)
+    return alerts
 
 
 def _blind_alert(nightbook: Nightbook, error: Exception) -> Alert:

@@ -3,7 +3,6 @@
 It imports nothing from Dagster, because fast commands import this module.
 """
 
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from assets.home.demo import is_demo
@@ -14,18 +13,11 @@ from pipelines.landing.snapshots import Snapshot
 from pipelines.schedule import is_due, last_tick
 from pipelines.settings import Settings
 from warehouse.contract import states
-from warehouse.contract.model import and_more
-from warehouse.query.firm_state import FirmNight, FirmState, read_state
-from warehouse.query.formats import printable
-from warehouse.storage.firm import is_firm
 from warehouse.storage.layout import Layout
 
 # The time allowed for publishing after the deadline of a run. The alert for a late night uses the
 # same period.
 GRACE = timedelta(hours=1)
-# For this period, a firm's note mentions a removed organisation, because the totals no longer
-# include the organisation. The command `status` always shows removals.
-REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
@@ -38,8 +30,6 @@ def staleness_note(nightbook: Nightbook) -> str:
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
-    if is_firm(layout.home):
-        return _firm_note(read_state(layout.database), settings, nightbook.now())
     nights = snapshots.landed_snapshots(layout)
     published, _ = published_books(layout, nights)
     if not published:
@@ -72,54 +62,6 @@ def published_books(
     missing = [snapshot for snapshot in books if snapshot.snapshot_id in unpublished]
     published = [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
     return list(snapshots.books(published).values()), missing
-
-
-def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
-    """Return a note about data missing from a firm's book, or "" if the book is complete."""
-    parts = []
-    last_tried = state.nights[0].snapshot_date if state.nights else None
-    if state.book:
-        late = {*_due_since(settings, state.book, now), *([last_tried] if last_tried else [])} - {
-            state.book
-        }
-        nights = _describe_nights(sorted(late), "has no book", "have no book")
-        parts += [f"The latest book is from {state.book}: since then, {nights}."] * bool(late)
-    if state.lacking:
-        parts.append(f"The book of {state.book} does not include {_names(state.lacking)}.")
-    if last_tried != state.book:
-        parts.append(f"The night of {last_tried} does not include {_names(state.nights)}.")
-    unreadable = [
-        name for name in state.problems if name not in {night.source for night in state.lacking}
-    ]
-    if unreadable:
-        parts.append(
-            f"The homes of some organisations could not be read: {and_more(unreadable, MAX_SHOWN)}."
-        )
-    if state.unsettled_portfolios:
-        shared = [
-            f"{item.portfolio_id} ({', '.join(item.sources)})"
-            for item in state.unsettled_portfolios
-        ]
-        parts.append(
-            "A shared portfolio counts for only one organisation, and firm.toml does not name an "
-            "organisation for these: "
-            f"{and_more(shared, MAX_SHOWN)}."
-        )
-    if left := [name for name, since in state.removed.items() if now - since < REMOVAL_NOTE_PERIOD]:
-        parts.append(
-            f"No longer in firm.toml or in any table: {and_more(sorted(left), MAX_SHOWN)}."
-        )
-    return printable(" ".join((*parts, "See: nightbook status"))) if parts else ""
-
-
-def _names(nights: Sequence[FirmNight]) -> str:
-    lacking = [
-        f"{night.source} ({night.state}, "
-        f"{f'last book {night.as_of}' if night.as_of else 'no book yet'})"
-        for night in nights
-        if not night.is_in_book
-    ]
-    return and_more(lacking, MAX_SHOWN)
 
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:

@@ -7,13 +7,13 @@ from datetime import date, datetime, time, timedelta
 from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
-from assets.night.run_log import newest_run
+from assets.night.run_log import newest_runs
 from assets.nightbook import Nightbook
 from assets.publishing import repair
 from pipelines import night, schedule
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from pipelines.settings import Settings
+from pipelines.settings import InvalidSettings, Settings
 from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
@@ -27,6 +27,7 @@ MEANING = {
 # The daemon's sensor reports every five minutes.
 MAX_REPORT_AGE = timedelta(minutes=15)
 YEAR = 366
+API = "NIGHTBOOK_API_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,10 @@ class Switches:
         """Return a short phrase that says whether a daemon is running."""
         if self.is_running(now):
             return "the daemon is running"
-        since = f" since {self.seen:%Y-%m-%d %H:%M} UTC" if self.seen else " that is running"
-        return f"no daemon{since}"
+        if self.seen is None:
+            return "the daemon's state is unknown" if self.error else "no daemon is running"
+        silent = "the daemon has not reported" if self.is_locked else "no daemon has run"
+        return f"{silent} since {self.seen:%Y-%m-%d %H:%M} UTC"
 
 
 def read_switches(layout: Layout) -> Switches:
@@ -105,19 +108,45 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
         )
 
 
+def is_reader_home(nightbook: Nightbook) -> bool:
+    """Return whether a home only downloads nights from a shelf and never calls the API.
+
+    Such a home has a shelf, but no API settings and no past runs.
+    """
+    try:
+        variables, settings = nightbook.variables(), nightbook.settings()
+    except InvalidSettings:
+        return False
+    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
+    layout = Layout(settings.home)
+    is_taker = has_api or layout.runs.exists() or layout.dagster.exists()
+    return settings.shelf is not None and not is_taker
+
+
 def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
     """Return an alert if neither a daemon nor cron will start the next night, or None."""
     layout, now = nightbook.layout, nightbook.now()
-    if is_demo(layout) or switches.is_running(now) or _is_started_by_cron(nightbook):
+    if switches.error or is_demo(layout) or is_reader_home(nightbook):
+        return None  # an unreadable report is a separate alert
+    if switches.is_running(now) or _is_started_by_cron(nightbook):
         return None
+    command = ["install"]
+    remedy = (
+        "Start the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
+        "--unless-taken"
+    )
+    if switches.is_locked:
+        command = ["doctor", "--turn-on"]
+        remedy = (
+            "Somebody may have turned off the sensor watch, which reports. If nightbook doctor "
+            "--turn-on does not help, restart the daemon."
+        )
     return Alert(
         cause="daemon",
         title="nothing starts the next night",
-        words=f"There is {switches.daemon(now)}, and cron has not started the last night. Start "
-        "the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
-        "--unless-taken",
+        words=f"Cron has not started the last night, and {switches.daemon(now)}. {remedy}",
         see=str(layout.dagster),
-        command="nightbook install",
+        command=" ".join(["nightbook", *command]),
     )
 
 
@@ -168,7 +197,7 @@ def next_night(nightbook: Nightbook) -> datetime:
 def _is_started_by_cron(nightbook: Nightbook) -> bool:
     """Return whether cron started a run on the last date before today that had a scheduled run."""
     settings = nightbook.settings()
-    newest = newest_run(nightbook.layout, is_tick=True)
+    newest = next((run for run in newest_runs(nightbook.layout) if run.is_tick), None)
     today = nightbook.now().astimezone(settings.timezone).date()
     days = (today - timedelta(days=ago) for ago in range(1, YEAR))
     last = next((day for day in days if schedule.is_due(settings.schedule, day)), None)

@@ -89,5 +89,5 @@ def _unmark(value: Any) -> Value:
     if not isinstance(value, dict):
         return value  # type: ignore[no-any-return]  # JSON has only types that `Value` contains
     [(mark, text)] = value.items()
-    kind = next(kind for kind, name in _MARKED.items() if name == mark)
+    kind = {name: kind for kind, name in _MARKED.items()}[mark]
     return datetime.fromisoformat(text) if kind is datetime else kind(text)

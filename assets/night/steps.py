@@ -11,7 +11,7 @@ from datetime import date
 from assets.home.writer_lock import RunLock
 from assets.night import landing, reports, tables, transfers, warehouse
 from assets.night.results import CheckResult, Result
-from assets.night.run_log import RunLog
+from assets.night.run_log import FAILURE, SUCCESS, RunLog
 from assets.night.step import NightStep, StepFailure, explain
 from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
 from assets.publishing import shelf
@@ -87,11 +87,9 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     if cron started the run.
     """
     leave_pandas_out()
-    layout, failed = nightbook.layout, set[str]()
+    layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
     failures, checks = list[StepFailure](), list[CheckResult]()
-    started = nightbook.now()
-    with RunLock() as lock, RunLog(layout, run_id, day, started, is_tick=is_tick) as log:
-        tell = nightbook.tell or _ignore
+    with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
         context = NightStep(nightbook=nightbook, layout=layout, day=day, tell=tell, lock=lock)
         for step in steps_of(nightbook):
             if failed.intersection(step.after):
@@ -107,7 +105,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
                 log.add_failure(failures[-1])
             else:
                 checks += [result for result in results if isinstance(result, CheckResult)]
-        log.end(nightbook.now(), success=not failures)
+        log.end(FAILURE if failures else SUCCESS)
     return NightRun(
         run_id=run_id,
         day=day,

@@ -5,7 +5,7 @@ Before calling a function that writes, acquire the home's writer lock.
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,10 +32,12 @@ from pipelines.maintenance.upgrade import (
 )
 from warehouse.contract import states
 from warehouse.database import versions
+from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
-from warehouse.database.publish import Published, publish
+from warehouse.database.publication import Published, publish_version
 from warehouse.query.pandas_blocker import leave_pandas_out
+from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
@@ -81,7 +83,7 @@ def refresh(
         books = tuple(Book(*book) for book in lake.books)
         now = nightbook.now()
         try:
-            return publish(
+            return publish_version(
                 layout,
                 Contents(
                     books=books,
@@ -103,6 +105,16 @@ def refresh(
         except NotPublished as refusal:
             _hold(layout, refusal, now)
             manifests = LakeManifests(layout)
+
+
+def catch_up(nightbook: Nightbook) -> None:
+    """Republish the warehouse if it was published with a different schema version."""
+    layout = nightbook.layout
+    if not layout.database.exists():
+        return
+    published = ask(layout.database, "select schema_version from ops.build").rows
+    if published != ((schema_version(),),):
+        refresh(nightbook)
 
 
 def reconciliation_rows(layout: Layout) -> Rows | None:
@@ -172,19 +184,15 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     return _rebuild(nightbook, from_landing=from_landing)
 
 
-def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
-    """Rebuild each home's lake and warehouse from its landing folder, flattening on Spark.
+def rebuild_on_spark(nightbook: Nightbook) -> Published:
+    """Rebuild a home's lake and warehouse from its landing folder, flattening on Spark.
 
     Nothing has changed if this raises `LakehouseError`.
     """
-    for nightbook in nightbooks:
-        _require_rebuildable(nightbook, from_landing=True)
-    first, *_ = nightbooks  # Report the progress for all homes with the first home's context.
-    say = progress_reporter(first, first.tell, "flattening")
-    layouts = [nightbook.layout for nightbook in nightbooks]
-    with entrance.flattened_on_spark(layouts, say) as flattened:
-        finish = _finish_for_workers(flattened)
-        return [_rebuild(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
+    _require_rebuildable(nightbook, from_landing=True)
+    say = progress_reporter(nightbook, nightbook.tell, "flattening")
+    with entrance.flattened_on_spark(nightbook.layout, say) as flattened:
+        return _rebuild(nightbook, from_landing=True, finish=_finish_for_workers(flattened))
 
 
 def _finish_for_workers(flattened: "Mapping[str, FlattenedNight]") -> Finish:

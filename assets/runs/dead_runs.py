@@ -53,14 +53,17 @@ def reap(nightbook: Nightbook) -> int:
     descriptor = os.open(layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with reaching_record(layout), open_instance(layout) as instance:
+            dead = close_dead_runs(instance)
+            copy_runs(layout, instance)
+            report_state(layout, instance, nightbook.now())
+            alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
     except BlockingIOError:
         os.close(descriptor)
         raise DaemonUp(layout) from None
-    with reaching_record(layout), open_instance(layout) as instance:
-        dead = close_dead_runs(instance)
-        copy_runs(layout, instance)
-        report_state(layout, instance, nightbook.now())
-        alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
+    except RecordAway:
+        os.close(descriptor)
+        raise
     # Send alerts about dead runs here, because a sensor that runs for the first time sees only new
     # events.
     with contextlib.suppress(OSError):  # if the disk is full, start the daemon anyway

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -20,6 +20,7 @@ from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command
 from assets.graph.record import report_state
 from assets.graph.step import PARTITION
+from assets.home.daemon_state import read_daemon_state
 from assets.monitoring.alerts import Alert
 from assets.monitoring.switches import MEANING
 from assets.night.step import parse_date
@@ -49,9 +50,8 @@ class RecordAway(Exception):
         super().__init__(
             f"Dagster's database for {layout.home} cannot be reached ({self.why}). Until it can be "
             f"reached, no schedule runs, and nothing can be started from Dagster's UI. Nothing was "
-            f"changed. The database's address is in {layout.dagster / 'dagster.yaml'}. "
-            "Meanwhile, nightbook "
-            "run can pull the night without the database, and records the run there later."
+            f"changed. The database's address is in {layout.dagster / 'dagster.yaml'}. Meanwhile, "
+            "nightbook run works without it."
         )
 
 
@@ -85,7 +85,7 @@ def record_away_alert(nightbook: Nightbook, why: str) -> Alert:
     )
 
 
-def turn_on(layout: Layout, now: datetime) -> tuple[str, ...]:
+def turn_on(layout: Layout) -> tuple[str, ...]:
     """Turn on each schedule or sensor that somebody turned off, and return their names.
 
     A running daemon reads these states at its next tick, so it need not be restarted.
@@ -97,7 +97,9 @@ def turn_on(layout: Layout, now: datetime) -> tuple[str, ...]:
                 running = type(state.status)["RUNNING"]
                 instance.update_instigator_state(state.with_status(running))
                 turned_on.append(state.name)
-        report_state(layout, instance, now)
+        # Do not change the time of the daemon's last report, because no daemon may be running.
+        if (reported := read_daemon_state(layout)) is not None:
+            report_state(layout, instance, reported.reported_at)
     return tuple(name for name in MEANING if name in turned_on)
 
 
@@ -192,7 +194,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         match arguments:
             case ["turn-on"]:
-                result: object = turn_on(nightbook.layout, nightbook.now())
+                result: object = turn_on(nightbook.layout)
             case ["prune", facts]:
                 request = json.loads(facts)
                 gone = MissingDates(

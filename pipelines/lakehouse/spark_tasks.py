@@ -6,7 +6,6 @@ There is one task per night. This module does not import Spark, because that pac
 import contextlib
 import importlib
 import platform
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -60,9 +59,9 @@ class NotFlattened(LakehouseError):
 
 @contextlib.contextmanager
 def flattened_on_spark(
-    layouts: Iterable[Layout], say: ProgressCallback
+    layout: Layout, say: ProgressCallback
 ) -> Iterator[Mapping[str, FlattenedNight]]:
-    """Flatten all landed nights of these homes on Spark. Yield the results by landed folder.
+    """Flatten all landed nights of a home on Spark. Yield the results by landed folder.
 
     Afterwards, the staged files that were not moved are deleted. Raises `NotInstalled`,
     `SparkFailed`, and `NotFlattened` with every night that has a problem.
@@ -74,7 +73,7 @@ def flattened_on_spark(
             raise
         problem = "--engine spark needs Java 17, and the same version of pyspark as the cluster"
         raise NotInstalled(problem, "nightbook[spark]") from None
-    with night_tasks(layouts) as tasks:
+    with night_tasks(layout) as tasks:
         flattened = spark.run_tasks(tasks, say)
         if problems := dict.fromkeys(night.problem for night in flattened if night.problem):
             raise NotFlattened(f"{' '.join(problems)} Nothing was changed.")
@@ -82,22 +81,18 @@ def flattened_on_spark(
 
 
 @contextlib.contextmanager
-def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield tasks for all landed nights in these homes, and delete the tasks' files afterwards."""
-    with contextlib.ExitStack() as stack:
-        nights = []
-        for layout in layouts:
-            make_directory(layout.work)
-            staged_in = Path(tempfile.mkdtemp(prefix="flattened-", dir=layout.work)).absolute()
-            stack.callback(shutil.rmtree, staged_in, ignore_errors=True)
-            nights += [
-                NightTask(
-                    str(layout.home.absolute()), str(folder.absolute()), str(staged_in), program()
-                )
-                for folder in night_folders.folders(layout)
-                if snapshots.read(folder).state != PRUNED
-            ]
-        yield nights
+def night_tasks(layout: Layout) -> Iterator[list[NightTask]]:
+    """Yield a task for each landed night of a home, and delete the tasks' files afterwards."""
+    make_directory(layout.work)
+    home = layout.home.absolute()
+    with tempfile.TemporaryDirectory(
+        prefix="flattened-", dir=layout.work.absolute(), ignore_cleanup_errors=True
+    ) as staged_in:
+        yield [
+            NightTask(str(home), str(folder.absolute()), staged_in, program())
+            for folder in night_folders.folders(layout)
+            if snapshots.read(folder).state != PRUNED
+        ]
 
 
 def program() -> str:

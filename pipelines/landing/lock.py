@@ -233,7 +233,10 @@ def _owner(layout: Layout) -> int | None:
 
     Return None if nothing was written yet, or if root created the home for another user.
     """
-    written = (layout.lock, layout.landing, layout.dagster, layout.warehouse, layout.lake)
+    written = (
+        *(layout.lock, layout.landing, layout.runs),
+        *(layout.dagster, layout.warehouse, layout.lake),
+    )
     for path in written:
         if os.path.lexists(path):
             return path.lstat().st_uid

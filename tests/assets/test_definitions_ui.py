@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from assets.commands.install import UNITS
-from assets.home.instance import open_instance
+from assets.runs.instance import open_instance
 from tests.support.browser import Browser, chromium
 from tests.support.operator_home import FIRST, FOURTH, SECOND, Keeper
 from tests.support.shipped_units import environment, free_port, started, until

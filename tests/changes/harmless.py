@@ -386,7 +386,7 @@ envelope("a next review in meta", meta=lambda a: {"next": f"2026-12-{a.number + 
 envelope("a page in meta", meta={"page": 1})
 envelope("no next in meta", meta={"next": None, "hasMore": False})
 envelope(
-    "a total of all that the firm has",
+    "a total of everything in the account",
     only="list_portfolios",
     meta=lambda a: {"total": 40 + a.number},
 )

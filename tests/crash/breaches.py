@@ -14,7 +14,7 @@ import duckdb
 from pipelines.lake import lake_manifest, placement
 from pipelines.landing import zone
 from tests.crash.power import Call
-from warehouse.database import new_version, publish, versions
+from warehouse.database import new_version, publication, versions
 from warehouse.storage import layout, parquet
 from warehouse.storage.layout import Layout
 
@@ -85,7 +85,7 @@ def _link_first() -> None:
         home = Layout(aside.parent.parent.parent)
         versions.swap(home, aside.name.removeprefix(".tmp-"))
 
-    _set(publish, "seal", early)
+    _set(publication, "seal", early)
 
 
 def _link_removed() -> None:
@@ -129,7 +129,7 @@ def _wal_left() -> None:
         seal(file, *about)
         hidden.rename(wal)
 
-    _set(publish, "seal", careless)
+    _set(publication, "seal", careless)
 
 
 BREACHES: dict[str, Callable[[], None]] = {

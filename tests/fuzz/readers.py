@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response import envelope
 from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import portfolios, resources, venues

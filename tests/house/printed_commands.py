@@ -48,10 +48,15 @@ def in_messages(root: Path, names: set[str]) -> Iterator[PrintedCommand]:
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield each string except docstrings, with one character for each inserted value."""
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        parent = parents.get(node)
-        if isinstance(parent, ast.Expr | ast.JoinedStr | ast.FormattedValue):
+    nodes = list(ast.walk(tree))
+    parts = {
+        child
+        for node in nodes
+        if isinstance(node, ast.Expr | ast.JoinedStr | ast.FormattedValue)
+        for child in ast.iter_child_nodes(node)
+    }
+    for node in nodes:
+        if node in parts:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value

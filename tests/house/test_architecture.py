@@ -174,7 +174,7 @@ def test_the_architecture_rules_hold() -> None:
         ("pipelines", "import duckdb", "at home in warehouse"),
         (
             "pipelines",
-            "from warehouse.database.publish import publish",
+            "from warehouse.database.publication import publish_version",
             "may import only pipelines",
         ),
         ("pipelines/edge", "from pipelines import settings", "may import only pipelines.edge"),

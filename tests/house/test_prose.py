@@ -41,7 +41,7 @@ def test_every_pattern_is_counted(tmp_path: Path) -> None:
         "old words": "The exact text is beside the number.",
         "letters": "The name has three letters.",
         "go and gone": "Let the oldest nights go.",
-        "of its own": "The firm has a home of its own.",
+        "of its own": "The desk has a home of its own.",
         "hold against": "Hold the file against the manifest.",
     }
     assert sentences.keys() == PATTERNS.keys()

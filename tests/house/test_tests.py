@@ -69,10 +69,6 @@ TESTED_IN: dict[str, str] = {
     "tests/system/test_demo.py": "assets/commands/demo",
     "tests/system/test_deployment.py": "assets/commands/install",
     "tests/system/test_doors.py": "warehouse/sql/dictionary/dbt_sources",
-    "tests/system/test_firm.py": "assets/graph/firm assets/home/source_nights",
-    "tests/system/test_firm_states.py": (
-        "assets/commands/firm assets/publishing/firm warehouse/query/firm_state"
-    ),
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",
     "tests/system/test_trace.py": (
@@ -80,18 +76,16 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/house/test_architecture.py": "pipelines/lakehouse/entrance",
     "tests/house/test_public_contract.py": (
-        "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
+        "warehouse/contract/book warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
         "warehouse/contract/states"
     ),
-    "tests/warehouse/database/test_firm.py": (
-        "warehouse/database/firm/ddl warehouse/database/firm/gate warehouse/storage/firm"
-    ),
+    "tests/warehouse/database/test_combine.py": "warehouse/contract/combined",
     "tests/warehouse/database/test_load_record.py": (
         "warehouse/database/ddl warehouse/database/new_version"
     ),
     "tests/warehouse/database/test_materialized_views.py": "warehouse/database/materialization",
-    "tests/warehouse/database/test_publish.py": "warehouse/storage/parquet",
+    "tests/warehouse/database/test_publication.py": "warehouse/storage/parquet",
     "tests/warehouse/export/test_export.py": (
         "assets/commands/export warehouse/export/staged_tables warehouse/query/book"
     ),
@@ -165,7 +159,6 @@ TESTED_IN: dict[str, str] = {
 # Test files that cover several modules. Their names describe the promise.
 OF_SEVERAL = {
     "tests/warehouse/test_startup.py": "imports of all commands",
-    "tests/warehouse/database/test_firm.py": "the folder warehouse/database/firm",
 }
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import cast
 
-import dagster as dg
 import pytest
 
-from assets.graph.sensors import look, sensors
+from assets.monitoring.inspection import look
 from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
@@ -193,22 +191,3 @@ def watched(
         return Watched(Keeper(home, shown, more), [], two, copies)
 
     return make
-
-
-ENDED = {
-    dg.DagsterRunStatus.SUCCESS: (1, dg.DagsterEventType.RUN_SUCCESS),
-    dg.DagsterRunStatus.FAILURE: (0, dg.DagsterEventType.RUN_FAILURE),
-}
-
-
-def ended(keeper: Keeper) -> None:
-    """Run the sensor that matches the status of the newest run, as the daemon does."""
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        run = instance.get_runs(limit=1)[0]
-        which, kind = ENDED[run.status]
-        events = [log.dagster_event for log in instance.all_logs(run.run_id, of_type=kind)]
-        context = dg.build_run_status_sensor_context(
-            "tested", cast("dg.DagsterEvent", events[0]), instance, run
-        )
-        sensor = sensors(keeper.nightbook)[which]
-        sensor(context.for_run_failure() if which == 0 else context)

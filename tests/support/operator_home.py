@@ -5,7 +5,7 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -16,6 +16,7 @@ import duckdb
 from starlette.types import Receive, Scope, Send
 
 from assets.cli import main
+from assets.home.daemon_state import DaemonState, write_daemon_state
 from assets.nightbook import Nightbook
 from pipelines.sandbox.server import DEMO_KEYS as CALLERS
 from pipelines.sandbox.server import application, serve
@@ -139,6 +140,11 @@ class Keeper:
         if said.err.endswith(STOPPED):
             raise KeyboardInterrupt(said)  # Ctrl-C must end all tests, not only this command
         return said
+
+    def report(self, off: Sequence[str] = ()) -> None:
+        """Write the report of a daemon that is running now, and what somebody turned off."""
+        state = DaemonState(reported_at=self.sandbox.clock(), on=dict.fromkeys(off, False))
+        write_daemon_state(self.layout, state)
 
     def run(self, day: date, *words: str, hour: int = 2) -> Said:
         """Run the night of a day."""

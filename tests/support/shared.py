@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from filelock import FileLock
+from hypothesis import settings
 
+# The number of examples that Hypothesis tries for a test that does not state its own numbers.
+BY_DAY, BY_NIGHT = 10, 300
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where an fsync costs nothing
 
 
@@ -17,14 +20,19 @@ def memory_with(room: int) -> Path | None:
     return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > room else None
 
 
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that all workers of a test run share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """Return the shared folder of this name. The first worker that needs it runs `make`.
 
     Each worker of pytest-xdist is a process with its own base folder, next to those of the others.
     If `make` fails, the next caller fails too, because the folder exists but is not ready.
     """
-    base = factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    shared = shared_folder(factory)
     folder, ready = shared / f"shared-{name}", shared / f"shared-{name}.ready"
     with FileLock(shared / f"shared-{name}.lock"):
         if not ready.exists():
@@ -32,6 +40,11 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
             make(folder)
             ready.touch()
     return folder
+
+
+def tries(by_day: int, by_night: int) -> int:
+    """Return how many examples Hypothesis tries by day, or more of them with `--torture`."""
+    return by_night if settings().max_examples == BY_NIGHT else by_day
 
 
 def some_daily(cases: Iterable[object], every: int) -> list[ParameterSet]:

@@ -76,7 +76,6 @@ def held(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -
 
     def make(folder: Path) -> None:
         shutil.copytree(taken[0].home, folder / "home", symlinks=True)
-        shutil.rmtree(folder / "home" / "dagster")
         sandbox.show("portfolios-empty")
         assert Keeper(folder / "home", sandbox).run(FOURTH).code == 3
         sandbox.show()

@@ -101,7 +101,7 @@ class Month:
         except EdgeError as error:
             tags = {PARTITION: day.isoformat(), sensors.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)
-            alert = sensors.failure_alert(book, run, (), str(error))
+            alert = sensors.run_alert(book, run, (), str(error))
             return [alert] if alert else []
         folder = book.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
         night.finish(LakeManifests(book.layout), folder, book.now())
@@ -186,7 +186,7 @@ def test_a_failed_run_by_a_person_is_reported_at_once(tmp_path: Path) -> None:
     """If a person starts a run, its failure is reported immediately, because nothing retries it."""
     month = Month(tmp_path, [])
     run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
-    alert = sensors.failure_alert(month.nightbook, run, (), "It is down.")
+    alert = sensors.run_alert(month.nightbook, run, (), "It is down.")
     assert alert is not None
     assert alert.cause == "failed:r"
 

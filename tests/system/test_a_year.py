@@ -18,8 +18,8 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 
 from assets.cli import main
 from assets.definitions import assemble
-from assets.graph.sensors import look
 from assets.graph.step import nights
+from assets.monitoring.inspection import look
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night

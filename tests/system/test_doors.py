@@ -17,11 +17,8 @@ import yaml
 from tests.house.pages import ROOT
 from tests.support import environments
 from tests.support.books import Amount, night, published
-from warehouse.contract.firm import GATE, OF_SOURCES
-from warehouse.contract.ops import BUILD
-from warehouse.contract.reconciliation import RECONCILED
 from warehouse.export.export import export
-from warehouse.query.read import Description, tables
+from warehouse.query.read import tables
 from warehouse.sql.dictionary import dbt_sources
 from warehouse.storage.layout import Layout
 
@@ -80,27 +77,6 @@ def test_dbt_sources_match_the_tables_of_the_book(layout: Layout) -> None:
     assert day["data_tests"] == ["not_null"]
     assert portfolio["data_tests"] == ["not_null", "unique"]
     assert "data_tests" not in name
-
-
-def test_dbt_keys_of_a_firm_include_the_source() -> None:
-    """In a firm's book, the source is part of each key, and is never NULL."""
-    described = [
-        Description(
-            schema=table.schema,
-            name=table.name,
-            kind="table",
-            comment=table.meaning,
-            columns=tuple((each.name, each.kind.value, each.meaning) for each in table.columns),
-        )
-        for table in (*OF_SOURCES, *GATE, BUILD, *RECONCILED)
-    ]
-    book, ops = yaml.safe_load(dbt_sources.render(described))["sources"]
-    [portfolios] = [table for table in book["tables"] if table["name"] == "portfolios"]
-    [test] = portfolios["data_tests"]
-    assert test["unique"]["arguments"] == {"column_name": "row(source, portfolio_id)"}
-    assert portfolios["columns"][0]["data_tests"] == ["not_null"]
-    [sources] = [table for table in ops["tables"] if table["name"] == "sources"]
-    assert sources["columns"][0]["data_tests"] == ["not_null", "unique"]
 
 
 @pytest.mark.torture

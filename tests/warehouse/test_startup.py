@@ -41,7 +41,7 @@ print("httpx" in sys.modules, "rich" in sys.modules)
 
 WITHOUT_DAGSTER = """
 import importlib, sys
-names = "api backup export firm install nights query reconcile report snapshots tables trace verify"
+names = "api backup export install nights query reconcile report snapshots tables trace verify"
 for name in names.split():
     importlib.import_module(f"assets.commands.{name}")
     assert "dagster" not in sys.modules, name

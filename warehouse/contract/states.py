@@ -6,7 +6,6 @@ HELD = "held"  # a person must decide whether the snapshot becomes the book
 REJECTED = "rejected"
 PRUNED = "pruned"  # bodies and tables were deleted, but the manifest and the decisions were not
 NO_SNAPSHOT = "no snapshot"  # no snapshot was pulled on this date
-REMOVED = "removed"  # the organisation is no longer in firm.toml
 
 # The age in hours at which a book becomes stale. The limit is more than a day, because retries of
 # the next night may take hours.

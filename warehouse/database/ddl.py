@@ -58,12 +58,13 @@ def rows_of_day(source: str, day: date) -> str:
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
 
 
-def _rows_in_history(name: str, day: date) -> str:
+def rows_in_history(name: str, day: date) -> str:
+    """Return a query for the rows of one date in a table of the schema `history`."""
     return rows_of_day(f"history.{quote_identifier(name)}", day)
 
 
 def newest_book(
-    newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
+    newest: date | None, before: date | None, rows: Callable[[str, date], str] = rows_in_history
 ) -> Iterator[str]:
     """Yield the statements that make the views in schema main show a book and the previous book.
 
@@ -102,21 +103,14 @@ def book_comments() -> Iterator[str]:
         )
 
 
-def _view_of_day(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
-    """Return the statement for a view of one day's rows. If `day` is None, the view is empty."""
-    no_rows = f"select * from history.{quote_identifier(table)} where false"
-    query = no_rows if day is None else rows(table, day)
-    return f"create or replace view main.{quote_identifier(name)} as {query}"
-
-
 def surface() -> Iterator[str]:
     """Yield the statements that create the macros and views."""
     for macro in macros():
         yield from create_macro(macro)
     for view in views():
-        yield from _view("internal" if view.name in MATERIALIZED else "main", view)
+        yield from create_view("internal" if view.name in MATERIALIZED else "main", view)
     for view in ops_views():
-        yield from _view("ops", view)
+        yield from create_view("ops", view)
 
 
 def schema_version() -> str:
@@ -167,16 +161,6 @@ def create_table(table: Table, name: str | None = None) -> str:
     return f"create table {name or stored_as(table)} (\n    {body}\n)"
 
 
-def _column(table: Table, column: Column) -> str:
-    name = quote_identifier(column.name)
-    null = "" if column.nullable else " not null"
-    # Check that counts are not negative. Only tables in the `main` schema have this check, because
-    # their rows come from the API. Nullable counts are not checked.
-    counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
-    check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
-    return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"
-
-
 def create_macro(macro: Macro) -> Iterator[str]:
     """Yield the statements that create a macro and its comment."""
     yield macro.sql
@@ -187,7 +171,8 @@ def create_macro(macro: Macro) -> Iterator[str]:
     yield f"comment on {kind} {name} is {literal(comment)}"
 
 
-def _view(schema: str, view: SqlFile) -> Iterator[str]:
+def create_view(schema: str, view: SqlFile) -> Iterator[str]:
+    """Yield the statements that create a view and its comments."""
     name = f"{schema}.{quote_identifier(view.name)}"
     yield f"create or replace view {name} as\n{view.sql}"
     yield from comments_on("view", name, view.comment, view.entries)
@@ -198,3 +183,20 @@ def comments_on(kind: str, name: str, meaning: str, columns: Mapping[str, str]) 
     yield f"comment on {kind} {name} is {literal(meaning)}"
     for column, text in columns.items():
         yield f"comment on column {name}.{quote_identifier(column)} is {literal(text)}"
+
+
+def _view_of_day(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
+    """Return the statement for a view of one day's rows. If `day` is None, the view is empty."""
+    no_rows = f"select * from history.{quote_identifier(table)} where false"
+    query = no_rows if day is None else rows(table, day)
+    return f"create or replace view main.{quote_identifier(name)} as {query}"
+
+
+def _column(table: Table, column: Column) -> str:
+    name = quote_identifier(column.name)
+    null = "" if column.nullable else " not null"
+    # Check that counts are not negative. Only tables in the `main` schema have this check, because
+    # their rows come from the API. Nullable counts are not checked.
+    counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
+    check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
+    return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"

@@ -40,106 +40,6 @@ TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
-def group_for(rows: int) -> int:
-    """Return the DuckDB row group size for nights whose longest table has this many rows."""
-    # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
-    # size, loading a night of 50,000 rows therefore compresses 150,000 rows, and sometimes 400,000
-    # rows (measured). A night that nearly fills a group gets its own group, which later checkpoints
-    # leave alone.
-    return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
-
-
-def open_copy(
-    layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
-) -> DuckDBPyConnection | None:
-    """Open the copy of the latest version. Return None if this fails or its schema is different.
-
-    `schema` is the current schema version. `rows` is the row count of the new night's longest
-    table.
-    """
-    with contextlib.suppress(duckdb.Error):
-        connection = connect(layout, file, memory, group_for(rows))
-        if _has_schema(connection, schema):
-            return connection
-        connection.close()
-    return None
-
-
-def remove_copy(file: Path) -> None:
-    """Delete a database file, and any log that an unclean shutdown left next to it."""
-    file.unlink(missing_ok=True)
-    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
-
-
-def create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-    """Create and open an empty warehouse, replacing any existing file."""
-    remove_copy(file)
-    connection = connect(layout, file, memory)
-    run_all(connection, (*structure(), *newest_book(None, None), *surface()))
-    return connection
-
-
-def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
-    """Execute SQL statements in order."""
-    for statement in statements:
-        connection.execute(statement)
-
-
-def save(connection: DuckDBPyConnection) -> None:
-    """Commit the rows inserted so far, and begin a new transaction.
-
-    One transaction for many nights would be too large.
-    """
-    connection.execute("commit")
-    connection.execute("begin")
-
-
-def complete(connection: DuckDBPyConnection) -> None:
-    """Commit the remaining rows, and write everything to the file, so that no log remains."""
-    # DuckDB writes commits that are larger than this threshold directly to the file. Every build is
-    # larger than a kilobyte, so the log stays empty.
-    connection.execute("set checkpoint_threshold = '1KB'")
-    connection.execute("commit")
-    connection.execute("checkpoint")
-
-
-def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
-    with contextlib.suppress(duckdb.Error):
-        rows = connection.execute("select schema_version from ops.build").fetchall()
-        return bool(rows == [(schema,)])
-    return False
-
-
-def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
-    """Open the file to build, with a memory limit, and begin a transaction.
-
-    DuckDB spills into the home's work folder.
-    """
-    connection = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": memory,
-            "threads": "2",
-            "temp_directory": str(layout.work / "duckdb"),
-            **STORAGE_SETTINGS,
-        },
-    )
-    try:
-        connection.execute(
-            f"attach {literal(str(file))} as draft "
-            f"(storage_version {literal(STORAGE_VERSION)}, row_group_size {group})"
-        )
-        connection.execute("use draft")
-        connection.execute("set TimeZone = 'UTC'")
-        # Load a night in a single transaction, because each commit waits for the disk.
-        connection.execute("begin")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 class FileChanged(Exception):
     """A lake file changed after it was written, so no new version was published."""
 
@@ -198,6 +98,99 @@ class Contents:
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
             raise ValueError(f"some of the tables {sorted(self.nightly)} are not in NIGHTLY")
+
+
+def group_for(rows: int) -> int:
+    """Return the DuckDB row group size for nights whose longest table has this many rows."""
+    # A checkpoint merges neighbouring groups if they fit in fewer groups. With the usual group
+    # size, loading a night of 50,000 rows therefore compresses 150,000 rows, and sometimes 400,000
+    # rows (measured). A night that nearly fills a group gets its own group, which later checkpoints
+    # leave alone.
+    return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
+
+
+def open_copy(
+    layout: Layout, file: Path, memory: str, schema: str, rows: int
+) -> DuckDBPyConnection | None:
+    """Open the copy of the latest version. Return None if this fails or its schema is different.
+
+    `schema` is the current schema version. `rows` is the row count of the new night's longest
+    table.
+    """
+    with contextlib.suppress(duckdb.Error):
+        connection = connect(layout, file, memory, group_for(rows))
+        if _has_schema(connection, schema):
+            return connection
+        connection.close()
+    return None
+
+
+def remove_copy(file: Path) -> None:
+    """Delete a database file, and any log that an unclean shutdown left next to it."""
+    file.unlink(missing_ok=True)
+    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
+
+
+def create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
+    """Create and open an empty warehouse, replacing any existing file."""
+    remove_copy(file)
+    connection = connect(layout, file, memory)
+    run_all(connection, (*structure(), *newest_book(None, None), *surface()))
+    return connection
+
+
+def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
+    """Execute SQL statements in order."""
+    for statement in statements:
+        connection.execute(statement)
+
+
+def save(connection: DuckDBPyConnection) -> None:
+    """Commit the rows inserted so far, and begin a new transaction.
+
+    One transaction for many nights would be too large.
+    """
+    connection.execute("commit")
+    connection.execute("begin")
+
+
+def complete(connection: DuckDBPyConnection) -> None:
+    """Commit the remaining rows, and write everything to the file, so that no log remains."""
+    # DuckDB writes commits that are larger than this threshold directly to the file. Every build is
+    # larger than a kilobyte, so the log stays empty.
+    connection.execute("set checkpoint_threshold = '1KB'")
+    connection.execute("commit")
+    connection.execute("checkpoint")
+
+
+def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
+    """Open the file to build, with a memory limit, and begin a transaction.
+
+    DuckDB spills into the home's work folder.
+    """
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": memory,
+            "threads": "2",
+            "temp_directory": str(layout.work / "duckdb"),
+            **STORAGE_SETTINGS,
+        },
+    )
+    try:
+        connection.execute(
+            f"attach {literal(str(file))} as draft "
+            f"(storage_version {literal(STORAGE_VERSION)}, row_group_size {group})"
+        )
+        connection.execute("use draft")
+        connection.execute("set TimeZone = 'UTC'")
+        # Load a night in a single transaction, because each commit waits for the disk.
+        connection.execute("begin")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
@@ -279,41 +272,6 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
     return source
 
 
-def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
-    # Select the columns by name, because the tables of the book have no snapshot_id. Each day has
-    # only one book (see ops.snapshots).
-    names = ", ".join(map(quote_identifier, table.names))
-    connection.execute(f"insert into {target} by name select {names} from {source}")
-
-
-def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return the SQL that reads Parquet files. Raises `ValueError` if their columns are wrong."""
-    paths = ", ".join(literal(str(file)) for file in files)
-    source = f"read_parquet([{paths}], hive_partitioning = false)"
-    rows = connection.execute(f"describe select * from {source}").fetchall()
-    declared = {column.name: column.kind.value for column in lake_table(table).columns}
-    declared = {name: _DUCKDB_TYPES.get(kind, kind) for name, kind in declared.items()}
-    mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
-    if mismatched or (len(files) > 1 and not _have_equal_columns(connection, paths)):
-        raise ValueError(
-            f"the Parquet files of {table.name} ({files[0].name}, ...) do not have the columns "
-            f"that warehouse/contract/book.py declares: {mismatched or 'some files differ'}. "
-            "Nothing was published. Rebuild the lake."
-        )
-    return source
-
-
-def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
-    """Return whether all files have the same columns with the same types."""
-    # Compare the footers of the files first. When DuckDB reads several files, it casts all values
-    # to the types of the first file, which may round decimals.
-    return connection.execute(
-        "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
-        "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
-        f"from parquet_schema([{paths}]) group by file_name)"
-    ).fetchone() == (1,)
-
-
 def check_digests(contents: Contents, files: Iterable[Path]) -> None:
     """Check that files exist and match their recorded digests. Raises `FileChanged`."""
     for file in files:
@@ -322,17 +280,6 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
             raise FileChanged(file, "is missing")
         if expected is not None and (digest := digest_of(file)) != expected:
             raise FileChanged(file, f"has the SHA-256 {digest}, not {expected}")
-
-
-def _nights_in(
-    connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
-) -> set[str]:
-    """Return the snapshots that have rows in a table, limited to `among` if it is given."""
-    query = f"select distinct snapshot_id from {stored_as(table)}"
-    if among is not None:
-        query += " where snapshot_id in (select unnest(?::varchar[]))"
-    rows = connection.execute(query, None if among is None else [[*among]]).fetchall()
-    return {snapshot_id for (snapshot_id,) in rows}
 
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
@@ -392,6 +339,59 @@ def fill_reconciliation(
     if reconciled is not None:
         for table in RECONCILED:
             fill(connection, table, reconciled.get(table.name, ()))
+
+
+def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
+    with contextlib.suppress(duckdb.Error):
+        rows = connection.execute("select schema_version from ops.build").fetchall()
+        return bool(rows == [(schema,)])
+    return False
+
+
+def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
+    # Select the columns by name, because the tables of the book have no snapshot_id. Each day has
+    # only one book (see ops.snapshots).
+    names = ", ".join(map(quote_identifier, table.names))
+    connection.execute(f"insert into {target} by name select {names} from {source}")
+
+
+def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
+    """Return the SQL that reads Parquet files. Raises `ValueError` if their columns are wrong."""
+    paths = ", ".join(literal(str(file)) for file in files)
+    source = f"read_parquet([{paths}], hive_partitioning = false)"
+    rows = connection.execute(f"describe select * from {source}").fetchall()
+    declared = {column.name: column.kind.value for column in lake_table(table).columns}
+    declared = {name: _DUCKDB_TYPES.get(kind, kind) for name, kind in declared.items()}
+    mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
+    if mismatched or (len(files) > 1 and not _have_equal_columns(connection, paths)):
+        raise ValueError(
+            f"the Parquet files of {table.name} ({files[0].name}, ...) do not have the columns "
+            f"that warehouse/contract/book.py declares: {mismatched or 'some files differ'}. "
+            "Nothing was published. Rebuild the lake."
+        )
+    return source
+
+
+def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
+    """Return whether all files have the same columns with the same types."""
+    # Compare the footers of the files first. When DuckDB reads several files, it casts all values
+    # to the types of the first file, which may round decimals.
+    return connection.execute(
+        "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
+        "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
+        f"from parquet_schema([{paths}]) group by file_name)"
+    ).fetchone() == (1,)
+
+
+def _nights_in(
+    connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
+) -> set[str]:
+    """Return the snapshots that have rows in a table, limited to `among` if it is given."""
+    query = f"select distinct snapshot_id from {stored_as(table)}"
+    if among is not None:
+        query += " where snapshot_id in (select unnest(?::varchar[]))"
+    rows = connection.execute(query, None if among is None else [[*among]]).fetchall()
+    return {snapshot_id for (snapshot_id,) in rows}
 
 
 def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

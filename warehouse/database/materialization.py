@@ -31,6 +31,12 @@ COMPARED = "findings"
 WITH_TEXTS = "holdings_by_asset"
 
 
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+
+_KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
+
+
 def remove_rows(
     connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = MATERIALIZED
 ) -> None:
@@ -65,27 +71,11 @@ def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
     connection.execute(f"{_insert(view, source)} order by all")
 
 
-def _insert(view: SqlFile, source: str) -> str:
-    texts = ", ".join(
-        f"case when {name} is null then {name}_text end as {name}_text"
-        for name in amounts_of(view)
-        if view.name != WITH_TEXTS
-    )
-    replaced = f" replace ({texts})" if texts else ""
-    return f"insert into {materialized_as(view.name)} by name select *{replaced} from {source}"
-
-
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:
     """Yield the dates whose previous book changed, but whose own book did not."""
     ordered, others = sorted(days), set(changed)
     after = {next((day for day in ordered if day > other), None) for other in others}
     yield from sorted(day for day in after if day is not None and day not in others)
-
-
-# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
-
-
-_KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 
 
 def count_totals(
@@ -134,6 +124,16 @@ def forget_totals(
         connection.execute(
             f"update {name} set in_warehouse = null where snapshot_id = ?", [snapshot_id]
         )
+
+
+def _insert(view: SqlFile, source: str) -> str:
+    texts = ", ".join(
+        f"case when {name} is null then {name}_text end as {name}_text"
+        for name in amounts_of(view)
+        if view.name != WITH_TEXTS
+    )
+    replaced = f" replace ({texts})" if texts else ""
+    return f"insert into {materialized_as(view.name)} by name select *{replaced} from {source}"
 
 
 def _measure(connection: DuckDBPyConnection) -> None:

@@ -49,16 +49,6 @@ def amounts_of(view: SqlFile) -> list[str]:
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 
-def _kind(name: str, amounts: Sequence[str]) -> Kind:
-    if name in amounts:
-        return Kind.AMOUNT
-    if name in _INTEGERS:
-        return Kind.COUNT
-    if name == "snapshot_date":
-        return Kind.DAY
-    return Kind.FLAG if name.startswith("is_") else Kind.TEXT
-
-
 def create_rows_of(view: SqlFile) -> str:
     """Return the statement that creates the table for a view's rows."""
     columns = ",\n    ".join(
@@ -96,3 +86,13 @@ def control_totals() -> str:
         f"select * replace ({_IN_LAKE} as in_lake, {here} as in_warehouse) "
         f"from {materialized_as('control_totals')}"
     )
+
+
+def _kind(name: str, amounts: Sequence[str]) -> Kind:
+    if name in amounts:
+        return Kind.AMOUNT
+    if name in _INTEGERS:
+        return Kind.COUNT
+    if name == "snapshot_date":
+        return Kind.DAY
+    return Kind.FLAG if name.startswith("is_") else Kind.TEXT

@@ -40,6 +40,10 @@ from warehouse.storage.layout import (
 MAX_SHOWN_PROBLEMS = 5
 
 
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
 class NotPublished(Exception):
     """A book failed verification, so the published version has not changed.
 
@@ -57,7 +61,20 @@ class NotPublished(Exception):
         )
 
 
-def verify(
+class DatabaseBuild(Protocol[Result_co]):
+    """The steps that build a warehouse."""
+
+    def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
+        """Open a copy of the last version. Return None if the build cannot start from it."""
+
+    def create_empty(self, file: Path, memory: str) -> DuckDBPyConnection:
+        """Create an empty database, replacing the file, and open it."""
+
+    def run(self, connection: DuckDBPyConnection) -> Result_co:
+        """Update the open database, verify it and close it."""
+
+
+def check_books(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
     """Verify the control totals of each loaded book, then run all checks on it.
@@ -110,35 +127,6 @@ def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWi
     load.run_all(connection, newest_book(day, before, window.rows))
 
 
-def _check_row(day: date, result: CheckResult) -> dict[str, object]:
-    return {
-        "snapshot_date": day,
-        "check_name": result.name,
-        "meaning": result.meaning,
-        "severity": result.severity,
-        "passed": result.is_ok,
-        "wrong_rows": result.wrong_rows,
-        "example": result.example,
-    }
-
-
-Result = TypeVar("Result")
-Result_co = TypeVar("Result_co", covariant=True)
-
-
-class DatabaseBuild(Protocol[Result_co]):
-    """The steps that build one kind of database: a warehouse or a firm's book."""
-
-    def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
-        """Open a copy of the last version. Return None if the build cannot start from it."""
-
-    def create_empty(self, file: Path, memory: str) -> DuckDBPyConnection:
-        """Create an empty database, replacing the file, and open it."""
-
-    def run(self, connection: DuckDBPyConnection) -> Result_co:
-        """Update the open database, verify it and close it."""
-
-
 @contextlib.contextmanager
 def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path]:
     """Yield the path at which the caller builds a database, and publish it if the block succeeds.
@@ -182,26 +170,6 @@ def build_database(
     return _build_within(layout, file, build, load.MEMORY[-1], fresh=fresh)
 
 
-def _build_within(
-    layout: Layout, file: Path, build: DatabaseBuild[Result], memory: str, *, fresh: bool
-) -> tuple[Result, tuple[str, ...]]:
-    # Starting from a copy avoids reading a long history, because only changed days are replaced.
-    # The published digests show whether a block of the last version has been damaged since. If a
-    # block is damaged, the copy cannot be used, and the file is built from scratch.
-    published = () if fresh else copy_current(layout, file)
-    if published and (connection := build.open_copy(file, memory)) is not None:
-        try:
-            result = build.run(connection)
-            digests = block_digests(file)
-            if is_base_intact(layout, published, digests):
-                return result, digests
-        except (duckdb.Error, NotPublished):
-            if is_as_published(layout, layout.database):
-                raise
-    result = build.run(build.create_empty(file, memory))
-    return result, block_digests(file)
-
-
 def record_build(
     connection: DuckDBPyConnection,
     *,
@@ -224,3 +192,35 @@ def record_build(
         "storage_version": STORAGE_VERSION,
     }
     fill(connection, BUILD, [row])
+
+
+def _check_row(day: date, result: CheckResult) -> dict[str, object]:
+    return {
+        "snapshot_date": day,
+        "check_name": result.name,
+        "meaning": result.meaning,
+        "severity": result.severity,
+        "passed": result.is_ok,
+        "wrong_rows": result.wrong_rows,
+        "example": result.example,
+    }
+
+
+def _build_within(
+    layout: Layout, file: Path, build: DatabaseBuild[Result], memory: str, *, fresh: bool
+) -> tuple[Result, tuple[str, ...]]:
+    # Starting from a copy avoids reading a long history, because only changed days are replaced.
+    # The published digests show whether a block of the last version has been damaged since. If a
+    # block is damaged, the copy cannot be used, and the file is built from scratch.
+    published = () if fresh else copy_current(layout, file)
+    if published and (connection := build.open_copy(file, memory)) is not None:
+        try:
+            result = build.run(connection)
+            digests = block_digests(file)
+            if is_base_intact(layout, published, digests):
+                return result, digests
+        except (duckdb.Error, NotPublished):
+            if is_as_published(layout, layout.database):
+                raise
+    result = build.run(build.create_empty(file, memory))
+    return result, block_digests(file)

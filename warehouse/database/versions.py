@@ -52,11 +52,6 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
     (layout.warehouse / ".current").unlink(missing_ok=True)
 
 
-def _current_version(layout: Layout) -> str | None:
-    link = layout.warehouse / "current"
-    return link.readlink().name if link.is_symlink() else None
-
-
 def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
     """Copy the published file and return its block digests. Copy nothing if there are no digests.
 
@@ -75,14 +70,6 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
         if remaining:  # The kernel could not copy the whole file, so copy it in Python.
             shutil.copyfile(layout.database, file)
     return digests
-
-
-def _copy_range(source: int, target: int, size: int) -> int:
-    """Copy up to `size` bytes in the kernel. Return the number copied, or 0 if that failed."""
-    try:
-        return os.copy_file_range(source, target, size)
-    except (AttributeError, OSError):
-        return 0
 
 
 def seal(
@@ -110,12 +97,6 @@ def seal(
     finally:
         os.close(descriptor)
     write_digests(file.parent, digests, decided, decisions)
-
-
-def _block_digests(layout: Layout) -> tuple[str, ...]:
-    """Return the block digests of the published file, or an empty tuple if they are invalid."""
-    digests = read_digests(layout.database.parent)
-    return digests.blocks if digests else ()
 
 
 def is_as_published(layout: Layout, file: Path) -> bool:
@@ -171,23 +152,9 @@ def older(layout: Layout) -> list[Path]:
     return sorted(path for path in versions if current is not None and path.name != current)
 
 
-def newest_whole(layout: Layout) -> Path | None:
-    """Return the published database or, if it is damaged, the newest undamaged version."""
-    # Use this function only for a build from scratch, because it hashes all blocks.
-    versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    folders = (layout.database.resolve().parent, *versions)
-    return next((folder / DATABASE for folder in folders if _is_whole(folder)), None)
-
-
 def damaged_versions(layout: Layout) -> list[Path]:
     """Return the folders of older versions that have changed since they were published."""
     return [folder for folder in older(layout) if not _is_whole(folder)]
-
-
-def _is_whole(folder: Path) -> bool:
-    """Return whether a version's database and digests are unchanged."""
-    digests = read_digests(folder)
-    return digests is not None and digests.match(folder / DATABASE)
 
 
 def size_of(version: Path) -> int:
@@ -203,3 +170,28 @@ def remove(version: Path) -> None:
         removed = version.with_name(f".tmp-gone-{version.name}")
         version.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)
+
+
+def _current_version(layout: Layout) -> str | None:
+    link = layout.warehouse / "current"
+    return link.readlink().name if link.is_symlink() else None
+
+
+def _copy_range(source: int, target: int, size: int) -> int:
+    """Copy up to `size` bytes in the kernel. Return the number copied, or 0 if that failed."""
+    try:
+        return os.copy_file_range(source, target, size)
+    except (AttributeError, OSError):
+        return 0
+
+
+def _block_digests(layout: Layout) -> tuple[str, ...]:
+    """Return the block digests of the published file, or an empty tuple if they are invalid."""
+    digests = read_digests(layout.database.parent)
+    return digests.blocks if digests else ()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether a version's database and digests are unchanged."""
+    digests = read_digests(folder)
+    return digests is not None and digests.match(folder / DATABASE)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warehouse.contract.firm import NIGHTS, SOURCE
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
@@ -125,8 +124,8 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     text, count = SheetColumnKind.TEXT, SheetColumnKind.COUNT
     number, exact = SheetColumnKind.NUMBER, SheetColumnKind.EXACT
     parts = [name for name in kinds if name.endswith("_text") and name != TOTAL]
-    names = [name for name in (SOURCE.name, PORTFOLIO_NAME) if name in kinds]
-    names += [name for name in exhibit.key if name not in (*_OFF_PAPER, SOURCE.name)]
+    names = [PORTFOLIO_NAME] * (PORTFOLIO_NAME in kinds)
+    names += [name for name in exhibit.key if name not in _OFF_PAPER]
     return (
         *(column(name, text) for name in names),
         column(TOTAL, number),
@@ -271,8 +270,7 @@ def _line(line: TotalLine) -> dict[str, str | None]:
 def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
     query = f"select * from ops.requests where {source.of_snapshots} order by all"  # noqa: S608 - ids are ours and quoted
     for row in records(source.connection, query):
-        request = f"{row['source']}: " if source.is_firm else ""
-        request += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
+        request = f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
         value = row["sha256"] or f"no body: {row['error']}"
         yield {"Kind": "body", "Of": request, "Value": value}
 
@@ -291,36 +289,5 @@ def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
             ("Piece", "The piece number. Join all pieces of a text without a separator.", 8),
             ("Text", "One piece of the text.", 120),
         )
-    )
-    return TextTable(columns, rows)
-
-
-SOURCES = "Sources"
-_HEADERS = {
-    "source": "Source",
-    "is_in_book": "In these figures",
-    "state": "State",
-    "snapshot_id": "Snapshot",
-    "as_of": "Last book",
-    "reason": "Why not",
-}
-
-
-def source_sheet(source: OpenBook) -> TextTable:
-    """Build a table of the firm's organisations, with the state of each organisation's night."""
-    query = "select * from ops.nights where snapshot_date = ? order by source"
-    rows = [
-        {name: plain_text(row[name]) for name in _HEADERS}
-        for row in records(source.connection, query, source.day)
-    ]
-    columns = tuple(
-        SheetColumn(
-            name,
-            header,
-            f"{name}: {NIGHTS.column(name).meaning}",
-            SheetColumnKind.TEXT,
-            width=width_of(header, (row[name] for row in rows)),
-        )
-        for name, header in _HEADERS.items()
     )
     return TextTable(columns, rows)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records, scalar
@@ -32,7 +31,6 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
     """Return every column's meaning, taken from the view's SQL file."""
     view = next(view for view in views() if view.name == exhibit.view)
     return {
-        SOURCE.name: SOURCE.meaning,
         PORTFOLIO_NAME: "Name of the portfolio at that time, or its id if it has no name.",
         **view.entries,
     }

@@ -200,11 +200,7 @@ def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
 
 
 def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:
-    totals = [
-        line
-        for line in figures.lines
-        if line.kind == "total" and not (figures.source.is_firm and line.is_custom)
-    ]
+    totals = [line for line in figures.lines if line.kind == "total"]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
     lines = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
     sheet.headers(

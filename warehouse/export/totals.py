@@ -5,27 +5,18 @@ Each asset has one exact total. Amounts of different assets are never added up.
 
 # ruff: noqa: S608 - table names are our own, and values are parameters
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warehouse.contract.book import BOOK, PORTFOLIO_ID
 from warehouse.export.staged_tables import count_rounded_rows
 from warehouse.query.book import EXHIBITS, Exhibit, OpenBook
-from warehouse.query.firm_state import shared_portfolios
 from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
-# Two organisations may use the same ID for different custom assets, so the sum over all
-# organisations is only a check, not a holding.
-OF_ALL = " (sum over all sources that define this ID: a check, not a holding)"
 Asset = tuple[str, bool]
 _SOURCES = ("in_json", "in_lake", "in_warehouse")
 _SHEETS = {"accounts": ACCOUNTS, "positions": HOLDINGS}
-_SHARED = (
-    "as given semi join internal.set_aside using (source, snapshot_date, portfolio_id) "
-    "where snapshot_date = $day"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +80,7 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
         lines.append(
             TotalLine(
                 kind="total",
-                of=f"{name}{OF_ALL}" if source.is_firm and is_custom else name,
+                of=name,
                 is_custom=is_custom,
                 places=sums.get((name, is_custom), not_stated),
                 sheets=tuple(exhibit.sums.get((name, is_custom), "0") for exhibit in expected),
@@ -108,34 +99,13 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
         f"select measure, if(measure = 'rows', table_name, asset_id), is_custom_asset, {names} "
         f"from ops.control_totals where {source.of_snapshots}"
     )
-    values: dict[str, object] = {}
-    if source.is_firm and shared_portfolios(source.connection, source.day):
-        query = " union all ".join([query, *_shared_totals()])
-        values = {"day": source.day}
     totals = ", ".join(f"if(bool_or({name} is null), null, exact_sum({name}))" for name in _SOURCES)
     query = (
         f"select measure, name, is_custom, {totals} "
         f"from ({query}) as stated (measure, name, is_custom, {names}) "
         "group by all order by measure, name, is_custom"
     )
-    return source.connection.execute(query, values).fetchall()
-
-
-def _shared_totals() -> Iterator[str]:
-    """Yield queries for negative totals, to cancel out portfolios that count for another source."""
-    for table in BOOK:
-        if PORTFOLIO_ID.name in table.names:
-            negative = "(-count(*))::varchar"
-            yield (
-                f"select 'rows', '{table.name}', false, {', '.join([negative] * len(_SOURCES))} "
-                f"from internal.{table.name} {_SHARED}"
-            )
-    negative = "if(starts_with(total, '-'), total[2:], '-' || total)"
-    yield (
-        f"select 'sum', asset_id, is_custom_asset, {', '.join([negative] * len(_SOURCES))} from ("
-        "select asset_id, is_custom_asset, exact_sum(amount_text) as total "
-        f"from internal.balances {_SHARED} group by asset_id, is_custom_asset)"
-    )
+    return source.connection.execute(query).fetchall()
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:

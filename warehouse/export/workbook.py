@@ -9,7 +9,6 @@ from typing import IO
 from warehouse.exact import EXACT, plain
 from warehouse.export.sheets import (
     FLAG,
-    SOURCES,
     TOTAL,
     TextTable,
     evidence_sheet,
@@ -17,7 +16,6 @@ from warehouse.export.sheets import (
     fill_texts,
     long_text_sheet,
     shown_columns,
-    source_sheet,
     yes,
 )
 from warehouse.export.staged_tables import texts_over
@@ -123,8 +121,6 @@ def write(
     )
     planned = list(_plan_tables(source, plans, shortened))
     planned.append(_plan_texts(EVIDENCE, evidence, shortened))
-    if source.is_firm:
-        planned.append(_plan_texts(SOURCES, source_sheet(source), {}))
     if shortened:
         planned.append(_plan_texts(LONG_TEXTS, long_text_sheet(shortened), {}))
     footer = f"Positions as of {source.day}, book {source.snapshot_id}"

@@ -9,7 +9,7 @@ same rows, and the rows can be counted before they are written.
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +17,9 @@ from typing import Any, TypeVar
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.firm import SOURCE
-from warehouse.contract.model import and_more, literal, quote_identifier
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import QueryFailed, connect, records, scalar
-from warehouse.query.firm_state import has_sources, shared_portfolios
 
 Result = TypeVar("Result")
 MAX_SHOWN_DATES = 5
@@ -78,7 +76,6 @@ class OpenBook:
     rows: Mapping[str, int]
     notices: tuple[str, ...]
     exhibits: tuple[Exhibit, ...] = EXHIBITS
-    is_firm: bool = False
     on_rows: Callable[[int], None] = lambda _: None
 
     @property
@@ -89,13 +86,7 @@ class OpenBook:
     @property
     def of_snapshots(self) -> str:
         """An SQL condition that selects the rows in `ops` for this book's snapshots."""
-        if not self.is_firm:
-            return f"snapshot_id = {literal(self.snapshot_id)}"
-        day = literal(self.day.isoformat())
-        return (
-            "(source, snapshot_id) in (select (source, snapshot_id) from ops.nights "
-            f"where is_in_book and snapshot_date = date {day})"
-        )
+        return f"snapshot_id = {literal(self.snapshot_id)}"
 
 
 @contextlib.contextmanager
@@ -155,10 +146,7 @@ def _open_book(
     *,
     texts_only: bool,
 ) -> OpenBook:
-    is_firm = has_sources(connection)
-    if is_firm:
-        exhibits = [replace(exhibit, key=(SOURCE.name, *exhibit.key)) for exhibit in exhibits]
-    snapshot = _find_book(connection, as_of, "firm_nights" if is_firm else "ops.snapshots")
+    snapshot = _find_book(connection, as_of)
     day: date = snapshot["snapshot_date"]
     in_little_memory(
         connection,
@@ -174,16 +162,13 @@ def _open_book(
             exhibit.title: scalar(connection, f"select count(*) from {exhibit.staged_name}")
             for exhibit in exhibits
         },
-        notices=tuple(_notices(connection, snapshot, as_of, is_firm=is_firm)),
+        notices=tuple(_notices(connection, snapshot, as_of)),
         exhibits=tuple(exhibits),
-        is_firm=is_firm,
     )
 
 
-def _find_book(
-    connection: DuckDBPyConnection, as_of: date | None, snapshots: str
-) -> dict[str, Any]:
-    books = records(connection, f"select * from {snapshots} where is_book order by snapshot_id")
+def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
+    books = records(connection, "select * from ops.snapshots where is_book order by snapshot_id")
     wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
     if wanted:
         return max(wanted, key=lambda row: row["snapshot_date"])
@@ -231,18 +216,12 @@ def _stage(
 
 
 def _notices(
-    connection: DuckDBPyConnection,
-    snapshot: Mapping[str, Any],
-    as_of: date | None,
-    *,
-    is_firm: bool,
+    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
 ) -> Iterator[str]:
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
         yield f"{as_of} has no book. This is the book of {day}, the newest book before that date."
-    yield from (
-        _firm_notices(connection, day) if is_firm else _held_nights(connection, snapshot, as_of)
-    )
+    yield from _held_nights(connection, snapshot, as_of)
     if snapshot["reject_count"]:
         yield (
             f"{snapshot['reject_count']} values from the API are invalid and are not included in "
@@ -268,33 +247,4 @@ def _held_nights(
         yield (
             f"A newer night is held and not included in these figures: {row['snapshot_id']}, "
             f"because {row['reason'] or 'the guards stopped it'}."
-        )
-
-
-def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
-    """Yield notices about sources missing from a firm's book, and about shared portfolios."""
-    nights = records(
-        connection,
-        "select * from ops.nights where not is_in_book and snapshot_date = ? order by source",
-        day,
-    )
-    for row in nights:
-        last = f"its last book is from {row['as_of']}" if row["as_of"] else "it has no book yet"
-        yield (
-            f"{row['source']} is not included in these figures: {row['state']}, because "
-            f"{row['reason'] or 'the guards stopped it'}; {last}."
-        )
-    missing = {row["source"] for row in nights}
-    uncertain = [
-        f"{portfolio.portfolio_id} (seen by {', '.join(portfolio.sources)}; counted for "
-        f"{portfolio.counted_for})"
-        for portfolio in shared_portfolios(connection, day)
-        if not portfolio.is_settled or portfolio.counted_for in missing
-    ]
-    if uncertain:
-        yield (
-            "If several organisations share a portfolio, it is counted only once. For the "
-            "following portfolios, firm.toml does not name an organisation, or the organisation "
-            "is not included in these figures: "
-            f"{and_more(uncertain, MAX_SHOWN_DATES)}. See firm_shared_portfolios."
         )

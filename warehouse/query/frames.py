@@ -261,7 +261,9 @@ def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
     for field, kind in zip(table.schema, answer.types, strict=True):
         name, column = field.name, table[field.name]
         has_text = f"{name}{TEXT_SUFFIX}" in table.column_names and pa.types.is_decimal(field.type)
-        _require_no_rounding(answer, name, kind, has_text=has_text)
+        # A text replaces a rounded number, and NULL cannot be rounded.
+        is_safe = has_text or column.null_count == len(column)
+        _require_no_rounding(answer, name, kind, is_safe=is_safe)
         if kind.startswith(_WIDEST) and not has_text and name not in answer.numbers:
             _require_no_gaps(answer, name, column.null_count)
         elif kind == "HUGEINT" and _CONVERSION.search(answer.sql):
@@ -276,15 +278,15 @@ def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
             yield name, texts
 
 
-def _require_no_rounding(answer: TypedResult, name: str, kind: str, *, has_text: bool) -> None:
+def _require_no_rounding(answer: TypedResult, name: str, kind: str, *, is_safe: bool) -> None:
     """Raise `NotExact` if the type of a column, or the query, shows that it may be rounded."""
     if "DECIMAL" in kind and not _DECIMAL.fullmatch(kind):
         raise NotExact(
             f"{name} has amounts inside a {kind[:60]}, which tools do not add exactly; nothing is "
             "returned. Select one amount per row: unnest it, or group in Python."
         )
-    is_decimal = _DECIMAL.fullmatch(kind) is not None and not has_text
-    rounding = _ROUNDING.search(answer.sql) if is_decimal else None
+    is_doubtful = _DECIMAL.fullmatch(kind) is not None and not is_safe
+    rounding = _ROUNDING.search(answer.sql) if is_doubtful else None
     if rounding is not None:
         problem = f"may be rounded, because the query contains {rounding[0]!r}"
     elif _FLOAT.search(kind) and not _FLOAT_WORD.search(answer.sql):

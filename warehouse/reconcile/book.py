@@ -2,27 +2,23 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-import contextlib
 import difflib
 import hashlib
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.book import BOOK, KNOWN_BALANCES
-from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.query.book import OpenBook, book
-from warehouse.query.connect import connect
+from warehouse.contract.book import KNOWN_BALANCES
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.model import UNMAPPED, Key, Notice
 from warehouse.reconcile.terms import (
-    BETWEEN_SOURCE,
     CUSTOM,
     NotReconciled,
     display_asset,
@@ -30,7 +26,6 @@ from warehouse.reconcile.terms import (
 )
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
-from warehouse.sql.catalog import macros
 
 # The minimum length of a name to search for. File names may contain shorter names by chance.
 _MIN_NAME_LENGTH = 3
@@ -239,7 +234,7 @@ class Reference:
     """The IDs in the book and in earlier nights, each with all its names.
 
     `delivered` are the portfolios in this book. Other portfolios are known from earlier nights.
-    `closed` has the status of each venue that is not trading. `sources` are a firm's organisations.
+    `closed` has the status of each venue that is not trading.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
@@ -247,7 +242,6 @@ class Reference:
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
-    sources: frozenset[str] = frozenset()
 
 
 def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
@@ -371,9 +365,6 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         delivered=frozenset(row[0] for row in current),
         closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
         notices=tuple(_stale(current, source.snapshot["started_at"], stale_hours)),
-        sources=frozenset(row[0].partition(BETWEEN_SOURCE)[0] for row in portfolios)
-        if source.is_firm
-        else frozenset(),
     )
 
 
@@ -392,18 +383,6 @@ def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
 def columns(fields: Iterable[str]) -> str:
     """Return the fields as an SQL list of quoted columns."""
     return ", ".join(map(quote_identifier, fields))
-
-
-@contextlib.contextmanager
-def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
-    """Open a day's book for a reconciliation. Raises the same errors as `warehouse.query.book`."""
-    with book(database, as_of, ()) as source:
-        if not source.is_firm:
-            yield source
-            return
-        with connect(database, with_lake=False, is_apart=True, threads="1") as connection:
-            _make_book_of_firm(connection)
-            yield replace(source, connection=connection)
 
 
 def _name_order(name: str) -> tuple[bool, str]:
@@ -452,35 +431,3 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
                 "book",
                 portfolio,
             )
-
-
-def _make_book_of_firm(connection: DuckDBPyConnection) -> None:
-    """Create in-memory views that make a firm's book look like one organisation's book."""
-    connection.execute("use memory")
-    connection.execute("set TimeZone = 'UTC'")
-    for schema in ("history", "ops", "internal"):
-        connection.execute(f"create schema {schema}")
-    for macro in macros():
-        if macro.schema == "internal" or macro.name == "exact_sum":
-            connection.execute(macro.sql)
-    for table in BOOK:
-        connection.execute(_view(table))
-    connection.execute("create view ops.snapshots as select * from nightbook.main.firm_nights")
-
-
-def _view(table: Table) -> str:
-    name = quote_identifier(table.name)
-    own = f"source || {literal(BETWEEN_SOURCE)} || "
-    columns = [
-        f"{own}{column} as {column}"
-        for column in ("portfolio_id", *(["name"] if table.name == "portfolios" else []))
-        if column in table.names
-    ]
-    replaced = f" replace ({', '.join(columns)})" if columns else ""
-    # Several organisations list the same venue, so keep one row for each venue.
-    place = ", ".join(table.key)
-    once = "" if columns else f"distinct on ({place}) "
-    return (
-        f"create view history.{name} as select {once}* exclude (source){replaced} "
-        f"from nightbook.history.{name}{'' if columns else f' order by {place}, source'}"
-    )

@@ -14,7 +14,7 @@ from warehouse.reconcile.ledger.days import day_of
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import files_in
-from warehouse.reconcile.ledger.read import read_ledger, with_sources
+from warehouse.reconcile.ledger.read import read_ledger
 from warehouse.reconcile.ledger.tabs import chosen_tabs
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import FilePart, Ledger, LedgerSource, Unused
@@ -94,11 +94,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
         )
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
-        files = [
-            with_sources(open_file(file, count), context)
-            for file, problem in files_in(path)
-            if not problem
-        ]
+        files = [open_file(file, count) for file, problem in files_in(path) if not problem]
     tabs = [tab for file in files for tab in _preview_tabs(file, context)]
     try:
         ledger = read_ledger(files, context)

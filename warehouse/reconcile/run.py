@@ -174,7 +174,6 @@ def reading_context(
         day=day,
         remembered=record.lessons(),
         known=KnownNames.of(reference.names, config.aliases),
-        sources=reference.sources,
     )
 
 

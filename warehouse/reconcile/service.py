@@ -10,8 +10,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from warehouse.query.book import book as open_book
 from warehouse.reconcile import book
-from warehouse.reconcile.book import open_book
 from warehouse.reconcile.close.month import closing_of, restating
 from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
@@ -65,7 +65,7 @@ def init(database: Path, folder: Path) -> InitFiles:
     record.make()
     path = folder / "ledger_template.xlsx"
     files = [path]
-    with open_book(database, None) as source:
+    with open_book(database, None, ()) as source:
         keys = ledgers.write_template(source, path)
     if not record.config.exists():
         with written_aside(record.config) as file:
@@ -84,9 +84,9 @@ def rehearse(
     """
     record = Record(folder)
     record.make()
-    with open_book(database, first) as source:
+    with open_book(database, first, ()) as source:
         planted = ledgers.plant(source)
-    with open_book(database, None) as source:
+    with open_book(database, None, ()) as source:
         path = record.inbox / f"ledger-{source.day}.xlsx"
         night = (source.day - (first or source.day)).days
         return path, ledgers.write_sample(source, path, planted, night)
@@ -100,7 +100,7 @@ def preview(database: Path, folder: Path, file: Path) -> Preview:
     """
     record = Record(folder)
     config = read_config(record.config)
-    with open_book(database, None) as source:
+    with open_book(database, None, ()) as source:
         reference = book.read_reference(source, config.stale_hours)
         context = reading_context(record, config, reference, source.day)
         return preview_file(
@@ -148,7 +148,7 @@ def run(
     record = Record(folder)
     record.make()
     config = read_config(record.config)
-    with for_large_tables(), open_book(database, as_of) as source:
+    with for_large_tables(), open_book(database, as_of, ()) as source:
         restatement = restating(record, source.day, config.close, who=by, why=restate, now=now)
         inputs = RunInputs(program_version, now, pause, by=by, restatement=restatement)
         return reconcile_day(source, record, config, inputs)

@@ -42,7 +42,6 @@ def _yes_or_no(value: object) -> str:
 _ASSET: Column = ("Asset", asset, "asset_id", "is_custom_asset")
 _PORTFOLIO: Column = ("Portfolio", name, "portfolio", "portfolio_id")
 _VENUE: Column = ("Venue", name, "venue", "venue_id")
-_SOURCE: Column = ("Organisation", name, "source")
 _ACCOUNTS: Column = ("Accounts", digits, "accounts")
 _AMOUNTS: Columns = (
     ("Free", amount, "free_text"),
@@ -152,43 +151,3 @@ FAILED_CHECKS: Columns = (
     ("Meaning", _meaning, "meaning"),
     ("First example", name, "example"),
 )
-FIRM_SOURCES: Columns = (
-    _SOURCE,
-    ("Tonight", lambda value: light("in the book" if value else "not in it"), "is_in_book"),
-    ("State", name, "state"),
-    ("Last book", day, "as_of"),
-    _ACCOUNTS,
-    ("Changed", digits, "changed"),
-    ("Findings", digits, "findings"),
-    ("High", digits, "high"),
-)
-FIRM_SHARED: Columns = (
-    ("Portfolio", name, "portfolio_name"),
-    ("ID", name, "portfolio_id"),
-    ("Seen by", name, "sources"),
-    ("Counts for", name, "counted_for"),
-    ("Settled", _yes_or_no, "is_settled"),
-    ("Amounts", lambda differs: "different" if differs else "equal", "differs"),
-    ("Last", day, "snapshot_date"),
-)
-FIRM_HOLDINGS: Columns = (
-    _ASSET,
-    (
-        "Defined by",
-        lambda source, is_custom: name(source) if is_custom else "",
-        "custom_of",
-        "is_custom_asset",
-    ),
-    *_AMOUNTS,
-    ("Organisations", digits, "sources"),
-    _ACCOUNTS,
-)
-FIRM_MOVES: Columns = (
-    _SOURCE,
-    ("Severity", light, "severity"),
-    _ASSET,
-    ("Move", name, "move"),
-    ("Before", amount, "before_text"),
-    ("Now", amount, "after_text"),
-)
-FIRM_FINDINGS: Columns = (_SOURCE, *SOLVED_FINDINGS)

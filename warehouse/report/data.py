@@ -18,21 +18,17 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import open_database
-from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-# The age from which a firm's book is late. In some time zones, last night's book has yesterday's
-# date, so a book that is one day old is not late.
-FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if the rows are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# The queries for every report, for the report on a home (grouped by the nights that they need), and
-# for the report on a firm.
-_ALWAYS = ("build", "breaks_by_owner", "breaks_over_time", "reconciled")
-_OF_HOME = ("attention", "drift", "checks")
+# The queries, grouped by the nights that they need.
+_ALWAYS = (
+    *("build", "breaks_by_owner", "breaks_over_time", "reconciled"),
+    *("attention", "drift", "checks"),
+)
 _OF_LAST_NIGHT = (
     *("last_night", "night_counts", "control_totals"),
     *("failed_requests", "rejects", "inexact"),
@@ -42,7 +38,6 @@ _OF_CHANGES = (
     *("changes_by_asset", "changes_by_portfolio", "changes_by_venue"),
     *("changed_names", "totals_over_time"),
 )
-_OF_FIRM = ("firm_sources", "firm_holdings", "firm_moves", "firm_findings")
 # The maximum number of rows that a page shows for each query. Queries that are not listed have no
 # limit.
 _MOST = {
@@ -56,10 +51,6 @@ _MOST = {
     "changes_by_venue": 15,
     "changed_names": 15,
     "changed_accounts": 15,
-    "firm_holdings": 40,
-    "firm_moves": 40,
-    "firm_findings": 40,
-    "firm_shared": 40,
 }
 
 
@@ -114,13 +105,9 @@ class Nights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
-    """All values in a report, read through one connection so that they are consistent.
-
-    `kind` is `book` or `firm`, and names the template that displays the values.
-    """
+    """All values in a report, read through one connection so that they are consistent."""
 
     now: datetime
-    kind: str
     values: Mapping[str, Any]
 
     @property
@@ -136,15 +123,9 @@ def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> Re
     a nightbook warehouse.
     """
     with contextlib.closing(open_database(database)) as connection:
-        is_firm = has_sources(connection)
         nights = _load_nights(connection)
-        if is_firm:
-            values = _load_firm(connection, now)
-        else:
-            values = _load_book(connection, nights, now, pinned)
-    return ReportData(
-        now=now, kind="firm" if is_firm else "book", values={"nights": nights, **values}
-    )
+        values = _load_book(connection, nights, now, pinned)
+    return ReportData(now=now, values={"nights": nights, **values})
 
 
 def run_query(connection: DuckDBPyConnection, name: str, **values: str) -> QueryRows:
@@ -199,7 +180,6 @@ def _load_book(
     }
     queries = (
         *_ALWAYS,
-        *_OF_HOME,
         *(_OF_LAST_NIGHT if last else ()),
         *(_OF_BOOK if nights.book else ()),
         *(_OF_CHANGES if before else ()),
@@ -228,28 +208,3 @@ def _pinned_first(pinned: Sequence[str]) -> str:
     names = ", ".join(map(literal, pinned))
     position = f"list_position([{names}]::varchar[], asset_id)"
     return f"case when not is_custom_asset then {position} end nulls last"
-
-
-def _load_firm(connection: DuckDBPyConnection, now: datetime) -> dict[str, Any]:
-    answers = {name: run_query(connection, name) for name in (*_ALWAYS, *_OF_FIRM)}
-    firm = state_of(connection)
-    if firm.shared:
-        answers["firm_shared"] = run_query(connection, "firm_shared")
-    sources = answers["firm_sources"]
-    is_late = bool(sources.rows) and now.date() - sources.rows[0]["snapshot_date"] >= FIRM_LATE
-    return {
-        **answers,
-        "firm": firm,
-        "is_late": is_late,
-        "state": "stale" if is_late else _firm_night(sources, firm),
-    }
-
-
-def _firm_night(sources: QueryRows, firm: FirmState) -> str:
-    """Return the state of the firm's newest night in one word."""
-    included = sources.only(is_in_book=True).count
-    if not sources.rows:
-        return "none"
-    if included == sources.count:
-        return "stale" if not firm.is_whole else HELD if firm.waits else ACCEPTED
-    return HELD if included and sources.only(state=HELD).rows else "stale"

@@ -1,9 +1,9 @@
 """Rendering a report with Jinja, as an HTML page or as Markdown.
 
-`book.jinja` and `firm.jinja` define the sections of a report. They build the sections from blocks
-for one format, in `blocks.html.jinja` or `blocks.md.jinja`, and extend `page.html.jinja` or
-`page.md.jinja`. All templates escape every value. The page has no script and loads nothing, and its
-policy forbids both, so even an unescaped value could not run, load or send anything.
+`book.jinja` defines the sections of a report. It builds the sections from blocks for one format, in
+`blocks.html.jinja` or `blocks.md.jinja`, and extends `page.html.jinja` or `page.md.jinja`. All
+templates escape every value. The page has no script and loads nothing, and its policy forbids both,
+so even an unescaped value could not run, load or send anything.
 """
 
 import base64
@@ -91,7 +91,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _render(data: ReportData, format_: str, **values: Any) -> str:
-    return _environment().get_template(f"{data.kind}.jinja").render(
+    return _environment().get_template("book.jinja").render(
         data.values,
         layout=f"page.{format_}.jinja",
         blocks=f"blocks.{format_}.jinja",

@@ -68,12 +68,6 @@ def ops_views() -> tuple[SqlFile, ...]:
     return _folder("views/ops")
 
 
-@cache
-def firm_views() -> tuple[SqlFile, ...]:
-    """Return the views that combine all sources. Only a firm's book has them."""
-    return _folder("firm")
-
-
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return the `names` that a query reads with `from` or `join`, in alphabetical order."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
@@ -242,22 +236,6 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
         for name in sorted(used)
     }
     return reading(sql, replacements | inner)
-
-
-def at_day_of_each(sql: str, sources: str) -> str:
-    """Rewrite a query so that it runs separately on one book of each source.
-
-    `sources` is a query that returns the columns source and snapshot_date.
-    """
-    replacements = {
-        name: f"select * exclude (source) from history.{quote_identifier(name)} "
-        "where source = each_source.source and snapshot_date = each_source.snapshot_date"
-        for name in tables_in(sql, {table.name for table in BOOK})
-    }
-    return (
-        f"select each_source.source, given.* from ({sources}) as each_source, "
-        f"lateral (\n{reading(sql, replacements)}\n) as given"
-    )
 
 
 def reading(sql: str, replacements: Mapping[str, str]) -> str:

@@ -83,6 +83,11 @@ class Layout:
         return self.home / "dagster"
 
     @property
+    def runs(self) -> Path:
+        """The folder for the logs of runs by commands."""
+        return self.home / "runs"
+
+    @property
     def work(self) -> Path:
         """A temporary folder on the same file system. Interrupted runs may leave files in it."""
         return self.home / ".work"

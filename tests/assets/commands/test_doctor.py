@@ -1,16 +1,13 @@
 """Tests of `nightbook doctor`, which prints a line with a remedy for each problem."""
 
 import re
-import shlex
 import shutil
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.support.firm_home import NAMES, FirmHome
-from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox
+from tests.support.operator_home import FIRST, SECOND, Keeper
 
 ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
 
@@ -35,15 +32,18 @@ def test_doctor_names_each_wrong_setting(
     empty: Callable[..., Keeper], variables: dict[str, str], words: str
 ) -> None:
     """A missing or wrong setting causes one line that names it, and exit code 2."""
-    said = empty(**variables)("doctor")
+    keeper = empty(**variables)
+    keeper.report()
+    said = keeper("doctor")
     assert (said.code, said.err) == (2, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
     assert words in line
 
 
-def test_doctor_prints_a_check_mark_for_each_check(nights: Keeper) -> None:
+def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:
     """Without problems, `doctor` prints one line for each check, each with a check mark."""
-    said = nights("doctor")
+    copied.report()
+    said = copied("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
     assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
@@ -93,6 +93,7 @@ def test_doctor_reports_a_damaged_warehouse_and_continues(empty: Callable[..., K
     database.chmod(0o640)
     with database.open("r+b") as file:
         file.write(bytes(8192))
+    keeper.report()
     said = keeper("doctor")
     assert (said.code, said.err) == (1, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]
@@ -145,29 +146,3 @@ def test_the_sandbox_suggests_a_port_if_its_own_is_in_use(nights: Keeper) -> Non
         said = nights("sandbox", "--port", str(port))
     assert said.code == 1
     assert f" sandbox --port {port + 1}" in said.err
-
-
-def test_doctor_checks_each_organisation_of_a_firm(api: Sandbox, tmp_path: Path) -> None:
-    """In a firm's home, each organisation has its own lines, and a missing setting is reported."""
-    firm = FirmHome(tmp_path, NAMES[:2])
-    firm.describe(*firm.names)
-    keeper = Keeper(firm.layout.home, api, dict.fromkeys(ACCESS, ""))
-    variables = Keeper(tmp_path / "unused", api).variables
-    for number, name in enumerate(firm.names):
-        firm.of(name).home.parent.mkdir()
-        lines = [f"{setting}={variables[setting]}" for setting in ACCESS[number:]]
-        (firm.of(name).home.parent / ".env").write_text("\n".join(lines))
-    said = keeper("doctor")
-    assert (said.code, said.err) == (2, "")
-    lines = said.out.splitlines()
-    assert lines[0] == "✓ settings   complete (this is a firm's home)"
-    first, second = firm.names
-    assert f"✓ {first} key  accepted" in lines
-    assert any(
-        line.startswith(f"✗ {second} settings NIGHTBOOK_API_URL is not set") for line in lines
-    )
-    assert {line.split()[0] for line in lines if f" {first} " in line} == {"✓"}
-    folder = shlex.quote(str(firm.of(first).home.parent))
-    (found,) = (line for line in lines if f" {first} warehouse " in line)
-    assert f"cd {folder} && " in found, "a command reads the settings of that folder"
-    assert "--turn-on" in keeper("doctor", "--turn-on").err

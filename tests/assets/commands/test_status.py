@@ -16,9 +16,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 
-from assets.home.instance import open_instance
 from assets.monitoring.conditions import late_alert
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
@@ -29,7 +27,8 @@ Make = Callable[..., Watched]
 
 
 def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
-    """Return the exit code of `status`, and its lines by their labels."""
+    """Return the exit code of `status` while a daemon is running, and its lines by their labels."""
+    keeper.report()
     said = keeper("status")
     assert said.err == ""
     found = [line for line in said.out.splitlines() if not line.startswith(" ")]
@@ -421,15 +420,3 @@ def test_other_users_cannot_read_the_files_of_a_home(watched: Make) -> None:
     assert {mode for mode in modes.values() if mode not in ("640", "440", "750")} == set(), {
         name: mode for name, mode in modes.items() if mode not in ("640", "440", "750")
     }
-
-
-def test_runs_show_their_snapshot_and_hide_their_process(watched: Make) -> None:
-    """A run has a tag with its snapshot ID, and the tag of its process is hidden in Dagster."""
-    home = watched()
-    home.keeper.run(THIRD)
-    with open_instance(home.keeper.layout) as instance:
-        [run] = instance.get_runs(limit=1)
-    assert run.tags["nightbook/snapshot"] == f"{THIRD:%Y%m%d}T021500Z"
-    visible = {name for name in run.tags if not name.startswith(HIDDEN_TAG_PREFIX)}
-    assert "nightbook/snapshot" in visible
-    assert not [name for name in visible if "process" in name]

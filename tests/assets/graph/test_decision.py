@@ -5,7 +5,7 @@ import pytest
 
 from assets.definitions import assemble
 from assets.graph.step import DECIDE, failure_message
-from assets.home.instance import open_instance
+from assets.runs.instance import open_instance
 from tests.support.operator_home import FOURTH, THIRD, Keeper
 
 FAILED = dg.DagsterRunStatus.FAILURE

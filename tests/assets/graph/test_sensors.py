@@ -9,27 +9,23 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
-from assets.graph.sensors import AFTER_A_RUN, BETWEEN, LOGGED, sensors
+from assets.graph.sensors import AFTER_A_RUN, BETWEEN, LOGGED
+from assets.graph.step import SNAPSHOT
 from assets.home.demo import MARK
+from assets.runs.instance import open_instance
 from pipelines.pull import pull
-from tests.support.operator import Receiver, Watched, ended
-from tests.support.operator_home import SECOND, THIRD, Keeper
+from tests.support.dagster_runs import ended, scheduled, watching
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import FOURTH, SECOND, THIRD, Keeper
 
 Make = Callable[..., Watched]
-
-
-def watching(keeper: Keeper) -> None:
-    """Run one tick of the `watch` sensor, which looks for problems outside a run."""
-    keeper.layout.dagster.mkdir(exist_ok=True)
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        sensors(keeper.nightbook)[2](dg.build_sensor_context(instance))
 
 
 def test_a_failed_run_sends_one_alert(watched: Make, receiver: Receiver) -> None:
     """A failed run sends exactly one alert with its date, the API's error and a command to type."""
     keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
-    assert keeper.run(THIRD).code == 1
+    assert not scheduled(keeper, THIRD).success
     ended(keeper)
     ended(keeper)
     keeper.sandbox.clock.night(THIRD, hour=9)
@@ -47,8 +43,7 @@ def test_a_run_started_in_dagster_sends_only_an_info_alert(
 ) -> None:
     """A person who starts a run in Dagster sees it fail, so the failure is only an info alert."""
     keeper = watched().keeper
-    keeper.layout.dagster.mkdir(exist_ok=True)
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+    with open_instance(keeper.layout) as instance:
         job = assemble(keeper.nightbook).resolve_implicit_global_asset_job_def()
         chosen = job.get_subset(asset_selection={dg.AssetKey("report")})
         assert not chosen.execute_in_process(instance=instance, raise_on_error=False).success
@@ -60,9 +55,9 @@ def test_a_run_started_in_dagster_sends_only_an_info_alert(
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("is_by_command", [True, False])
 def test_a_failed_run_sends_its_alert_once_a_channel_works(
-    watched: Make, receiver: Receiver, *, is_seen: bool
+    watched: Make, receiver: Receiver, *, is_by_command: bool
 ) -> None:
     """If every channel is down when a run fails, one alert is sent as soon as a channel works.
 
@@ -71,8 +66,10 @@ def test_a_failed_run_sends_its_alert_once_a_channel_works(
     keeper = watched().keeper
     receiver.status = 500
     keeper.sandbox.show("access-denied-400,path=/portfolios")
-    assert keeper.run(THIRD).code == 1
-    if is_seen:
+    if is_by_command:
+        assert keeper.run(THIRD).code == 1
+    else:
+        assert not scheduled(keeper, THIRD).success
         ended(keeper)
     unsent = keeper.home / "alerts" / "unsent.json"
     assert stat.S_IMODE(unsent.stat().st_mode) == 0o640
@@ -93,7 +90,7 @@ def test_a_held_run_sends_only_one_alert(watched: Make, receiver: Receiver) -> N
     """A run whose night is held sends one alert, which says that the night is held."""
     keeper = watched().keeper
     keeper.sandbox.show("portfolios-empty")
-    assert keeper.run(THIRD).code == 3
+    scheduled(keeper, THIRD)
     ended(keeper)
     watching(keeper)
     assert receiver.titles == [f"the night of {THIRD} is held"]
@@ -101,10 +98,14 @@ def test_a_held_run_sends_only_one_alert(watched: Make, receiver: Receiver) -> N
 
 
 def test_a_good_run_sends_only_a_heartbeat(copied: Keeper, receiver: Receiver) -> None:
-    """A successful run sends one heartbeat and no alert."""
+    """A successful run has a tag with its snapshot, and sends one heartbeat and no alert."""
     heartbeat = f"http://127.0.0.1:{receiver.port}/alive"
     more = {"NIGHTBOOK_HEARTBEAT": heartbeat, "NIGHTBOOK_ALERTS": receiver.channel}
     keeper = Keeper(copied.home, copied.sandbox, more)
+    assert scheduled(keeper, FOURTH).success
+    with open_instance(keeper.layout) as instance:
+        [run] = instance.get_runs(limit=1)
+    assert run.tags[SNAPSHOT] == f"{FOURTH:%Y%m%d}T021500Z"
     ended(keeper)
     watching(keeper)
     assert (receiver.titles, receiver.fetched) == ([], ["/alive"])

@@ -1,22 +1,30 @@
 """Tests of Dagster's pages for a night: the report, table previews, files and check results."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from assets.home.instance import open_instance
-from tests.support.operator_home import THIRD, Keeper
+from assets.graph.record import copy_runs
+from assets.runs.instance import open_instance
+from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
 
 Shown = dict[str, dg.MetadataValue]
 
 
-@pytest.fixture
-def instance(nights: Keeper) -> Iterator[dg.DagsterInstance]:
-    """Open Dagster's instance of the home with three nights."""
-    with open_instance(nights.layout) as instance:
+@pytest.fixture(scope="module")
+def instance(
+    taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dg.DagsterInstance]:
+    """Open a Dagster instance that shows the run of the third night by a command."""
+    home = tmp_path_factory.mktemp("pages")
+    shutil.copytree(taken[0].layout.runs, home / "runs")
+    with open_instance(Layout(home)) as instance:
+        copy_runs(Layout(home), instance)
         yield instance
 
 

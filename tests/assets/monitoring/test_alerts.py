@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from assets.console.errors import helping_command
-from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.conditions import night_alerts
+from assets.monitoring.inspection import look
 from pipelines.landing import snapshots
 from pipelines.landing.lock import hold_pull_lock
 from tests.support.operator import Receiver, Watched, take
@@ -134,12 +134,12 @@ def test_a_rejected_book_sends_one_alert(watched: Make, receiver: Receiver) -> N
     home.keeper.sandbox.clock.night(THIRD, hour=9)
     assert home.keeper("export", "--as-of", str(THIRD)).code == 0
     taken = f"{THIRD:%Y%m%d}T021500Z"
-    assert home.keeper("reject", taken, "--why", "another firm's book").code == 0
+    assert home.keeper("reject", taken, "--why", "another company's book").code == 0
     home.look()
     home.look()
     [(title, words)] = [one for one in receiver.alerts if "was rejected" in one[0]]
     assert title == f"nightbook: the book of {THIRD} was rejected"
-    assert "another firm's book" in words
+    assert "another company's book" in words
     assert f"exports/positions-{THIRD}.xlsx" in words
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.ledgers import inbox, reconciled, rows
-from tests.support.operator import Receiver, Watched, ended
+from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import SECOND, THIRD
 
 pytestmark = pytest.mark.torture
@@ -126,7 +126,6 @@ def test_an_unusable_ledger_sends_one_alert(watched: Make, receiver: Receiver) -
     inbox(keeper).write_text("no;ledger\n1;2\n", encoding="utf-8")
     keeper.sandbox.show()
     assert keeper.run(THIRD).code == 0
-    ended(keeper)
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the book of {THIRD} was not reconciled"
     assert "ledger.csv" in words

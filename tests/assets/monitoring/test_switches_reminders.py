@@ -3,44 +3,15 @@
 from collections.abc import Callable
 from datetime import date, timedelta
 
-import dagster as dg
 import pytest
-from dagster._core.definitions.run_request import InstigatorType
-from dagster._core.remote_origin import (
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-    RemoteInstigatorOrigin,
-    RemoteRepositoryOrigin,
-)
-from dagster._core.scheduler.instigation import (
-    InstigatorState,
-    InstigatorStatus,
-    ScheduleInstigatorData,
-)
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from assets.home.instance import make_instance, open_instance
-from assets.monitoring.switches import LOCATION, MEANING, SCHEDULE
+from assets.home.daemon_state import STATE_FILE
+from assets.monitoring.switches import MEANING, SCHEDULE
 from pipelines.landing import snapshots
 from pipelines.schedule import is_due
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import SECOND, THIRD, Keeper
 from warehouse.contract import states
-from warehouse.storage.layout import Layout
-
-
-def turned(layout: Layout, name: str, status: InstigatorStatus) -> None:
-    """Write Dagster's record of a schedule or sensor that somebody turned on or off."""
-    target = LoadableTargetOrigin(module_name=LOCATION)
-    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
-    origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(location, "__repository__"), name)
-    kind = InstigatorType.SCHEDULE if name == SCHEDULE else InstigatorType.SENSOR
-    data = ScheduleInstigatorData("15 2 * * *") if name == SCHEDULE else None
-    state = InstigatorState(origin, kind, status, data)
-    make_instance(layout)
-    with open_instance(layout) as instance:
-        known = instance.get_instigator_state(origin.get_id(), state.selector_id)
-        change = instance.update_instigator_state if known else instance.add_instigator_state
-        change(state)
 
 
 def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
@@ -54,9 +25,9 @@ def test_a_schedule_that_is_off_sends_a_daily_alert(
 ) -> None:
     """If the schedule is off, `status` and `doctor` report it, and an alert is sent daily."""
     here = watched()
-    keeper, layout = here.keeper, here.keeper.layout
+    keeper = here.keeper
     days_later(keeper, 0, hour=9)
-    turned(layout, SCHEDULE, InstigatorStatus.STOPPED)
+    keeper.report(off=[SCHEDULE])
     said = keeper("status")
     assert said.code == 1
     assert "only by hand, because the schedule is off" in said.out
@@ -70,7 +41,7 @@ def test_a_schedule_that_is_off_sends_a_daily_alert(
     days_later(keeper, 1)
     here.look()
     assert "the schedule is off" in receiver.titles
-    turned(layout, SCHEDULE, InstigatorStatus.RUNNING)
+    keeper.report()
     assert "is off" not in keeper("status").out
 
 
@@ -79,22 +50,24 @@ def test_status_names_a_sensor_that_is_off(watched: Callable[..., Watched], name
     """`status` names any sensor that was turned off."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
-    turned(keeper.layout, name, InstigatorStatus.STOPPED)
+    keeper.report(off=[name])
     assert f"the sensor {name} is off" in keeper("status").out
 
 
-def test_status_fails_if_the_database_of_dagster_is_damaged(
-    watched: Callable[..., Watched],
+@pytest.mark.parametrize("report", ["", "[]", '{"reported_at": "2026-03-04T09:15:00+00:00"}'])
+def test_status_fails_if_the_report_of_the_daemon_is_damaged(
+    watched: Callable[..., Watched], report: str
 ) -> None:
-    """If Dagster's database is damaged, `status` says so and fails."""
+    """If the daemon's last report cannot be read, `status` and `doctor` say so and fail."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
-    turned(keeper.layout, SCHEDULE, InstigatorStatus.RUNNING)
-    for path in (keeper.layout.dagster / "schedules").glob("schedules.db*"):
-        path.write_bytes(b"no database at all" * 400)
+    keeper.report()
+    (keeper.layout.dagster / STATE_FILE).write_text(report, encoding="utf-8")
     said = keeper("status")
     assert said.code == 1
-    assert "Dagster's database for this home cannot be read" in said.out
+    assert "the daemon's last report cannot be read" in said.out
+    assert "no daemon is running" not in said.out
+    assert f"{STATE_FILE} cannot be read" in keeper("doctor").out
 
 
 def held(here: Watched) -> str:
@@ -211,13 +184,9 @@ def test_run_and_doctor_report_the_same_invalid_settings(watched: Callable[..., 
     assert complaints[0] == "NIGHTBOOK_ALERT is not a setting. Did you mean NIGHTBOOK_ALERTS?"
 
 
-def test_status_creates_no_records_of_dagster(
-    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_creates_no_records_of_dagster(watched: Callable[..., Watched]) -> None:
     """If a home has no Dagster records, `status` does not create any."""
     keeper = watched().keeper
     days_later(keeper, 0, hour=9)
-    assert not keeper.layout.dagster.exists()
-    monkeypatch.delattr(dg.DagsterInstance, "from_ref")
-    assert "if the daemon is running" in keeper("status").out
+    assert "no daemon is running" in keeper("status").out
     assert not keeper.layout.dagster.exists()

@@ -132,6 +132,8 @@ def test_doctor_accepts_a_home_that_only_reads_the_shelf(first: Keeper, tmp_path
         assert "only downloads nights from the shelf" in said.out
         assert "can be read; 4 nights" in said.out
         assert said.code == int(bring)  # The newest night is held and waits for a decision.
+        if bring:
+            assert "nothing starts the next night" not in reader("status").out
     assert sorted((tmp_path / "shelf").rglob("*")) == before
     alone = Keeper(tmp_path / "alone", first.sandbox, no_api)
     assert alone("doctor").code == 2

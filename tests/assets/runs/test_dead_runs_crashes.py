@@ -12,8 +12,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.home.instance import PROCESS, close_dead_runs
+from assets.night.run_log import newest_runs
 from assets.publishing import publish
+from assets.runs.instance import UNFINISHED, close_dead_runs
 from pipelines.flatten.flatten import flatten_portfolios
 from pipelines.flatten.parts import Part
 from pipelines.landing import lock, snapshots
@@ -88,10 +89,7 @@ def test_the_next_run_publishes_the_nights_of_dead_runs(copied: Keeper) -> None:
         )
         assert sorted(rows) == amounts_of(day)
     assert copied.ask("from ops.gaps") == []
-    with dg.DagsterInstance.from_config(str(copied.layout.dagster)) as instance:
-        states = [run.status.value for run in instance.get_runs()]
-    # The first two nights of this home were pulled without Dagster, so they have no runs.
-    assert states == ["SUCCESS", "FAILURE", "SUCCESS"]
+    assert [run.is_dead for run in newest_runs(copied.layout)] == [False, False, False]
 
 
 @pytest.mark.torture
@@ -203,60 +201,21 @@ def test_publishing_can_be_repeated_after_a_dead_run(copied: Keeper, left: int) 
     assert copied("verify").code == 0
 
 
-HOLDING = """
-import sys
-from pathlib import Path
-from assets.home.instance import alive
-from warehouse.storage.layout import Layout
-from warehouse.contract.book import BOOK
-with alive(Layout(Path(sys.argv[1]))) as name:
-    print(name, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_only_dead_runs_are_closed(tmp_path: Path) -> None:
-    """A run is closed if its process was killed, or if a daemon that has ended started it.
-
-    A lock file left by a killed process, or a tag that is a path outside the folder, does not keep
-    a run open.
-    """
+def test_a_starting_daemon_closes_its_dead_runs(tmp_path: Path) -> None:
+    """A starting daemon closes the runs that an earlier daemon left, but not the finished ones."""
 
     @dg.job
     def nothing() -> None:
         """Do nothing."""
 
-    layout = Layout(tmp_path)
-    with (
-        dg.DagsterInstance.ephemeral() as instance,
-        subprocess.Popen(
-            [sys.executable, "-c", HOLDING, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        names = [process.stdout.readline().decode().strip(), "../../../etc/hostname", None]
-        made = [
-            instance.create_run_for_job(
-                nothing,
-                status=dg.DagsterRunStatus.STARTED,
-                tags={PROCESS: name} if name else None,
-            ).run_id
-            for name in names
-        ]
-
-        def closed(*, launched: bool) -> list[int]:
-            dead = close_dead_runs(layout, instance, launched=launched)
-            return sorted(made.index(run.run_id) for run in dead)
-
-        assert closed(launched=False) == [1]
-        process.kill()
-        process.wait()
-        assert closed(launched=False) == [0]
-        assert closed(launched=True) == [2]
-        assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.FAILURE}
-    assert list((tmp_path / "dagster" / "alive").iterdir()) == []
+    finished = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED]
+    with dg.DagsterInstance.ephemeral() as instance:
+        for status in (*UNFINISHED, *finished):
+            instance.create_run_for_job(nothing, status=status)
+        assert len(close_dead_runs(instance)) == len(UNFINISHED)
+        failed = [dg.DagsterRunStatus.FAILURE] * len(UNFINISHED)
+        assert [run.status for run in instance.get_runs()] == [*reversed(finished), *failed]
+        assert close_dead_runs(instance) == []
 
 
 def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
@@ -279,8 +238,7 @@ def test_an_unexpected_error_is_reported_with_its_cause(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("pipelines.night.stage_venues", broken)
-    monkeypatch.setattr("assets.graph.tables.night.stage_venues", broken)
+    monkeypatch.setattr("pipelines.flatten.flatten.flatten_venues", broken)
     said = copied("--debug", "run", "--date", str(THIRD))
     assert said.code == 1
     assert "The step flatten_venues failed" in said.err

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from assets.commands.install import UNITS
-from assets.home.instance import make_instance
+from assets.runs.instance import make_instance
 from assets.runs.web import Guard
 from pipelines.sandbox.server import serve
 from tests.support.shipped_units import environment, free_port, started, until

@@ -1,6 +1,6 @@
 """Tests of the guards over months of simulated nights, both normal ones and disasters.
 
-Two homes are simulated with fixed seeds: a trading firm (sixteen portfolios, eight venues, forty
+Two homes are simulated with fixed seeds: a trading desk (sixteen portfolios, eight venues, forty
 assets, a tenth of all its holdings traded every day) and a small home (three portfolios, three
 venues, five assets). The facts are computed from the holdings by code in this file.
 """
@@ -135,7 +135,7 @@ class Past:
         return found
 
 
-HOMES = {"a trading firm": Home(1, 16, 8, 40, 0.1), "a small home": Home(2, 3, 3, 5, 0.3)}
+HOMES = {"a trading desk": Home(1, 16, 8, 40, 0.1), "a small home": Home(2, 3, 3, 5, 0.3)}
 
 
 @pytest.mark.parametrize("name", HOMES)
@@ -199,7 +199,7 @@ def test_every_disaster_is_held_but_no_good_night(tmp_path: Path, name: str, nig
 
 
 def test_a_true_change_holds_only_one_night(tmp_path: Path) -> None:
-    """If half of the firm is sold, only that night is held, and no later night."""
+    """If half of the book is sold, only that night is held, and no later night."""
     home, past, random = Home(4, 12, 6, 20, 0.1), Past(tmp_path), Random(13)
     for _ in range(15):
         assert past.reasons(home.held) == ()

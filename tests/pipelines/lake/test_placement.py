@@ -127,10 +127,10 @@ def test_reversing_a_decision_needs_a_reason(layout: Layout, before: str, wanted
     with pytest.raises(ReasonRequired, match=f"is {before}, and people may have relied on that"):
         decide(why="")
     assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
-    decide(why="it was another firm's book")
+    decide(why="it was another company's book")
     found = snapshots.find(layout, snapshot.snapshot_id)
     assert [one.state for one in found.decisions] == [before, wanted]
-    assert found.decisions[1].reasons == ("it was another firm's book",)
+    assert found.decisions[1].reasons == ("it was another company's book",)
 
 
 def test_a_person_can_only_accept_or_reject_a_night(layout: Layout) -> None:
@@ -202,7 +202,7 @@ def test_rejecting_a_book_restores_the_previous_book(
     folder = layout.parquet("balances", START.date(), "x").parent
     for snapshot, left in ((second, [f"{first.snapshot_id}.parquet"]), (first, [])):
         snapshots.decide_by_hand(
-            layout, snapshot.snapshot_id, REJECTED, by=ME, at=START + DAY, why="another firm's"
+            layout, snapshot.snapshot_id, REJECTED, by=ME, at=START + DAY, why="another company's"
         )
         placement.move_into_place(layout)
         assert sorted(path.name for path in folder.iterdir()) == left

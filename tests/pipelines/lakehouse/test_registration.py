@@ -21,7 +21,7 @@ from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.lakehouse
 LATER = STARTED + timedelta(minutes=5)
-# The book of every date. A firm stores this query as a view if its catalog supports views.
+# The book of every date. A company stores this query as a view if its catalog supports views.
 BOOK = """
     select sum(amount) from {prefix}balances
     join (select snapshot_id, state, row_number() over (

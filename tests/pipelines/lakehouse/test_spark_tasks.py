@@ -86,7 +86,7 @@ def test_workers_give_the_same_lake_files_in_any_order(
     This includes nights with carried-over instruments, and a night that the workers did not get.
     """
     before = files(layout)
-    with spark_tasks.night_tasks([layout]) as landed:
+    with spark_tasks.night_tasks(layout) as landed:
         lost = answers(landed)
         flattened = {answer.folder: answer for answer in answers(landed[::-1])}
         assert files(layout) == before
@@ -104,7 +104,7 @@ def test_workers_give_the_same_lake_files_in_any_order(
 
 def test_a_worker_with_different_versions_stages_nothing(layout: Layout) -> None:
     """A worker with different versions or without the home reports a remedy and stages nothing."""
-    with spark_tasks.night_tasks([layout]) as [landed, *_]:
+    with spark_tasks.night_tasks(layout) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
         blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
         unlike, unseeing = answers([other, blind])
@@ -116,7 +116,7 @@ def test_a_worker_with_different_versions_stages_nothing(layout: Layout) -> None
 
 def test_a_worker_reports_damage_like_a_local_rebuild(layout: Layout) -> None:
     """A worker reports a damaged night with the same error message as a local rebuild."""
-    with spark_tasks.night_tasks([layout]) as [landed, *_]:
+    with spark_tasks.night_tasks(layout) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
         answer = manifest.answers[0]
         (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")

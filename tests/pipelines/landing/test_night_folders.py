@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines.landing import night_folders
+from tests.support.shared import tries
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -18,7 +19,7 @@ CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != night_folders.SEAL), T
 
 
 @pytest.mark.torture
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=tries(20, 900), deadline=None, derandomize=True)
 @given(CONTENTS)
 @example({"": "\x00\x1f\x7f\u2028\U0001f600", "b": 2**70, "a": 1e300})
 def test_any_json_content_is_read_back_unchanged(
@@ -48,7 +49,7 @@ def test_a_file_that_contains_nan_is_damaged(tmp_path: Path) -> None:
         night_folders.read(path)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=tries(20, 900), deadline=None, derandomize=True)
 @given(st.dictionaries(TEXT, st.integers(0, 99) | TEXT, min_size=1, max_size=4), st.data())
 def test_a_flipped_bit_is_found_or_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from pipelines.flatten import columns
+from pipelines.flatten import resources
 from tests.pipelines.records.test_fast_reader_laws import tolerant_only
 from tests.pipelines.records.test_tolerant_reader import INSTRUMENT, VENUE, holding, portfolio
 from tests.support import nights
@@ -263,7 +263,7 @@ def test_the_fast_reader_reads_a_portfolio_of_megabytes(layout: Layout) -> None:
     ]
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": accounts}
     book = nights.Book([portfolio(positions=[position])])
-    with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
+    with mock.patch.object(resources, "_tolerant_rows", side_effect=AssertionError):
         rows, parts = nights.staged(layout, nights.land(layout, book))
     assert [row["account_name"] for row in rows["balances"]] == [one["name"] for one in accounts]
     assert not nights.differing(parts)

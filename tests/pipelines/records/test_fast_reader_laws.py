@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from pipelines.edge.errors import MalformedResponseError
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.flatten import columns
+from pipelines.flatten import resources
 from pipelines.records import fast_reader
 from tests.support import nights, oracle, strategies
+from tests.support.shared import tries
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 
-SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 SOME = settings(
-    max_examples=6 * SHARE,
+    max_examples=tries(3, 90),
     deadline=None,
     derandomize=True,
     database=None,
@@ -45,7 +45,7 @@ def home() -> Iterator[Layout]:
 def tolerant_only() -> Any:
     """Patch the fast reader to refuse every batch, so that the tolerant reader reads all."""
     refusal = fast_reader.UndocumentedRecordError("a test wants care")
-    return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
+    return mock.patch.object(resources, "_plain_rows", side_effect=refusal)
 
 
 def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
@@ -113,7 +113,7 @@ def test_both_readers_write_identical_parquet_and_notes(book: nights.Book) -> No
     """For documented data, both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
-        with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
+        with mock.patch.object(resources, "_tolerant_rows", side_effect=AssertionError):
             _, fast = nights.staged(layout, manifest)
         with tolerant_only():
             _, tolerant = nights.staged(layout, manifest)
@@ -201,7 +201,7 @@ DOCUMENTS = {
 CONTRACT = {table.name: table.key for table in BOOK}
 
 
-@settings(SOME, max_examples=30 * SHARE)
+@settings(SOME, max_examples=tries(10, 450))
 @given(st.data())
 def test_arbitrary_json_never_hides_missing_money(data: st.DataObject) -> None:
     """Keys stay unique, and if money is missing from the tables, a reject says so."""
@@ -236,7 +236,7 @@ def _night(which: str, text: bytes) -> nights.Book:
     return nights.Book(portfolios=text) if which == "portfolios" else nights.Book(venues=text)
 
 
-@settings(SOME, max_examples=20 * SHARE)
+@settings(SOME, max_examples=tries(8, 300))
 @given(strategies.broken(strategies.portfolios(strange=True)))
 def test_no_amount_is_lost_silently(text: str) -> None:
     """Every amount of a balance is a row, or its loss is a reject with money, or drift."""

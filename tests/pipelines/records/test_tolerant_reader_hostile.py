@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from pipelines.flatten import columns
+from pipelines.flatten import resources
 from pipelines.records import fast_reader
 from tests.support import nights, oracle
 from tests.support.shared import some_daily
@@ -280,9 +280,9 @@ def _expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 def read_by(reader: str) -> Iterator[mock.Mock]:
     """Give batches to the fast reader first, or only to the tolerant one, whose mock is yielded."""
     refusal = fast_reader.UndocumentedRecordError if reader == TOLERANT else None
-    fast = mock.Mock(wraps=columns._plain_rows, side_effect=refusal)
-    slow = mock.Mock(wraps=columns._tolerant_rows)
-    with mock.patch.multiple(columns, _tolerant_rows=slow, _plain_rows=fast):
+    fast = mock.Mock(wraps=resources._plain_rows, side_effect=refusal)
+    slow = mock.Mock(wraps=resources._tolerant_rows)
+    with mock.patch.multiple(resources, _tolerant_rows=slow, _plain_rows=fast):
         yield slow
 
 

@@ -19,6 +19,7 @@ from pipelines.sandbox.server import application
 from pipelines.sandbox.specification import OPERATIONS, RESOURCES
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support.openapi import description
+from tests.support.shared import tries
 
 NOW = 1_795_000_000_000
 FULL = LivingWorld().at(date(2026, 11, 21))
@@ -149,7 +150,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=tries(60, 3750), deadline=None)
 @given(asked=REQUESTS)
 def test_every_response_matches_the_description(
     asked: dict[str, Any], ask: Ask, document: dict[str, Any]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pipelines.sandbox.specification import RESOURCES, FieldSpec
 from pipelines.sandbox.world.assets import amount
 from pipelines.sandbox.world.world import LivingWorld, World
+from tests.support.shared import tries
 
 FIRST = date(2026, 11, 20)
 NIGHTS = [FIRST + timedelta(days=number) for number in range(21)]
@@ -84,7 +85,7 @@ def accounts(world: World) -> int:
     return sum(len(one["accounts"]) for each in world.portfolios for one in each["positions"])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=tries(3, 120), deadline=None)
 @given(DAYS)
 def test_the_world_of_any_day_is_valid(day: date) -> None:
     """On any day, all records match their declarations, and a venue's instrument IDs are unique."""
@@ -96,7 +97,7 @@ def test_the_world_of_any_day_is_valid(day: date) -> None:
         assert len({one["id"] for one in listed}) == len(listed)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=tries(3, 120), deadline=None)
 @given(DAYS)
 def test_every_record_is_older_than_the_served_day(day: date) -> None:
     """All records were last updated before the served day, and not before their creation."""

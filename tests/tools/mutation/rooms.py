@@ -69,10 +69,10 @@ ROOMS = {
         slow=("test_fast_reader_laws",),
     ),
     "database": Room(
-        ("warehouse/database/publish.py", "warehouse/database/load.py"),
+        ("warehouse/database/publication.py", "warehouse/database/load.py"),
         (
             "tests/warehouse/database/test_load_record.py",
-            "tests/warehouse/database/test_publish.py",
+            "tests/warehouse/database/test_publication.py",
         ),
         slow=("every_date_answers", "reader_keeps_what", "damage_anywhere"),
     ),

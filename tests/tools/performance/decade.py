@@ -33,7 +33,7 @@ from tests.tools.performance import history
 from tests.tools.performance.cpu_profile import spent
 from tests.tools.performance.past import Past, add_night
 from warehouse.contract.lake import BOOK_FILES
-from warehouse.database import new_version, publish
+from warehouse.database import new_version, publication
 from warehouse.database.lake_nights import is_windowed
 from warehouse.database.load import Book
 from warehouse.query.connect import connect
@@ -156,8 +156,8 @@ _ROWS = (
 def all_nights(home: Path) -> None:
     """Publish all nights, but check only the last. The others get copies of its results."""
 
-    def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
-        results = new_version.verify(connection, books[-1:], *more)
+    def check_books(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
+        results = new_version.check_books(connection, books[-1:], *more)
         if books and is_windowed(connection):
             *others, last = books
             nights = [
@@ -169,7 +169,7 @@ def all_nights(home: Path) -> None:
             connection.execute(_SAME_TOTALS, [*nights, last.snapshot_id])
         return results
 
-    with mock.patch.object(publish, "verify", verify):
+    with mock.patch.object(publication, "check_books", check_books):
         history.one_refresh(home)
 
 

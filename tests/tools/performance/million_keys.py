@@ -25,7 +25,7 @@ from tests.support.books import BUILT_AT, exact, night, row, written
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.export.export import export
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile import service
@@ -91,7 +91,7 @@ def write_book(home: Path, count: int, layout_: str = PLAIN) -> None:
     write_holdings({table.name: place(table.name) for table in BOOK}, place, SNAPSHOT)
     counted = rows_batch(CONTROL_TOTALS, _totals(sizes, assets, texts))
     write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT), SNAPSHOT)
-    publish(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")
+    publish_version(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")
 
 
 def _batch(table: Table, given: dict[str, Any], count: int) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.edge.response.envelope import raw_records, read_envelope
+from tests.support.shared import tries
 from tests.tools.performance import fetching
 from tests.tools.performance.cpu_profile import Failed, spent
 from tests.tools.performance.parts import placed
@@ -27,7 +28,7 @@ def test_a_table_replaces_only_the_text_between_its_marks() -> None:
         placed(page, "z", "new\n")
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=tries(15, 900), deadline=None, derandomize=True)
 @given(st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")), st.integers(0, 99))
 def test_changed_amounts_keep_their_size(text: str, seed: int) -> None:
     """A changed amount keeps its digits, its first digit and the position of its decimal point."""

@@ -19,7 +19,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.ops import OPS
 from warehouse.database.load import FileChanged
-from warehouse.database.publish import Published, publish
+from warehouse.database.publication import Published, publish_version
 from warehouse.query import child
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import open_book
@@ -73,7 +73,9 @@ QUESTIONS = (
 def put(layout: Layout, nights: Iterable[Night], version: str, keep: int | None) -> Published:
     """Publish nights in a file that stores `keep` of them itself, or all if `keep` is None."""
     contents = replace(written(layout, nights), native_nights=keep)
-    return publish(layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0")
+    return publish_version(
+        layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0"
+    )
 
 
 def answers(layout: Layout) -> dict[str, list[str]]:
@@ -235,7 +237,9 @@ def test_400_nights_outside_a_window_change_no_result(tmp_path: Path) -> None:
     answered = {}
     for version, keep in (("a", None), ("b", 5)):
         windowed = replace(contents, native_nights=keep)
-        publish(layout, windowed, version=version, built_at=BUILT_AT, program_version="0.0.0")
+        publish_version(
+            layout, windowed, version=version, built_at=BUILT_AT, program_version="0.0.0"
+        )
         answered[version] = asked(sys.executable, layout.database, queries, 600)[1]
     wanted = answered["b"]
     differing = {name for name, rows in wanted.items() if answered["a"][name] != rows}
@@ -310,7 +314,7 @@ def test_a_night_with_changed_lake_files_stays_in_the_file(tmp_path: Path) -> No
     file = contents.books[0].files["balances"]
     changed = replace(contents, native_nights=2, digests={file: "0" * 64})
     with pytest.raises(FileChanged, match="20241117T021500Z"):
-        publish(layout, changed, version="b", built_at=BUILT_AT, program_version="0.0.0")
+        publish_version(layout, changed, version="b", built_at=BUILT_AT, program_version="0.0.0")
     assert (layout.warehouse / "current").readlink().name == "a"
 
 

@@ -14,7 +14,8 @@ import pytest
 from tests.support.books import Amount, Night, night, published, totals, written
 from warehouse.database.ddl import schema_version
 from warehouse.database.load import MEMORY, connect
-from warehouse.database.publish import NotPublished, publish
+from warehouse.database.new_version import NotPublished
+from warehouse.database.publication import publish_version
 from warehouse.database.versions import seal
 from warehouse.sql.checks import CheckResult
 from warehouse.storage.layout import (
@@ -42,7 +43,7 @@ def test_a_version_records_its_build(tmp_path: Path) -> None:
     """`ops.build` has the version, the time in UTC, the newest date and the software versions."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
-    publish(layout, contents, version="a-1", built_at=BUILT_AT, program_version="1.2.3")
+    publish_version(layout, contents, version="a-1", built_at=BUILT_AT, program_version="1.2.3")
     query = (
         "select version, built_at, newest_date, program_version, schema_version, duckdb_version, "
         "storage_version from ops.build"
@@ -97,7 +98,7 @@ def test_a_version_keeps_the_decision_times(tmp_path: Path) -> None:
         for row, moment in zip(contents.snapshots, moments, strict=True)
     )
     contents = replace(contents, snapshots=decided)
-    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    publish_version(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     kept = read_json(layout.database.with_name(DIGESTS))["decided"]
     assert kept == {
         FIRST.snapshot_id: "2026-11-21T03:00:00+00:00",

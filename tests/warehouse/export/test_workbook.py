@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
 from tests.support.books import Amount, exact, night, published
+from tests.support.shared import tries
 from warehouse.export import sheets, workbook
 from warehouse.export.export import NotExported, export
 from warehouse.query.book import book
@@ -178,7 +179,7 @@ def test_numbers_marked_as_exact_equal_their_text(path: Path) -> None:
             assert Decimal(repr(row["Total"])) == Decimal(row["Total, exact"])
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=tries(60, 4500), deadline=None, derandomize=True)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=18) | st.decimals(-1000, 1000))
 def test_an_amount_of_fifteen_digits_is_marked_as_exact(value: Decimal) -> None:
     """A number is marked as exact if its fifteen digits are the amount, or else as rounded."""
@@ -192,7 +193,7 @@ def test_an_amount_of_fifteen_digits_is_marked_as_exact(value: Decimal) -> None:
         assert float(shown) == float(text)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=tries(40, 3000), deadline=None, derandomize=True)
 @given(st.text(max_size=20) | st.text("_x0F41\x00\ufffe<&\r ", max_size=20))
 def test_any_text_is_read_back_unchanged(text: str) -> None:
     """A text in a cell is read back unchanged, whatever its characters are."""
@@ -200,7 +201,7 @@ def test_any_text_is_read_back_unchanged(text: str) -> None:
     assert found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=tries(10, 750), deadline=None, derandomize=True)
 @given(st.text(min_size=1, max_size=9), st.integers(30_000, 70_000))
 def test_pieces_of_a_long_text_fit_in_a_cell(letters: str, length: int) -> None:
     """A long text is split into pieces that fit in a cell, and together they are the whole text."""

@@ -16,6 +16,7 @@ from warehouse.query.formats import QueryResult, as_csv, as_json, as_table
 from warehouse.query.read import run
 from warehouse.storage.layout import DATABASE, Layout, digest_of
 
+pytestmark = pytest.mark.isolated
 CANARY = "canary-5f1c9a7e"
 GIB = 1024**3
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.support.books import BUILT_AT, Amount, Night, night, row, written
 from warehouse.contract import model as counts
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.query.read import run
 from warehouse.report import charts, figures, formats, render
 from warehouse.report.build import LATEST, ReportFailed, load_report, write_report
@@ -146,7 +146,7 @@ def warehouse(home: Path, nights: Iterable[Night], **last: Any) -> Path:
         )
     if snapshots:
         snapshots[-1] |= last
-    publish(
+    publish_version(
         layout,
         replace(contents, snapshots=tuple(snapshots)),
         version="a",

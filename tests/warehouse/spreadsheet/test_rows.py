@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.shared import tries
 from tests.warehouse.export.cell_by_cell import Rows
 from tests.warehouse.export.test_workbook import HOSTILE, LONG
 from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 from warehouse.spreadsheet.writing.rows import RowsQuery, Styles, render_rows, stream_rows
-
-SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 KINDS = {
     "A": ("name", SheetColumnKind.TEXT, True),
@@ -79,7 +78,7 @@ def rendered(connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]])
     return b"".join(stream_rows(connection, query, STYLES, SHORTENED))
 
 
-@settings(max_examples=50 * SHARE, deadline=None, derandomize=True)
+@settings(max_examples=tries(15, 750), deadline=None, derandomize=True)
 @given(st.lists(ROWS, min_size=1, max_size=6))
 @example([(text, text, None, "1", None, None) for text in HOSTILE])
 @example([("a\nb", "c\r\n\nd", "9" * 301, "-0", "9" * 40_000, 7)])

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 
 from tests.support import environments
 from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
+from tests.support.shared import tries
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.sql import files
 from warehouse.sql.catalog import at_day, macros, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
-
-SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 BEFORE = "20261119T021500Z"
 TONIGHT = "20261120T021500Z"
@@ -81,7 +80,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
+@settings(max_examples=tries(2, 30), deadline=None, derandomize=True)
 @given(BOOKS)
 def test_every_holding_is_the_exact_sum_of_its_amounts(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
@@ -106,7 +105,7 @@ def test_every_holding_is_the_exact_sum_of_its_amounts(
         assert found == wanted
 
 
-@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
+@settings(max_examples=tries(2, 30), deadline=None, derandomize=True)
 @given(BOOKS)
 def test_an_account_shows_each_known_part(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
@@ -555,7 +554,7 @@ def test_a_book_that_changed_during_the_read_is_a_finding(
     about = {"stillness": stillness, "moved": "portfolios: 1 changed (p1)"}
     told = tuple({**one, **about} for one in contents.snapshots)
     contents = replace(contents, snapshots=told)
-    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    publish_version(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     [(found, kind, words)] = ask(layout, "select severity, kind, words from findings")
     assert (found, kind) == (severity, "book_moved")
     assert words == (f"The book changed while it was read, {once}portfolios: 1 changed (p1).")

@@ -14,7 +14,7 @@ from tests.support.books import BUILT_AT, Amount, Night, night, row, written
 from tests.warehouse.query.test_connect_older_clients import OLDER, asked
 from warehouse.contract.ops import DECISIONS, DRIFT, REQUESTS, WITHDRAWN
 from warehouse.contract.reconciliation import BREAKS, RECONCILIATIONS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.storage.layout import Layout
 
 DAY = date(2026, 11, 20)
@@ -34,7 +34,7 @@ def filled(tmp_path: Path, nights: Sequence[Night], **more: Any) -> Layout:
         for snapshot, start in zip(contents.snapshots, starts, strict=True)
     ]
     changed = replace(contents, snapshots=tuple(snapshots), **more)
-    publish(layout, changed, version="a", built_at=BUILT_AT, program_version="0.0.0")
+    publish_version(layout, changed, version="a", built_at=BUILT_AT, program_version="0.0.0")
     return layout
 
 
@@ -169,7 +169,10 @@ def troubled(tmp_path: Path) -> Layout:
     instruments += [
         {"venue_id": "v1", "type": "spot", "instrument_id": str(number)} for number in range(100)
     ]
-    more = {"instruments": instruments, "venues": [{"venue_id": "v9"}]}
+    more: dict[str, list[dict[str, Any]]] = {
+        "instruments": instruments,
+        "venues": [{"venue_id": "v9"}],
+    }
     failed = row(REQUESTS, DAY, snapshot_id=OLD, venue_id="v9", error="status 404", purpose="book")
     drift = [
         row(

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.books import exact, fits, make_macros
+from tests.support.shared import tries
 
 SMALL = st.decimals(-(10**11), 10**11, places=18).map(lambda value: format(value, "f"))
 EDGES = st.sampled_from(
@@ -53,7 +54,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None, derandomize=True)
+@settings(max_examples=tries(10, 600), deadline=None, derandomize=True)
 @given(ROWS)
 @example([("a", "999999999999.5"), ("b", "1000000000000"), ("c", "-1000000000000")])
 @example([("b", "1e200"), ("c", "-1e200")])
@@ -73,7 +74,7 @@ def test_the_fast_and_slow_paths_give_the_exact_sum(
         assert small == sums[2]["amount"]
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None, derandomize=True)
+@settings(max_examples=tries(10, 600), deadline=None, derandomize=True)
 @given(st.lists(SMALL | EDGES, max_size=8))
 def test_the_sum_of_one_night_is_exact(
     connection: duckdb.DuckDBPyConnection, texts: list[str]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import environments
 from tests.support.books import exact, fits, make_macros
+from tests.support.shared import tries
 from warehouse.storage.layout import STORAGE_VERSION
 
 DIGITS = st.text("0123456789", min_size=1, max_size=60)
@@ -62,7 +63,7 @@ def summed(connection: duckdb.DuckDBPyConnection, texts: Sequence[str | None]) -
     return found[0]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=tries(20, 1200), deadline=None, derandomize=True)
 @given(st.lists(TEXTS | st.sampled_from(EDGES), min_size=1, max_size=12))
 @example(["1e200", "-1e200", "1e-200"])
 @example(["99999999999999999999.5", "-99999999999999999998.5"])
@@ -75,7 +76,7 @@ def test_the_sum_equals_the_sum_of_python_decimals(
     assert summed(connection, texts) == exact(texts)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=tries(40, 2250), deadline=None, derandomize=True)
 @given(TEXTS | st.sampled_from(EDGES))
 def test_no_conversion_rounds_an_amount(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """`plain_digits` keeps every digit. `as_amount` returns NULL rather than a rounded number."""

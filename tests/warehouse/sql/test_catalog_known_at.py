@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.books import Amount, Night, night, row, written
 from warehouse.contract.ops import DECISIONS
-from warehouse.database.publish import publish
+from warehouse.database.publication import publish_version
 from warehouse.storage.layout import Layout
 
 HUGE = "99999999999999999999.9"
@@ -78,7 +78,7 @@ def book(
         snapshots=snapshots,
         native_nights=request.param,
     )
-    publish(layout, contents, version="a", built_at=at(GONE, 9), program_version="0.0.0")
+    publish_version(layout, contents, version="a", built_at=at(GONE, 9), program_version="0.0.0")
     with duckdb.connect(str(layout.database), read_only=True) as reader:
         reader.execute("set TimeZone = 'UTC'")
         yield reader

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.books import Amount, exact, fits, night, published
+from tests.support.shared import tries
 from warehouse.storage.layout import Layout
-
-SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 DAYS = (date(2026, 11, 17), date(2026, 11, 20))
 CAUSES = ("new_accounts", "gone_accounts", "increased", "decreased")
@@ -68,7 +67,7 @@ def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[st
     return found
 
 
-@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
+@settings(max_examples=tries(2, 30), deadline=None, derandomize=True)
 @given(BOOKS, BOOKS)
 def test_the_opening_total_and_causes_equal_the_closing_total(
     tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]

@@ -12,22 +12,13 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import and_more, count_of
 from warehouse.contract.states import HELD
 from warehouse.query.connect import records
-from warehouse.query.firm_state import has_sources, shared_portfolios
 from warehouse.query.formats import printable
 
 _NIGHT = (
     "select snapshot_id, snapshot_date, reject_count from ops.snapshots "
     "where is_book and snapshot_date = ?"
 )
-_FIRM_NIGHT = _NIGHT.replace("ops.snapshots", "firm_nights")
 _WAITING = "select snapshot_id from ops.snapshots where state = ? and snapshot_id > ? order by all"
-_FIRM_WAITING = (
-    "select source || ' ' || snapshot_id from ops.snapshots where state = ? and snapshot_date >= ? "
-    "order by all"
-)
-_MISSING = (
-    "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
-)
 # A query for portfolios with an incomplete list of positions, accounts or balances: the reported
 # count is unreadable, or higher than the number of rows.
 _INCOMPLETE = """
@@ -101,14 +92,9 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
     - `rejects`: the number of API objects that could not be read.
     - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
     - `waiting`: newer nights that are held.
-    - `missing_sources`, only for a firm: the organisations that are not in the book.
-    - `undecided_portfolios`, only for a firm: the portfolios that several organisations see and
-      firm.toml assigns to none of them.
     """
-    firm_facts = _firm_facts(connection, day) if has_sources(connection) else {}
-    [row] = records(connection, _FIRM_NIGHT if firm_facts else _NIGHT, day)
-    query, after = (_FIRM_WAITING, day) if firm_facts else (_WAITING, row["snapshot_id"])
-    waiting = connection.execute(query, [HELD, after]).fetchall()
+    [row] = records(connection, _NIGHT, day)
+    waiting = connection.execute(_WAITING, [HELD, row["snapshot_id"]]).fetchall()
     incomplete = connection.execute(_INCOMPLETE, {"day": day}).fetchall()
     return {
         "snapshot_id": row["snapshot_id"],
@@ -116,7 +102,6 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
         "rejects": row["reject_count"] or 0,
         "incomplete_portfolios": [portfolio for (portfolio,) in incomplete],
         "waiting": [snapshot for (snapshot,) in waiting],
-        **firm_facts,
     }
 
 
@@ -142,18 +127,6 @@ def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str)
         f"There is no {noun} {printable(name)!r} in {location}. "
         f"{_list_alternatives(name, things, noun)} Nothing was traced."
     )
-
-
-def _firm_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    missing = connection.execute(_MISSING, [day]).fetchall()
-    return {
-        "missing_sources": [source for (source,) in missing],
-        "undecided_portfolios": [
-            portfolio.portfolio_id
-            for portfolio in shared_portfolios(connection, day)
-            if not portfolio.is_settled
-        ],
-    }
 
 
 def _list_labels(things: Sequence[NamedThing]) -> str:

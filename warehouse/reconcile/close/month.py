@@ -10,7 +10,6 @@ from pathlib import Path
 
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
-from warehouse.query.firm_state import has_sources
 from warehouse.reconcile.model import (
     Annotation,
     ClosedDay,
@@ -153,8 +152,7 @@ def first_and_last(month: str) -> tuple[date, date]:
 def books(database: Path, first: date, last: date) -> dict[date, str]:
     """Map each day that has a book to the book's snapshot ID."""
     with connect(database) as connection:
-        nights = "firm_nights" if has_sources(connection) else "ops.snapshots"
-        query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - one of the two above
+        query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
         rows = connection.execute(query).fetchall()
     return {day: snapshot_id for day, snapshot_id in rows if first <= day <= last}
 

@@ -36,14 +36,12 @@ class ReadingContext:
     """The context for reading a ledger: settings, the book's day and names, and earlier decisions.
 
     `remembered` has the decisions by header fingerprint. Reading a ledger adds decisions to it.
-    `sources` are a firm's organisations.
     """
 
     config: Config
     day: date
     remembered: dict[str, dict[str, str]] = field(default_factory=dict)
     known: KnownNames = field(default_factory=KnownNames)
-    sources: frozenset[str] = frozenset()
 
     @property
     def words(self) -> Words:

@@ -1,11 +1,6 @@
-"""Reading all of a day's ledgers as one ledger, with checks for late and missing ledgers.
+"""Reading all of a day's ledgers as one ledger, with checks for late and missing ledgers."""
 
-Two organisations in a firm may use the same portfolio name, so a firm's portfolios are named
-`organisation / portfolio`. If a ledger has separate columns for organisation and portfolio, the two
-names are joined.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -35,7 +30,6 @@ from warehouse.reconcile.ledger.rows import BodyRows, SheetReading, heading_of, 
 from warehouse.reconcile.ledger.spellings import ask_for_spellings, renames_of
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.units import unit_of
-from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.model import (
     FilePart,
     Ledger,
@@ -48,73 +42,8 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import ALL
 from warehouse.reconcile.settings.toml import setting
-from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, of_source, together
-from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
-from warehouse.spreadsheet.reading.text import as_text, fold, text_at
-
-TITLES = {
-    *("source", "organisation", "organization", "entity", "company", "firm", "client", "customer"),
-    *("legal entity", "legal unit", "business unit", "entity name", "source name"),
-    *("mandant", "gesellschaft", "société", "entité", "sociedad", "entidad", "società", "entità"),
-}
-
-
-def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Prefix portfolio names with their organisation, if the file has an organisation column.
-
-    Raises `NotReconciled` if a sheet has such a column, but no column for portfolios.
-    """
-    if not context.sources:
-        return file
-    names: dict[str, str] = {fold(name): name for name in context.sources}
-    grids = (_joined_grid(grid, names, context.words, file.path.name) for grid in file.grids)
-    return replace(file, grids=tuple(grids))
-
-
-def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) -> Grid:
-    for number, header in enumerate(grid.rows[:HEAD]):
-        titles, below = [*map(as_text, header)], grid.rows[number + 1 :]
-        sources = [
-            index
-            for index, title in enumerate(titles)
-            if fold(title) in TITLES
-            and any(fold(text_at(cells, index)) in names for cells in below)
-        ]
-        portfolios = [
-            index for index, title in enumerate(titles) if words.field_of(title) == "portfolio"
-        ]
-        if len(sources) != 1:
-            continue
-        if not portfolios:
-            raise NotReconciled(
-                f"{file} {grid.sheet}".strip()
-                + f" has the {titles[sources[0]]!r} column for organisations, "
-                "but no column for portfolios. Nothing was reconciled. A firm's ledger needs both: "
-                "add a Portfolio column."
-            )
-        joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
-        titled = ["" if index == sources[0] else title for index, title in enumerate(header)]
-        rows = [*grid.rows[:number], titled, *joined]
-        return replace(grid, rows=rows)
-    return grid
-
-
-def _joined_row(
-    row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
-) -> Sequence[object]:
-    """Prefix a row's portfolio with its organisation.
-
-    Rows without an organisation or a portfolio do not change.
-    """
-    if len(row) <= max(index, portfolio):
-        return row
-    source, name = as_text(row[index]), as_text(row[portfolio])
-    if not source.strip() or not name.strip():
-        return row
-    cells = list(row)
-    cells[index] = ""
-    cells[portfolio] = of_source(names.get(fold(source), source.strip()), name)
-    return cells
+from warehouse.reconcile.terms import FIELDS, Ambiguous, together
+from warehouse.spreadsheet.reading.grid import OpenedFile
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
@@ -129,7 +58,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     lines = LedgerRows()
     unused: list[Unused] = []
     questions: list[Ambiguous] = []
-    for file in [with_sources(file, context) for file in files]:
+    for file in files:
         tabs: list[Header] = []
         with _collecting(questions):
             tabs = chosen_tabs(file, context)

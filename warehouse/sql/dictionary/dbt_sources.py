@@ -7,9 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.firm import GATE, NIGHTS, OF_SOURCES
 from warehouse.contract.model import Table
-from warehouse.contract.ops import BUILD, OPS
+from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
@@ -31,12 +30,7 @@ def render(descriptions: Sequence[Description]) -> str:
 
 
 def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
-    is_firm = any(
-        (description.schema, description.name) == ("ops", NIGHTS.name)
-        for description in descriptions
-    )
-    declared = (*OF_SOURCES, *GATE, BUILD) if is_firm else (*BOOK, *OPS)
-    contracts = {(table.schema, table.name): table for table in (*declared, *RECONCILED)}
+    contracts = {(table.schema, table.name): table for table in (*BOOK, *OPS, *RECONCILED)}
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():
         tables = [

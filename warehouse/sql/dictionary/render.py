@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from warehouse.contract.book import BOOK
+from warehouse.contract.combined import SHARED, SOURCES
 from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
@@ -116,6 +117,7 @@ def render() -> str:
         ops=OPS,
         ops_views=ops_views(),
         reconciled=RECONCILED,
+        combined=(SOURCES, SHARED),
         checks=every_check(),
         questions=QUESTIONS,
         about_snapshots=[table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)],

@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.shared import tries
 from warehouse.reconcile.ledger.amounts import Rules, is_plain, plain_amounts, read
 from warehouse.reconcile.ledger.header import find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
@@ -102,7 +103,7 @@ def told(grid: Grid) -> object:
     )
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=tries(30, 1500))
 @given(st.lists(LINES, max_size=12), ENDS)
 def test_reading_in_columns_gives_the_same_ledger_as_row_by_row(lines: list[str], end: str) -> None:
     """A ledger read in columns has the same rows, locations, decimals and questions.

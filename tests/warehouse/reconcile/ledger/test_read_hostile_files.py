@@ -25,6 +25,7 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading import workbook
 from warehouse.spreadsheet.reading.grid import open_file
 
+pytestmark = pytest.mark.isolated
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
 OFFICE = shutil.which("soffice")

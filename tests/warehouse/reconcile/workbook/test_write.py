@@ -18,6 +18,7 @@ from openpyxl.utils import column_index_from_string, range_boundaries
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
+from tests.support.shared import tries
 from warehouse.reconcile.workbook import write
 from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_point
 
@@ -240,7 +241,7 @@ amounts = st.decimals(
 
 
 @given(amounts, amounts)
-@settings(max_examples=200)
+@settings(max_examples=tries(40, 3000))
 def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) -> None:
     """Calculated with doubles, as in a spreadsheet, the formula is exact to 4e-15."""
     ours, theirs = fixed_point(format(one, "f")), fixed_point(format(other, "f"))

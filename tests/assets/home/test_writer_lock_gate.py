@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from assets import commands
-from assets.cli import main
-from assets.home.instance import alive, open_instance
+from assets.runs.instance import open_instance
 from tests.support.commands import EVERY_COMMAND
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from tests.support.shared import some_daily
 from warehouse.database import versions
-from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout, make_directory
 
 NOBODY = 65534
@@ -269,7 +267,7 @@ def test_other_users_cannot_read_the_files_of_dagster(umask: int, tmp_path: Path
     layout, before = Layout(tmp_path / "home"), os.umask(umask)
     try:
         make_directory(layout.dagster)
-        with open_instance(layout) as instance, alive(layout):
+        with open_instance(layout) as instance:
             assert instance.get_runs() == []
             found = [path for path in layout.dagster.rglob("*") if not path.is_symlink()]
             assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}
@@ -277,18 +275,3 @@ def test_other_users_cannot_read_the_files_of_dagster(umask: int, tmp_path: Path
             assert below <= {0o750}
     finally:
         os.umask(before)
-
-
-@pytest.mark.parametrize("option", ["--dry-run", "--from-landing"])
-def test_rebuild_of_a_firm_rejects_options_for_one_organisation(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-) -> None:
-    """A firm's `rebuild` rejects options for one organisation with code 2 and writes nothing."""
-    (tmp_path / FIRM).write_text('[sources]\nalpha = "alpha"\n', encoding="utf-8")
-    monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
-    assert main(["rebuild", option]) == 2
-    assert f"`rebuild {option}` works on the nights of one organisation" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == [FIRM]

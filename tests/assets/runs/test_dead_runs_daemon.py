@@ -17,8 +17,9 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from assets.commands.install import UNITS
 from assets.definitions import assemble
 from assets.graph.sensors import LOGGED, NIGHTLY
-from assets.home.instance import DIED, make_instance
+from assets.night.run_log import DIED
 from assets.nightbook import Nightbook
+from assets.runs.instance import make_instance
 from tests.support.operator import DEAD, Receiver
 from tests.support.operator_home import Sandbox, sandbox
 from tests.support.shipped_units import Now, environment, started, until

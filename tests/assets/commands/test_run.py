@@ -8,11 +8,10 @@ import dagster as dg
 import pytest
 
 from assets import definitions
-from assets.definitions import assemble
-from assets.graph.sensors import LOGGED, NIGHTLY
-from assets.home.instance import DIED, PROCESS
-from tests.support.operator import Receiver, Watched, ended
-from tests.support.operator_home import KEY, SECRET, THIRD, Keeper
+from assets.night.run_log import DIED, RunLog, newest_runs
+from tests.support.dagster_runs import scheduled, watching
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import KEY, SECRET, THIRD, amounts_of
 
 Make = Callable[..., Watched]
 
@@ -38,7 +37,7 @@ def test_a_failed_run_sends_its_own_alert_once(watched: Make, receiver: Receiver
     *_, last = lines(said.out)
     assert (last["event"], last["level"]) == ("failed", "error")
     assert last["words"] == said.err.rstrip("\n")
-    ended(keeper)
+    watching(keeper)
     assert len(receiver.alerts) == 1
     assert receiver.fetched == []
 
@@ -73,7 +72,7 @@ def test_a_held_run_sends_its_own_alert_once(watched: Make, receiver: Receiver) 
     keeper.sandbox.show("portfolios-empty")
     said = keeper.run(THIRD)
     assert said.code == 3
-    ended(keeper)
+    watching(keeper)
     assert receiver.titles == [f"the night of {THIRD} is held"]
     *_, last = lines(said.out)
     assert (last["event"], last["level"]) == ("held", "warning")
@@ -97,8 +96,7 @@ def test_a_good_run_logs_json_and_sends_a_heartbeat(watched: Make, receiver: Rec
     assert events[-2:] == ["accepted", "published"]
     assert {"landed", "flattened"} <= set(events)
     assert {one["night"] for one in found} == {str(THIRD)}
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        assert {one["run"] for one in found} == {instance.get_runs(limit=1)[0].run_id}
+    assert {one["run"] for one in found} == {next(newest_runs(keeper.layout)).run_id}
     early = ("started", "pulling", "publishing")  # progress lines, which may lack a snapshot
     known = {one["snapshot"] for one in found if one["event"] not in early}
     assert known == {f"{THIRD:%Y%m%d}T021500Z"}
@@ -117,21 +115,14 @@ def test_the_next_run_reports_a_killed_run(
     At a terminal, a run prints text instead of JSON.
     """
     keeper = watched().keeper
-    keeper.layout.dagster.mkdir(exist_ok=True)
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        job = assemble(keeper.nightbook).resolve_job_def(NIGHTLY)
-        tags = {PROCESS: "gone", "dagster/partition": str(THIRD)}
-        status = dg.DagsterRunStatus.STARTED
-        dead = instance.create_run_for_job(job, status=status, tags=tags)
+    keeper.sandbox.clock.night(THIRD, hour=1)
+    with RunLog(keeper.nightbook, "killed", THIRD):
+        """The process is killed."""
     keeper.sandbox.show()
     assert keeper.run(THIRD).code == 0
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {THIRD} failed"
     assert DIED in words
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        run = instance.get_run_by_id(dead.run_id)
-        assert run is not None
-        assert run.status is dg.DagsterRunStatus.FAILURE
     receiver.alerts.clear()
     monkeypatch.setattr("assets.console.terminal.is_terminal", lambda: True)
     monkeypatch.setattr("assets.commands.run.is_terminal", lambda: True)
@@ -141,18 +132,38 @@ def test_the_next_run_reports_a_killed_run(
     assert f"accepted: snapshot {THIRD:%Y%m%d}T031500Z" in said.out
 
 
+@pytest.mark.torture
+def test_a_night_succeeds_while_the_database_of_dagster_is_damaged(
+    watched: Make, receiver: Receiver
+) -> None:
+    """A command never opens Dagster's database, so a night is complete while it is damaged.
+
+    `status` and `doctor` work too.
+    """
+    keeper = watched().keeper
+    database = keeper.layout.dagster / "history" / "runs.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"no database " * 1000)
+    keeper.sandbox.show()
+    said = keeper.run(THIRD)
+    assert (said.code, said.err, receiver.titles) == (0, "", [])
+    rows = keeper.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{THIRD}'"
+    )
+    assert sorted(rows) == amounts_of(THIRD)
+    assert f"last night  {THIRD}, snapshot" in keeper("status").out
+    assert "database" not in keeper("doctor").out
+    assert database.read_bytes() == b"no database " * 1000
+
+
 def test_runs_of_the_schedule_log_the_same_lines(
     watched: Make, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A run of the schedule logs the same JSON lines to stderr, with the reason for a failure."""
-    keeper: Keeper = watched().keeper
-    keeper.sandbox.clock.night(THIRD)
+    keeper = watched().keeper
     keeper.sandbox.show("access-denied-400,path=/portfolios")
-    job = assemble(keeper.nightbook).resolve_job_def(NIGHTLY)
-    with dg.DagsterInstance.ephemeral() as instance:
-        ran = job.execute_in_process(
-            partition_key=str(THIRD), instance=instance, run_config=LOGGED, raise_on_error=False
-        )
+    ran = scheduled(keeper, THIRD)
     found = lines(capfd.readouterr().err)
     assert {one["run"] for one in found} == {ran.run_id}
     assert {one["night"] for one in found} == {str(THIRD)}

@@ -32,7 +32,8 @@ from warehouse.contract.book import BALANCES, BOOK, PORTFOLIOS
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT
 from warehouse.database.load import FileChanged
-from warehouse.database.publish import NotPublished, publish
+from warehouse.database.new_version import NotPublished
+from warehouse.database.publication import publish_version
 from warehouse.database.versions import KEPT_VERSIONS, is_as_published
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, read_json
 from warehouse.storage.parquet import rows_batch, write
@@ -102,7 +103,7 @@ def test_a_publish_loads_only_the_new_night(tmp_path: Path) -> None:
     contents = written(layout, [FIRST, SECOND])
     for file in contents.books[0].files.values():
         file.unlink()
-    done = publish(layout, contents, version="b", built_at=BUILT_AT, program_version="0")
+    done = publish_version(layout, contents, version="b", built_at=BUILT_AT, program_version="0")
     assert done.loaded == (SECOND.day,)
     assert rows(layout, "select distinct snapshot_date from history.balances order by all") == [
         (FIRST.day,),
@@ -165,7 +166,7 @@ def test_a_removed_book_leaves_the_totals_of_a_rebuild(
 
     def put(version: str, nights: list[Night], *, fresh: bool = False) -> Rows:
         contents = replace(written(layout, nights), native_nights=2 if is_windowed else None)
-        publish(
+        publish_version(
             layout, contents, version=version, built_at=BUILT_AT, program_version="0", fresh=fresh
         )
         return rows(layout, totals_now)
@@ -300,7 +301,7 @@ def test_a_file_with_a_wrong_column_or_date_is_refused(tmp_path: Path) -> None:
         contents.books[0], files={**contents.books[0].files, "venues": other["balances"]}
     )
     with pytest.raises(ValueError, match=r"venues .*columns that warehouse/contract/book.py"):
-        publish(
+        publish_version(
             layout,
             replace(contents, books=(wrong,)),
             version="a",
@@ -309,7 +310,7 @@ def test_a_file_with_a_wrong_column_or_date_is_refused(tmp_path: Path) -> None:
         )
     wrong = replace(contents.books[0], files=other)
     with pytest.raises(ValueError, match="but the file is for 2026-11-19"):
-        publish(
+        publish_version(
             layout,
             replace(contents, books=(wrong,)),
             version="a",
@@ -329,7 +330,7 @@ def test_a_file_with_more_decimals_is_refused(tmp_path: Path) -> None:
         connection.execute(f"create table x as {finer} from '{file}'")
         connection.execute(f"copy x to '{file}' (format parquet)")
     with pytest.raises(ValueError, match=r"balances .*some files differ"):
-        publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+        publish_version(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     assert not layout.database.exists()
 
 
@@ -469,11 +470,11 @@ def test_a_missing_or_changed_parquet_file_stops_the_publish(tmp_path: Path) -> 
     ):
         told = replace(contents, digests={file: "0" * 64})
         with pytest.raises(FileChanged, match=f"{file.name} has the SHA-256"):
-            publish(layout, told, version="a", built_at=BUILT_AT, program_version="0")
+            publish_version(layout, told, version="a", built_at=BUILT_AT, program_version="0")
         content = file.read_bytes()
         file.unlink()
         with pytest.raises(FileChanged, match="is missing"):
-            publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+            publish_version(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
         file.write_bytes(content)
     assert not layout.database.exists()
 
@@ -484,7 +485,7 @@ def test_a_changed_schema_causes_a_full_rebuild(
     """If tables, views or macros have changed, the file is built from scratch."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
-    monkeypatch.setattr("warehouse.database.publish.schema_version", lambda: "another")
+    monkeypatch.setattr("warehouse.database.publication.schema_version", lambda: "another")
     assert published(layout, [FIRST], "b").loaded == (FIRST.day,)
 
 

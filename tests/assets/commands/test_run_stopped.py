@@ -3,31 +3,42 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
+from typing import NoReturn
 
 import pytest
-from dagster import DagsterEvent
 
+from assets.night.run_log import newest_runs
+from assets.night.steps import steps_of
 from pipelines.edge.client import EdgeClient
 from pipelines.landing import snapshots
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import STOPPED, THIRD
 
 
+@pytest.fixture(autouse=True)
+def plain() -> Iterator[None]:
+    """Handle Ctrl-C as a new process does, because in the tests it would end all tests."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
+
+
 @pytest.mark.parametrize(
     ("number", "place"),
     [
         (signal.SIGINT, EdgeClient.fetch_all.__code__),
-        (signal.SIGTERM, DagsterEvent.job_start.__code__),
+        (signal.SIGTERM, steps_of.__code__),
     ],
-    ids=["Ctrl-C in a step", "SIGTERM between steps"],
+    ids=["Ctrl-C in a step", "SIGTERM before the first step"],
 )
 def test_a_stopped_run_sends_no_alert_and_leaves_no_snapshot(
     watched: Callable[..., Watched], receiver: Receiver, number: signal.Signals, place: CodeType
 ) -> None:
     """A run that is stopped at any point sends no alert and leaves no snapshot, not even a part."""
-    keeper = watched().keeper
+    here = watched()
+    keeper = here.keeper
     keeper.sandbox.show()
     before = sorted(keeper.layout.landing.rglob("*"))
 
@@ -41,24 +52,31 @@ def test_a_stopped_run_sends_no_alert_and_leaves_no_snapshot(
         keeper.run(THIRD)
     [said] = stopped.value.args
     assert (said.code, said.err) == (1, STOPPED)
+    assert not next(newest_runs(keeper.layout)).is_dead
+    here.look()
     assert receiver.titles == []
     assert sorted(keeper.layout.landing.rglob("*")) == before
     assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date < THIRD
 
 
 def test_sigterm_can_end_a_run_in_the_background(
-    watched: Callable[..., Watched],
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shell's background job keeps its SIGTERM handler, so that SIGTERM can still end it.
+    """SIGTERM can stop a run in a shell's background job, which ignores SIGINT.
 
-    Such a job ignores SIGINT, and Dagster would use the handler of SIGINT for SIGTERM.
+    After the run, SIGTERM has its earlier handler again.
     """
     keeper = watched().keeper
     before = signal.getsignal(signal.SIGTERM)
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        keeper.sandbox.show("access-denied-400,path=/portfolios")
-        assert keeper.run(THIRD).code == 1
-        assert signal.getsignal(signal.SIGTERM) is before
-    finally:
-        signal.signal(signal.SIGINT, kept)
+    during = []
+
+    def run(*_: object, **__: object) -> NoReturn:
+        during.append(signal.getsignal(signal.SIGTERM))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assets.commands.run.run_night", run)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with pytest.raises(KeyboardInterrupt):
+        keeper.run(THIRD)
+    assert during == [signal.default_int_handler]
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -37,19 +37,16 @@ from warehouse.database.materialization import (
     remove_rows,
 )
 from warehouse.database.new_version import (
-    NotPublished,
     build_database,
+    check_books,
     compare_again,
     new_version,
     record_build,
-    verify,
 )
 from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import ProgressCallback, silent
 from warehouse.sql.checks import CheckResult
 from warehouse.storage.layout import Layout
-
-__all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,33 +58,6 @@ class Published:
     loaded: tuple[date, ...]
     removed: tuple[date, ...]
     checks: tuple[CheckResult, ...]
-
-
-def publish(
-    layout: Layout,
-    contents: Contents,
-    *,
-    version: str,
-    built_at: datetime,
-    program_version: str,
-    fresh: bool = False,
-    say: ProgressCallback = silent,
-    versions_gb: int = VERSIONS_GB,
-) -> Published:
-    """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
-
-    The caller holds `layout.lock`, so there is only one writer. Days whose snapshot is the same as
-    in the last version are not reloaded, unless `fresh` is set or the schema changed. Old versions
-    are deleted until the remaining ones fit in `versions_gb` gigabytes.
-
-    Raises `NotPublished` if a control total differs or a check with severity error fails.
-    """
-    build = _WarehouseBuild(layout, contents, version, built_at, program_version, say)
-    with new_version(layout, version, versions_gb) as file:
-        published, digests = build_database(layout, file, build, fresh=fresh)
-        counts = Counter(row["snapshot_id"] for row in contents.decided.get(DECISIONS.name, ()))
-        seal(file, digests, _decision_times(contents), counts)
-    return published
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +112,7 @@ class _WarehouseBuild:
             fill_snapshots(connection, contents)
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
             fill_reconciliation(connection, contents.reconciled)
-            checks = verify(connection, books, window, self.say)
+            checks = check_books(connection, books, window, self.say)
             record_build(
                 connection,
                 version=self.version,
@@ -169,6 +139,33 @@ class _WarehouseBuild:
         remove_days(connection, removed)
         add_books(connection, books, self.say)
         materialize_holdings(connection, books)
+
+
+def publish_version(
+    layout: Layout,
+    contents: Contents,
+    *,
+    version: str,
+    built_at: datetime,
+    program_version: str,
+    fresh: bool = False,
+    say: ProgressCallback = silent,
+    versions_gb: int = VERSIONS_GB,
+) -> Published:
+    """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
+
+    The caller holds `layout.lock`, so there is only one writer. Days whose snapshot is the same as
+    in the last version are not reloaded, unless `fresh` is set or the schema changed. Old versions
+    are deleted until the remaining ones fit in `versions_gb` gigabytes.
+
+    Raises `NotPublished` if a control total differs or a check with severity error fails.
+    """
+    build = _WarehouseBuild(layout, contents, version, built_at, program_version, say)
+    with new_version(layout, version, versions_gb) as file:
+        published, digests = build_database(layout, file, build, fresh=fresh)
+        counts = Counter(row["snapshot_id"] for row in contents.decided.get(DECISIONS.name, ()))
+        seal(file, digests, _decision_times(contents), counts)
+    return published
 
 
 def _decision_times(contents: Contents) -> dict[str, str | None]:
