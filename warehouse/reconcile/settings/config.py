@@ -4,39 +4,85 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any
 
 from warehouse.reconcile.settings.layout import UNUSED, FileSettings, Shape, file_settings, shape_of
-from warehouse.reconcile.settings.toml import TomlTable, join_tables
+from warehouse.reconcile.settings.toml import TomlTable, join_tables, parse_settings, parsed
 from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
 
-# Settings that can be set to `list` or `refuse`.
-_LISTED = ("unsigned", "open_breaks", "unreconciled")
-
-_KEEP_DAYS = 400
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 LEDGER = "ledger"
 OWN_WORDS = "words.toml"
 
-_CHOICES = {
-    "name": (),
-    "blank": ("reject", "skip"),
-    "ledger_rounding": ("number", "written", "off"),
-}
-
-_COUNTS = ("accept_days", "stale_hours", "listed", "most_breaks")
-_AMOUNTS = ("absolute", "relative", "limit", "limit_in_all")
-_TABLES = "level tolerance alias ledger inbox late file roles close"
-_NAMES = " ".join((*_CHOICES, *_COUNTS, _TABLES))
+_NAMES = (
+    "name blank ledger_rounding accept_days stale_hours listed most_breaks level tolerance alias "
+    "ledger inbox late file roles close"
+)
 TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
+
+
+def _listed(file: TomlTable, name: str) -> str:
+    return file.table("close").choice(name, "list", "refuse", default="list")
+
+
+def _roles(file: TomlTable) -> dict[str, tuple[str, ...]]:
+    roles = file.table("roles")
+    return {role: names for role in ROLES if (names := roles.texts(role)) is not None}
+
+
+def _level(file: TomlTable) -> tuple[str, ...] | None:
+    value = file.values.get("level", "auto")
+    if value == "auto":
+        return None
+    if isinstance(value, list) and all(name in FIELDS for name in value) and "asset" in value:
+        return tuple(name for name in FIELDS if name in value)
+    expected = f'"auto" or a list of {", ".join(FIELDS)}'
+    file.complaints.append(f"level is {value!r}, expected {expected}")
+    return None
+
+
+def _tolerance(file: TomlTable, name: str, default: str = "0") -> Decimal:
+    return file.table("tolerance").amount(name, Decimal(default))
+
+
+def _per_asset(file: TomlTable) -> dict[str, Decimal]:
+    limits = file.table("tolerance").table("asset")
+    return {asset: limits.amount(asset) for asset in limits.values}
+
+
+def _inbox(file: TomlTable) -> dict[str, str]:
+    inbox = file.table("inbox")
+    return {name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values}
+
+
+def _aliases(file: TomlTable) -> dict[str, dict[str, str]]:
+    tables = {name: file.table("alias").table(name).values for name in FIELDS}
+    return {
+        name: {written: str(id_) for written, id_ in values.items()}
+        for name, values in tables.items()
+    }
+
+
+def _late(file: TomlTable) -> dict[str, frozenset[str]]:
+    """Return the ledgers from other days that recon.toml allows for each day."""
+    late = {}
+    for day, files in file.table("late").values.items():
+        names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
+        if all(word == "used" for word in names.values()):
+            late[day] = frozenset(names)
+        else:
+            file.complaints.append(
+                f"late.{day} must be a table for one day, like [late.2026-11-20], and each value "
+                'must be "used"'
+            )
+    return late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +98,12 @@ class CloseSettings:
     keep them forever.
     """
 
-    unsigned: str = "list"
-    open_breaks: str = "list"
-    unreconciled: str = "list"
-    needs_approver: bool = False
-    keep_days: int = _KEEP_DAYS
-    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unsigned: str = parsed(partial(_listed, name="unsigned"))
+    open_breaks: str = parsed(partial(_listed, name="open_breaks"))
+    unreconciled: str = parsed(partial(_listed, name="unreconciled"))
+    needs_approver: bool = parsed(lambda file: file.table("close").flag("approver"))
+    keep_days: int = parsed(lambda file: file.table("close").count("keep_days", 400))
+    roles: Mapping[str, tuple[str, ...]] = parsed(_roles)
 
     def may_sign(self, role: str, who: str) -> bool:
         """Return whether a person has a role. Case and spaces in the name are ignored."""
@@ -96,25 +142,31 @@ class Config:
     `own_words` is the content of the user's own `words.toml`, which adds words for headers.
     """
 
-    name: str = "positions"
-    level: tuple[str, ...] | None = None
-    blank: str = "reject"
-    ledger_rounding: str = "number"
-    accept_days: int = 30
-    stale_hours: int = 48
-    listed: int = 500_000
-    most_breaks: int = 100_000
-    absolute: Decimal = Decimal(0)
-    relative: Decimal = Decimal(0)
-    limit: Decimal = Decimal("0.0001")
-    limit_in_all: Decimal = Decimal("0.001")
-    per_asset: Mapping[str, Decimal] = field(default_factory=dict)
-    inbox: Mapping[str, str] = field(default_factory=dict)
-    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
-    late: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    files: tuple[FileSettings, ...] = ()
-    close: CloseSettings = field(default_factory=CloseSettings)
+    name: str = parsed(lambda file: file.choice("name", default="positions"))
+    level: tuple[str, ...] | None = parsed(_level)
+    blank: str = parsed(lambda file: file.choice("blank", "reject", "skip", default="reject"))
+    ledger_rounding: str = parsed(
+        lambda file: file.choice("ledger_rounding", "number", "written", "off", default="number")
+    )
+    accept_days: int = parsed(lambda file: file.count("accept_days", 30))
+    stale_hours: int = parsed(lambda file: file.count("stale_hours", 48))
+    listed: int = parsed(lambda file: file.count("listed", 500_000))
+    most_breaks: int = parsed(lambda file: file.count("most_breaks", 100_000))
+    absolute: Decimal = parsed(partial(_tolerance, name="absolute"))
+    relative: Decimal = parsed(partial(_tolerance, name="relative"))
+    limit: Decimal = parsed(partial(_tolerance, name="limit", default="0.0001"))
+    limit_in_all: Decimal = parsed(partial(_tolerance, name="limit_in_all", default="0.001"))
+    per_asset: Mapping[str, Decimal] = parsed(_per_asset)
+    inbox: Mapping[str, str] = parsed(_inbox)
+    aliases: Mapping[str, Mapping[str, str]] = parsed(_aliases)
+    shapes: Mapping[str, Shape] = parsed(
+        lambda file: {name: shape_of(table) for name, table in file.tables("ledger")}
+    )
+    late: Mapping[str, frozenset[str]] = parsed(_late)
+    files: tuple[FileSettings, ...] = parsed(
+        lambda file: tuple(file_settings(name, table) for name, table in file.tables("file"))
+    )
+    close: CloseSettings = parsed(lambda file: CloseSettings(**parse_settings(CloseSettings, file)))
     digest: str = ""
     own_words: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
@@ -129,22 +181,6 @@ class Config:
         matching = [item for item in self.files if item.is_of(name, sheet)]
         matching.sort(key=lambda item: (len(item.pattern.replace("*", "")), item.pattern))
         return reduce(FileSettings.below, matching, FileSettings(pattern=name))
-
-
-_DEFAULT = Config()
-
-
-def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
-    """Return the settings in the tables `[close]` and `[roles]`."""
-    close.refuse_unknown(f"{' '.join(_LISTED)} approver keep_days")
-    roles.refuse_unknown(" ".join(ROLES))
-    choices = {name: close.choice(name, "list", "refuse", default="list") for name in _LISTED}
-    return CloseSettings(
-        **choices,
-        needs_approver=close.flag("approver"),
-        keep_days=close.count("keep_days", _KEEP_DAYS),
-        roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
-    )
 
 
 def read_config(path: Path) -> Config:
@@ -173,15 +209,16 @@ def parse_config(content: bytes, path: Path) -> Config:
     of_whole = TomlTable(words, complaints).table("settings").values
     words.pop("settings", None)
     table = TomlTable({**words, **of_whole}, complaints)
-    config = _config(table, hashlib.sha256(content).hexdigest())
-    if table.complaints:
+    _refuse_unknown(table)
+    settings = parse_settings(Config, table)
+    if complaints:
         problems = "; ".join(dict.fromkeys(complaints))
         raise NotReconciled(f"{path.name} cannot be used: {problems}. Nothing was reconciled.")
+    digest, lines = hashlib.sha256(content).hexdigest(), dict(table.lines())
     own_words = _own_words(path.with_name(OWN_WORDS))
     if own_words:
-        words = {**config.words, OWN_WORDS: hashlib.sha256(own_words.encode()).hexdigest()}
-        config = replace(config, own_words=own_words, words=words)
-    return config
+        lines[OWN_WORDS] = hashlib.sha256(own_words.encode()).hexdigest()
+    return Config(**settings, digest=digest, own_words=own_words, words=lines)
 
 
 def _own_words(path: Path) -> str:
@@ -193,54 +230,9 @@ def _own_words(path: Path) -> str:
         ) from error
 
 
-def _config(file: TomlTable, digest: str) -> Config:
+def _refuse_unknown(file: TomlTable) -> None:
     file.refuse_unknown(_NAMES)
-    tolerance, inbox, aliases = map(file.table, ("tolerance", "inbox", "alias"))
-    tolerance.refuse_unknown(f"{' '.join(_AMOUNTS)} asset")
-    aliases.refuse_unknown(" ".join(FIELDS))
-    per_asset, late = tolerance.table("asset"), file.table("late").values
-    simple: dict[str, Any] = {"level": _level(file)}
-    simple |= {
-        name: file.choice(name, *allowed, default=getattr(_DEFAULT, name))
-        for name, allowed in _CHOICES.items()
-    }
-    simple |= {name: file.count(name, getattr(_DEFAULT, name)) for name in _COUNTS}
-    simple |= {name: tolerance.amount(name, getattr(_DEFAULT, name)) for name in _AMOUNTS}
-    return Config(
-        **simple,
-        per_asset={asset: per_asset.amount(asset) for asset in per_asset.values},
-        inbox={name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values},
-        aliases={
-            dimension: {name: str(id_) for name, id_ in aliases.table(dimension).values.items()}
-            for dimension in FIELDS
-        },
-        shapes={name: shape_of(table) for name, table in file.tables("ledger")},
-        late={day: _late(day, files, file.complaints) for day, files in late.items()},
-        files=tuple(file_settings(name, table) for name, table in file.tables("file")),
-        close=close_settings(file.table("close"), file.table("roles")),
-        digest=digest,
-        words=dict(file.lines()),
-    )
-
-
-def _level(file: TomlTable) -> tuple[str, ...] | None:
-    value = file.values.get("level", "auto")
-    if value == "auto":
-        return None
-    if isinstance(value, list) and all(name in FIELDS for name in value) and "asset" in value:
-        return tuple(name for name in FIELDS if name in value)
-    expected = f'"auto" or a list of {", ".join(FIELDS)}'
-    file.complaints.append(f"level is {value!r}, expected {expected}")
-    return None
-
-
-def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
-    """Return the ledgers from other days that recon.toml allows for a day."""
-    names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
-    if all(word == "used" for word in names.values()):
-        return frozenset(names)
-    complaints.append(
-        f"late.{day} must be a table for one day, like [late.2026-11-20], and each value must "
-        'be "used"'
-    )
-    return frozenset()
+    file.table("tolerance").refuse_unknown("absolute relative limit limit_in_all asset")
+    file.table("alias").refuse_unknown(" ".join(FIELDS))
+    file.table("close").refuse_unknown("unsigned open_breaks unreconciled approver keep_days")
+    file.table("roles").refuse_unknown(" ".join(ROLES))

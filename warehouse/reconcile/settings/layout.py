@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from decimal import Decimal
@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.settings.toml import TomlTable, quote
+from warehouse.reconcile.settings.toml import TomlTable, parse_settings, parsed, quote
 from warehouse.reconcile.terms import FIELDS
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
@@ -203,11 +203,6 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-def _parsed(parse: Callable[[TomlTable], Any]) -> Any:
-    """Declare a setting by the function that parses it. An empty table means that it is not set."""
-    return field(default_factory=lambda: parse(TomlTable({}, [])), metadata={"parse": parse})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """Settings for ledgers with the same header or the same file name. None means not set.
@@ -223,30 +218,28 @@ class Shape:
     field, the characters around its names.
     """
 
-    columns: Mapping[str, str] = _parsed(_columns)
-    amounts: tuple[str, ...] = _parsed(_amounts)
-    decimals: Decimals | None = _parsed(_decimals)
-    sheet: str = _parsed(lambda table: table.choice("sheet"))
-    negative_words: tuple[str, ...] = _parsed(_negative_words)
-    positive_words: tuple[str, ...] = _parsed(lambda table: table.texts("positive_word") or ())
-    dates: str = _parsed(lambda table: table.choice("dates", "day first", "month first"))
-    unused: tuple[str, ...] = _parsed(lambda table: table.texts(UNUSED) or ())
-    sign: str | None = _parsed(lambda table: table.choice_or_none("sign"))
-    unit: Decimal | None = _parsed(_unit)
-    unit_column: str = _parsed(lambda table: table.choice("unit_column"))
-    unit_words: Mapping[str, Decimal] = _parsed(_unit_words)
-    keep_rows: _Words = _parsed(partial(_row_words, name="keep_rows"))
-    skip_rows: _Words = _parsed(partial(_row_words, name="skip_rows", other="keep_rows"))
-    fill_down: tuple[str, ...] | None = _parsed(lambda table: table.texts("fill_down"))
-    groups: tuple[str, ...] | None = _parsed(lambda table: table.texts("groups", allowed=FIELDS))
-    columns_are: str | None = _parsed(
-        lambda table: table.choice_or_none("columns_are", *FIELDS, "")
-    )
-    label_columns: tuple[str, ...] = _parsed(lambda table: table.texts("label_columns") or ())
-    header_rows: int = _parsed(lambda table: table.count("header_rows", 0))
-    keeps: Precision | None = _parsed(partial(precision_of, name="keeps"))
-    footnotes: tuple[str, ...] = _parsed(lambda table: table.texts("footnotes") or ())
-    spellings: Mapping[str, str] = _parsed(_spellings)
+    columns: Mapping[str, str] = parsed(_columns)
+    amounts: tuple[str, ...] = parsed(_amounts)
+    decimals: Decimals | None = parsed(_decimals)
+    sheet: str = parsed(lambda table: table.choice("sheet"))
+    negative_words: tuple[str, ...] = parsed(_negative_words)
+    positive_words: tuple[str, ...] = parsed(lambda table: table.texts("positive_word") or ())
+    dates: str = parsed(lambda table: table.choice("dates", "day first", "month first"))
+    unused: tuple[str, ...] = parsed(lambda table: table.texts(UNUSED) or ())
+    sign: str | None = parsed(lambda table: table.choice_or_none("sign"))
+    unit: Decimal | None = parsed(_unit)
+    unit_column: str = parsed(lambda table: table.choice("unit_column"))
+    unit_words: Mapping[str, Decimal] = parsed(_unit_words)
+    keep_rows: _Words = parsed(partial(_row_words, name="keep_rows"))
+    skip_rows: _Words = parsed(partial(_row_words, name="skip_rows", other="keep_rows"))
+    fill_down: tuple[str, ...] | None = parsed(lambda table: table.texts("fill_down"))
+    groups: tuple[str, ...] | None = parsed(lambda table: table.texts("groups", allowed=FIELDS))
+    columns_are: str | None = parsed(lambda table: table.choice_or_none("columns_are", *FIELDS, ""))
+    label_columns: tuple[str, ...] = parsed(lambda table: table.texts("label_columns") or ())
+    header_rows: int = parsed(lambda table: table.count("header_rows", 0))
+    keeps: Precision | None = parsed(partial(precision_of, name="keeps"))
+    footnotes: tuple[str, ...] = parsed(lambda table: table.texts("footnotes") or ())
+    spellings: Mapping[str, str] = parsed(_spellings)
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
@@ -335,7 +328,7 @@ def name_pattern(name: str) -> str:
 def shape_of(table: TomlTable) -> Shape:
     """Parse a table of layout settings."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(FIELDS)}")
-    return Shape(**{item.name: item.metadata["parse"](table) for item in fields(Shape)})
+    return Shape(**parse_settings(Shape, table))
 
 
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any
 
@@ -167,3 +167,17 @@ class TomlTable:
 
         value = self._validate(name, default, is_valid, 'a string like "0.01"')
         return exact(value) if isinstance(value, str) else default
+
+
+def parsed(parse: Callable[[TomlTable], Any]) -> Any:
+    """Declare a setting by the function that parses it from its table.
+
+    The result for an empty table is the default.
+    """
+    return field(default_factory=lambda: parse(TomlTable({}, [])), metadata={"parse": parse})
+
+
+def parse_settings(kind: type, table: TomlTable) -> dict[str, Any]:
+    """Parse the settings of a class from a table, by the names of its fields."""
+    parsers = {item.name: item.metadata.get("parse") for item in fields(kind)}
+    return {name: parse(table) for name, parse in parsers.items() if parse}

@@ -12,6 +12,7 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from warehouse.contract.model import and_more, count_of
 from warehouse.reconcile.book import in_name_cell
 from warehouse.reconcile.model import Notice, Result, WorkbookEdits
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import imprint, write
 from warehouse.reconcile.workbook.imprint import Cell, SheetImprint, cell_text
@@ -21,7 +22,7 @@ from warehouse.reconcile.workbook.sheet_comparison import (
     paired_sheets,
     without_people,
 )
-from warehouse.reconcile.workbook.verify import StoredRuns, position_table, shown_names
+from warehouse.reconcile.workbook.verify import position_table, shown_names
 from warehouse.spreadsheet.writing.cells import Digits
 
 _MAX_STRAY, _MAX_PLACES = 10, 100
@@ -29,16 +30,16 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ID = re.compile(rf"K-[0-9A-F]{{16}}|{BREAK_ID.pattern}")
 
 
-def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
+def stray_notices(record: Record, edits: WorkbookEdits) -> Iterator[Notice]:
     """Yield notices about text outside the yellow cells, because such text is not read back."""
-    written = imprint.unpack(runs.imprint(edits.written))
+    written = imprint.unpack(record.imprint(edits.written))
     if written is None:
         return
     try:
         content = edits.path.read_bytes()
         texts = [
             *_stray_texts(written, imprint.read(content)),
-            *_stray_near_positions(runs, content, edits),
+            *_stray_near_positions(record, content, edits),
         ]
     except python_calamine.CalamineError:
         # Ignore a damaged sheet here, because the comments were already read and `verify` reports
@@ -84,17 +85,17 @@ def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
 
 
 def _stray_near_positions(
-    runs: StoredRuns, content: bytes, edits: WorkbookEdits
+    record: Record, content: bytes, edits: WorkbookEdits
 ) -> Iterator[tuple[str, str]]:
     """Yield text that a person added to the sheets with all positions.
 
     The cells of these sheets are not stored, so compare the text with the stored positions.
     """
-    result = runs.result_of(edits.run_id)
+    result = record.result_of(edits.run_id)
     if result is None:
         return
     try:
-        keys = write.read_positions(runs.day_files(result.day)[1], result.run_id, result.fields)
+        keys = write.read_positions(record.day_files(result.day)[1], result.run_id, result.fields)
     except NotReconciled:  # Ignore a damaged file here, because `verify` reports damage.
         return
     known = _texts_of_positions(keys, result.fields, result.workbook.names)

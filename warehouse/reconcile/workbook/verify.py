@@ -8,9 +8,7 @@ the order of rows and columns, because people may sort rows and move columns.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -29,6 +27,7 @@ from warehouse.reconcile.model import (
     WorkbookEdits,
     in_cell,
 )
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import FIELDS, TOTALLED, NotReconciled, display_asset
 from warehouse.reconcile.workbook import imprint, write
 from warehouse.reconcile.workbook.content import (
@@ -67,19 +66,6 @@ _NAMES = tuple(name.capitalize() for name in FIELDS)
 _TIED = ("Level", "Name", "Asset")
 _SUMS = (*_EXACT, "In breaks, exact", "Within tolerance, exact")
 _STEPS = tuple(f"{title}, exact" for title in STEPPED)
-
-
-class StoredRuns(Protocol):
-    """Access to the stored data of runs. `record.Record` implements these methods."""
-
-    def result_of(self, run_id: str) -> Run | None:
-        """Return the result of a run."""
-
-    def imprint(self, identity: str) -> bytes | None:
-        """Return a workbook's stored imprint, which contains its cells in compressed form."""
-
-    def day_files(self, day: date) -> tuple[Path, Path, Path]:
-        """Return the paths of the workbook, the file of all positions and the file of breaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +130,7 @@ _TIES = StoredTable(
 _ROLLED = StoredTable(ROLLED, ("Adds up", "Asset"), ("Asset",), (*_STEPS, "Adds up"))
 
 
-def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
+def verify_workbook(record: Record, file: Path) -> VerifyResult:
     """Compare a workbook with its run's stored result. The returned `signatures` are empty.
 
     Raises `NotReconciled` if no stored run wrote the file, or if a sheet cannot be read.
@@ -157,13 +143,13 @@ def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
-    result = runs.result_of(edits.run_id) if edits else None
+    result = record.result_of(edits.run_id) if edits else None
     if edits is None or result is None:
         raise NotReconciled(
             f"{file.name} was not written by any run that is stored here. Nothing was verified."
         )
     try:
-        return _compare_workbook(runs, file, content, result, edits)
+        return _compare_workbook(record, file, content, result, edits)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet in {file.name} cannot be read ({error}), because it is damaged. Nothing was "
@@ -194,7 +180,7 @@ def shown_names(
 
 
 def _compare_workbook(
-    runs: StoredRuns, file: Path, content: bytes, result: Run, edits: WorkbookEdits
+    record: Record, file: Path, content: bytes, result: Run, edits: WorkbookEdits
 ) -> VerifyResult:
     if edits.wording != WORDING:
         raise NotReconciled(
@@ -202,7 +188,7 @@ def _compare_workbook(
             "Verify it with the version that wrote it, or rerun its day."
         )
     copy = imprint.read(content)
-    imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
+    imprints = map(imprint.unpack, map(record.imprint, (edits.written, result.written)))
     written = next(filter(None, imprints), None)
     pairs = paired_sheets(written or {}, copy)
     added = [name for name in copy if name not in pairs.values()]
@@ -220,7 +206,7 @@ def _compare_workbook(
     positions = position_table(result.fields)
     label, found, problems = _read_positions(content, positions)
     try:
-        stored = _stored_positions(runs, positions, label, result)
+        stored = _stored_positions(record, positions, label, result)
         differences += [*problems, *_compare_positions(label, positions.key, stored, found)]
         compared.append(f"{count_of(stored.num_rows, 'row')} of {label}")
     except NotReconciled as error:
@@ -316,12 +302,12 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
     return label, pa.concat_tables(rows) if rows else None, list(problems)
 
 
-def _stored_positions(runs: StoredRuns, table: StoredTable, label: str, result: Run) -> pa.Table:
+def _stored_positions(record: Record, table: StoredTable, label: str, result: Run) -> pa.Table:
     """Return the rows that the positions table must contain.
 
     Raises `NotReconciled` if the rows are not stored.
     """
-    _, path, _ = runs.day_files(result.day)
+    _, path, _ = record.day_files(result.day)
     keys = write.read_positions(path, result.run_id, result.fields)
     if label == UNMATCHED:
         left_out = pa.array(result.workbook.left_out, pa.string())
