@@ -17,10 +17,6 @@ _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
 TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
 
-# The separator between organisation and portfolio in a firm's book. Names of organisations do not
-# contain the separator.
-BETWEEN_SOURCE = " / "
-
 CHOICE = "# "  # the prefix of each line that is one of several options
 
 
@@ -97,11 +93,6 @@ class NotReconciled(ValueError):
 def letters(place: int) -> str:
     """Return a name for a column that has no title, for example `column C`."""
     return f"column {xl_col_to_name(place)}"
-
-
-def of_source(source: str, portfolio: str) -> str:
-    """Return a portfolio's name in a firm's book, which begins with the organisation."""
-    return f"{source}{BETWEEN_SOURCE}{portfolio}"
 
 
 def key_expression(name: str) -> str:
