@@ -10,7 +10,7 @@ from click import argument, option
 from assets.console.command import HomeCommand
 from assets.nightbook import Nightbook
 from pipelines.landing.lock import hold_writer_lock
-from warehouse.contract.combined import LEFT_OUT
+from warehouse.contract.combination import LEFT_OUT
 from warehouse.contract.model import count_of
 from warehouse.database.combine import combine, work_of
 from warehouse.query.formats import printable
@@ -42,7 +42,7 @@ def combine_command(nightbook: Nightbook, *, homes: tuple[str, ...], out: str) -
     instrument, it counts once, for the first of these homes. If a home has no readable book, the
     command fails and does not change the file.
     """
-    file, named = Path(out).absolute(), [_named(home) for home in homes]
+    file, named = Path(out).absolute(), [_parse(home) for home in homes]
     is_in_home = any(file.resolve().is_relative_to(home.resolve()) for _, home in named)
     if is_in_home or len({name for name, _ in named}) < len(named):
         listed = ", ".join(f"{name} ({home})" for name, home in named)
@@ -71,8 +71,8 @@ def combine_command(nightbook: Nightbook, *, homes: tuple[str, ...], out: str) -
     return 0
 
 
-def _named(text: str) -> tuple[str, Path]:
-    """Split NAME=HOME. Without a name, the name is that of the folder."""
+def _parse(text: str) -> tuple[str, Path]:
+    """Split NAME=HOME. By default, the name of a home is the name of its folder."""
     name, equals, folder = text.partition("=")
     is_named = bool(equals) and "/" not in name
     home = Path(folder if is_named else text).absolute()

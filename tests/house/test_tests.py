@@ -78,7 +78,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
         "warehouse/contract/states"
     ),
-    "tests/warehouse/database/test_combine.py": "warehouse/contract/combined",
+    "tests/warehouse/database/test_combine.py": "warehouse/contract/combination",
     "tests/warehouse/database/test_load_record.py": (
         "warehouse/database/ddl warehouse/database/new_version"
     ),

@@ -18,7 +18,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK, PORTFOLIOS
-from warehouse.contract.combined import CHECKS_LEFT_OUT, LEFT_OUT, SHARED, SOURCE, SOURCES
+from warehouse.contract.combination import CHECKS_LEFT_OUT, LEFT_OUT, SHARED, SOURCE, SOURCES
 from warehouse.contract.model import literal
 from warehouse.database import ddl, load
 from warehouse.query.connect import records

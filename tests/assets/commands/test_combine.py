@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_command_says_what_the_file_contains(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command prints the book of each home and what they share, and warns about dates."""
+    """The command prints the book of each home and the shared things, and warns about dates."""
     assert main(["combine", "alpha", "beta", "third=late", "--out", "group.duckdb"]) == 0
     said = capsys.readouterr()
     first, *books, shared, left_out = said.out.splitlines()

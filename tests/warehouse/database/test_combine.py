@@ -20,7 +20,7 @@ from tests.support.books import Amount, exact, night, published_once
 from tests.support.shared import some_daily
 from tests.warehouse.query.test_connect_older_clients import OLDER, read_whole
 from warehouse.contract.book import BOOK
-from warehouse.contract.combined import CHECKS_LEFT_OUT, LEFT_OUT
+from warehouse.contract.combination import CHECKS_LEFT_OUT, LEFT_OUT
 from warehouse.database import combine as combining
 from warehouse.database import load
 from warehouse.database.combine import NotCombined, combine
@@ -97,7 +97,7 @@ def winner(portfolio: str) -> str:
 
 
 def test_sums_equal_an_independent_calculation(homes: dict[str, Path], out: Path) -> None:
-    """Sums over three homes, two with one portfolio, equal those of Python over the homes' rows."""
+    """Python adds up the rows of three homes, two with one portfolio, to the same sums."""
     combine(homes, out)
     by_asset, by_holding = defaultdict(list), defaultdict(list)
     for name, home in homes.items():
@@ -121,7 +121,7 @@ def test_sums_equal_an_independent_calculation(homes: dict[str, Path], out: Path
 def test_a_shared_portfolio_comes_from_the_first_home_only(
     homes: dict[str, Path], out: Path
 ) -> None:
-    """All rows of a portfolio that two homes see are those of the first home that is named."""
+    """If two homes see a portfolio, all its rows come from the first home that is named."""
     for order in (["alpha", "beta", "gamma"], ["gamma", "beta", "alpha"]):
         combine({name: homes[name] for name in order}, out)
         first = next(name for name in order if name in ("alpha", "beta"))
@@ -375,8 +375,8 @@ def test_a_failed_check_is_an_error(homes: dict[str, Path], out: Path) -> None:
     assert not out.exists()
 
 
-# Combines homes, and kills itself before the N-th change of the folder of the file. The steps
-# between two changes are those of DuckDB, so the program also counts them.
+# Combines homes, and kills itself before the N-th step: a change in the folder of the file, or a
+# call that makes DuckDB read or write.
 COMBINE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path

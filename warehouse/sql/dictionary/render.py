@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.combined import SHARED, SOURCES
+from warehouse.contract.combination import SHARED, SOURCES
 from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED

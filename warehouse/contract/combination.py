@@ -5,12 +5,12 @@ from warehouse.contract.ops import SNAPSHOT_ID, ops_table, text
 
 # The views, macros and checks of a home that need its history or its ops tables.
 LEFT_OUT = (
-    *("asset_moves", "changes", "drift", "findings", "freshness", "instrument_history"),
-    *("integration_history", "portfolio_history", "roll_forward", "tradable_instruments"),
-    *("venue_history", "accounts_before", "balances_before", "instruments_before"),
-    *("portfolios_before", "account_balances_as_of", "balances_as_of", "changes_between"),
-    *("holdings_as_of", "holdings_by_asset_as_of", "holdings_by_venue_as_of", "known_at"),
-    *("restated_since", "roll_forward_between", "totals_known_at", "trace"),
+    *("asset_moves", "attention", "changes", "drift", "findings", "freshness"),
+    *("instrument_history", "integration_history", "portfolio_history", "roll_forward"),
+    *("tradable_instruments", "venue_history", "accounts_before", "balances_before"),
+    *("instruments_before", "portfolios_before", "account_balances_as_of", "balances_as_of"),
+    *("changes_between", "holdings_as_of", "holdings_by_asset_as_of", "holdings_by_venue_as_of"),
+    *("known_at", "restated_since", "roll_forward_between", "totals_known_at", "trace"),
 )
 CHECKS_LEFT_OUT = ("drift", "holdings")
 SOURCE = text("source", "Name of the home. By default, this is the name of its folder.")
