@@ -17,10 +17,7 @@ _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 WITH_IDS = ("portfolio", "venue")  # fields that have a column for the name and a column for the ID
 TOTALLED = ("asset", "venue", "portfolio")  # fields for which totals are calculated, in this order
 
-<<<<<<< HEAD
 
-=======
->>>>>>> firm
 CHOICE = "# "  # the prefix of each line that is one of several options
 
 
