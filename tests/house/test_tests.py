@@ -11,19 +11,31 @@ ROOMS = ("assets", "pipelines", "warehouse")
 TESTED_IN: dict[str, str] = {
     "tests/assets/commands/test_command_line.py": (
         "assets/cli assets/commands/api assets/commands/book_names assets/commands/tables "
-        "assets/console/declaration"
+        "assets/console/declaration assets/commands/dev assets/commands/sandbox"
     ),
+    "tests/assets/commands/test_run_stopped.py": "assets/night/landing",
     "tests/assets/commands/test_status.py": (
         "assets/commands/snapshots assets/monitoring/staleness assets/console/errors"
     ),
     "tests/assets/commands/test_nights_dry_run.py": "assets/home/rehearsal",
     "tests/assets/console/test_terminal_progress.py": "assets/nightbook warehouse/progress",
-    "tests/assets/graph/test_checks_selections.py": "assets/graph/landing assets/graph/tables",
+    "tests/assets/graph/test_checks_selections.py": (
+        "assets/graph/landing assets/graph/tables assets/night/warehouse"
+    ),
     "tests/assets/graph/test_decision.py": "assets/graph/step",
-    "tests/assets/graph/test_warehouse_pages.py": "assets/graph/reports",
+    "tests/assets/graph/test_sensors.py": "assets/monitoring/failures",
+    "tests/assets/graph/test_warehouse_pages.py": (
+        "assets/graph/reports assets/night/reports assets/night/tables"
+    ),
     "tests/assets/home/test_backup.py": "assets/commands/backup",
+    "tests/assets/home/test_writer_lock_gate.py": "assets/runs/instance",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
-    "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
+    "tests/assets/monitoring/test_switches.py": "assets/home/daemon_state",
+    "tests/assets/night/test_steps.py": "assets/night/step",
+    "tests/assets/publishing/test_shelf.py": (
+        "assets/night/transfers assets/publishing/lost_decisions"
+    ),
+    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap",
     "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
     "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
