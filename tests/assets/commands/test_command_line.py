@@ -23,7 +23,7 @@ from assets.commands import api
 from assets.commands.command_line import COMMANDS, RECONCILE, command_line
 from assets.console.declaration import Invocation, Trait, TypedCommand
 from assets.console.terminal import TerminalProgress
-from assets.graph.tables import cell, preview
+from assets.night.tables import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper, Sandbox
 from warehouse.progress import BYTES, Progress

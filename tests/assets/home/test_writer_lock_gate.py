@@ -14,7 +14,7 @@ from assets import commands
 from assets.cli import main
 from assets.commands.command_line import COMMANDS
 from assets.console.declaration import Trait
-from assets.runs.instance import alive, open_instance
+from assets.runs.instance import open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from tests.support.shared import some_daily
 from warehouse.database import versions
@@ -273,7 +273,7 @@ def test_other_users_cannot_read_the_files_of_dagster(umask: int, tmp_path: Path
     layout, before = Layout(tmp_path / "home"), os.umask(umask)
     try:
         make_directory(layout.dagster)
-        with open_instance(layout) as instance, alive(layout):
+        with open_instance(layout) as instance:
             assert instance.get_runs() == []
             found = [path for path in layout.dagster.rglob("*") if not path.is_symlink()]
             assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}

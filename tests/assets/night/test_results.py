@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.night.results import ERROR, AssetResult, AssetCheck, Markdown, from_json, to_json
+from assets.night.results import ERROR, AssetCheck, AssetResult, Markdown, Value, from_json, to_json
 
-METADATA = {
+METADATA: dict[str, Value] = {
     "text": "a",
     "number": 2,
     "flag": True,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from assets.night import steps
-from assets.night.results import ERROR, WARN, AssetResult, AssetCheck
+from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Result
 from assets.night.run_log import newest_runs
 from assets.night.step import NightStep, StepFailure
 from assets.night.steps import STEPS, Step, run_night
@@ -31,8 +31,8 @@ def ran(empty: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> Run:
     It returns the steps whose assets are in the log, and the failures.
     """
 
-    def step(name: str, outcome: Outcome | None) -> Callable[[NightStep], list[object]]:
-        def act(_: NightStep) -> list[object]:
+    def step(name: str, outcome: Outcome | None) -> Callable[[NightStep], list[Result]]:
+        def act(_: NightStep) -> list[Result]:
             if isinstance(outcome, Exception):
                 raise outcome
             return [AssetResult(asset=(name,)), *([outcome] if outcome else [])]
