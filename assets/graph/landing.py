@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.graph.step import name_snapshot, night_step, selected
+from assets.graph.step import name_snapshot, night_step, selection_of
 from assets.home.writer_lock import RunLock
 from assets.night import landing
 from assets.nightbook import Nightbook
@@ -81,6 +81,6 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
         with night_step(context, nightbook, writing) as step:
             results = landing.pull(step)
             name_snapshot(context, str(results[0].metadata["snapshot_id"]))
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return pull

@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 
 from assets.home.daemon_state import DaemonState, write_daemon_state
-from assets.night.results import AssetResult, CheckResult, Markdown, Result, Value, from_json
-from assets.night.run_log import move_to_copied, uncopied_runs
+from assets.night.results import AssetCheck, AssetResult, Markdown, Result, Value, from_json
+from assets.night.run_log import archive, uncopied_runs
 from warehouse.storage.layout import Layout, read_json
 
 LOCATION = "assets.definitions"
@@ -28,7 +28,7 @@ def copy_runs(layout: Layout, instance: dg.DagsterInstance) -> None:
             continue
         for result in run.results:
             instance.report_runless_asset_event(event_of(result, run.day.isoformat()))
-        move_to_copied(layout, run)
+        archive(layout, run)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         _copy_old_runs(layout.home / OLD_RUNS, instance)
 
@@ -57,7 +57,7 @@ def event_of(result: Result, partition: str) -> dg.AssetMaterialization | dg.Ass
 
 
 def report_state(layout: Layout, instance: dg.DagsterInstance, now: datetime) -> None:
-    """Store for commands that the daemon is running, and what somebody turned on or off.
+    """Store for commands that the daemon is running, and whether each schedule and sensor is on.
 
     Dagster may store several states for a name, one for each name of the code location.
     """
@@ -79,7 +79,7 @@ def to_asset(result: AssetResult) -> dg.MaterializeResult:
     return dg.MaterializeResult(asset_key=key, metadata=metadata_of(result.metadata))
 
 
-def to_check(result: CheckResult) -> dg.AssetCheckResult:
+def to_check(result: AssetCheck) -> dg.AssetCheckResult:
     """Return what an asset's function yields to Dagster for the result of a check."""
     return dg.AssetCheckResult(
         asset_key=dg.AssetKey(result.asset),
@@ -91,14 +91,14 @@ def to_check(result: CheckResult) -> dg.AssetCheckResult:
     )
 
 
-def key_of_check(result: CheckResult) -> dg.AssetCheckKey:
+def key_of_check(result: AssetCheck) -> dg.AssetCheckKey:
     """Return the key of a check's result."""
     return dg.AssetCheckKey(dg.AssetKey(result.asset), result.check)
 
 
-def result_of(check: dg.AssetCheckEvaluation) -> CheckResult:
+def result_of(check: dg.AssetCheckEvaluation) -> AssetCheck:
     """Return the result of a check that Dagster recorded, without its metadata."""
-    return CheckResult(
+    return AssetCheck(
         asset=tuple(check.asset_key.path),
         check=check.check_name,
         passed=check.passed,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
-from assets.graph.step import night_step, selected
+from assets.graph.step import night_step, selection_of
 from assets.graph.warehouse import WAREHOUSE
 from assets.home.writer_lock import RunLock
 from assets.night import reports, transfers
@@ -37,7 +37,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook, writing) as step:
             results = reports.write_report(step)
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return morning_report
 
@@ -71,7 +71,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook, writing) as step:
             results = reports.reconcile(step)
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return reconciliation
 
@@ -140,6 +140,6 @@ def _transfer_asset(
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook, writing) as step:
             results = run(step)
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return transferred_nights

@@ -14,7 +14,7 @@ from assets.console.rows import json_line
 from assets.graph.record import key_of_check, to_asset, to_check
 from assets.home.writer_lock import RunLock
 from assets.monitoring.failures import with_merge_alerts
-from assets.night.results import CheckResult, Result
+from assets.night.results import AssetCheck, Result
 from assets.night.step import NightStep, explain, night_of_date
 from assets.nightbook import DEFAULT_EVENT, INFO, EventCallback, Nightbook, utc_now
 from pipelines import night
@@ -99,12 +99,12 @@ def night_step(
         )
 
 
-def selected(
+def selection_of(
     context: dg.AssetExecutionContext, results: Sequence[Result]
 ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """Yield the results that the run asked for."""
     for result in results:
-        if isinstance(result, CheckResult):
+        if isinstance(result, AssetCheck):
             if key_of_check(result) in context.selected_asset_check_keys:
                 yield to_check(result)
         elif dg.AssetKey(result.asset) in context.selected_asset_keys:

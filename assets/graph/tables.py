@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
-from assets.graph.step import night_step, selected
+from assets.graph.step import night_step, selection_of
 from assets.home.writer_lock import RunLock
 from assets.night import tables as flattening
 from assets.night.results import Result
@@ -46,7 +46,7 @@ def _step(
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook, writing) as step:
             results = run(step)
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return flatten
 

@@ -13,7 +13,7 @@ from assets.graph.step import (
     failing_in_words,
     night_or_newest_book,
     night_step,
-    selected,
+    selection_of,
 )
 from assets.graph.tables import key_of
 from assets.home.writer_lock import RunLock
@@ -210,7 +210,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
                     and result.asset == night_warehouse.DECISION
                 ):
                     context.log_event(event_of(result, context.partition_key))
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return warehouse
 
@@ -249,7 +249,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook, writing) as step:
             results = write_workbook(step)
-        yield from selected(context, results)
+        yield from selection_of(context, results)
 
     return workbook
 

@@ -10,7 +10,7 @@ from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert, store_events
 from assets.monitoring.conditions import book_line
 from assets.monitoring.switches import night_of, tick_of
 from assets.night.reports import TIES_OUT
-from assets.night.results import CheckResult
+from assets.night.results import AssetCheck
 from assets.night.step import StepFailure
 from assets.night.steps import NightRun
 from assets.nightbook import DEFAULT_EVENT, EventCallback, Nightbook
@@ -89,7 +89,7 @@ def alerts_of(nightbook: Nightbook, run: NightRun) -> list[Alert]:
 
 
 def reconciliation_alerts(
-    nightbook: Nightbook, day: date | str, checks: Iterable[CheckResult]
+    nightbook: Nightbook, day: date | str, checks: Iterable[AssetCheck]
 ) -> Iterator[Alert]:
     """Yield an alert if a ledger in the inbox could not be compared with the book."""
     layout = nightbook.layout

@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 from assets.console.invocation import full_command, program_version, spell_commands, user_name
 from assets.console.terminal import progress_reporter
-from assets.night.results import ERROR, WARN, AssetResult, CheckResult, Markdown, Result
+from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Markdown, Result
 from assets.night.step import NightStep
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -128,7 +128,7 @@ def _reconciliation(
     # A failed check does not fail the run, because the book is valid in any case.
     return [
         AssetResult(asset=RECONCILIATION, metadata={"result": message, "files": list(files)}),
-        CheckResult(
+        AssetCheck(
             asset=RECONCILIATION,
             check=TIES_OUT,
             passed=passed,

@@ -30,7 +30,7 @@ class AssetResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class AssetCheck:
     """The result of a check of an asset. A failed check with the severity ERROR is a problem."""
 
     asset: tuple[str, ...]
@@ -46,13 +46,13 @@ class CheckResult:
         return not self.passed and self.severity == ERROR
 
 
-Result = AssetResult | CheckResult
+Result = AssetResult | AssetCheck
 
 
 def to_json(result: Result) -> dict[str, Any]:
     """Return a result as JSON values, for a run log."""
     facts: dict[str, Any] = {"asset": list(result.asset)}
-    if isinstance(result, CheckResult):
+    if isinstance(result, AssetCheck):
         facts |= {
             "check": result.check,
             "passed": result.passed,
@@ -68,7 +68,7 @@ def from_json(facts: Mapping[str, Any]) -> Result:
     metadata = {str(name): _unmark(value) for name, value in facts["metadata"].items()}
     if "check" not in facts:
         return AssetResult(asset=asset, metadata=metadata)
-    return CheckResult(
+    return AssetCheck(
         asset=asset,
         check=str(facts["check"]),
         passed=bool(facts["passed"]),

@@ -121,7 +121,7 @@ def end_dead_run(run: LoggedRun) -> None:
         file.write(b"\n" + _line({"end": KILLED}))
 
 
-def move_to_copied(layout: Layout, run: LoggedRun) -> None:
+def archive(layout: Layout, run: LoggedRun) -> None:
     """Move the log of a run whose results Dagster shows now."""
     make_directory(layout.runs / COPIED)
     run.path.replace(layout.runs / COPIED / run.path.name)

@@ -10,7 +10,7 @@ from datetime import date
 
 from assets.home.writer_lock import RunLock
 from assets.night import landing, reports, tables, transfers, warehouse
-from assets.night.results import CheckResult, Result
+from assets.night.results import AssetCheck, Result
 from assets.night.run_log import FAILURE, SUCCESS, RunLog
 from assets.night.step import NightStep, StepFailure, explain
 from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
@@ -51,7 +51,7 @@ REGISTER = Step("iceberg_tables", transfers.register, after=("shelf",))
 class GateFailed(Exception):
     """A check failed that blocks all later steps."""
 
-    def __init__(self, checks: Sequence[CheckResult]) -> None:
+    def __init__(self, checks: Sequence[AssetCheck]) -> None:
         names = ", ".join(check.check for check in checks)
         super().__init__(
             f"The published book fails {names}, so no file was written from it. See ops.checks."
@@ -70,7 +70,7 @@ class NightRun:
     is_tick: bool
     is_judged: bool
     failures: tuple[StepFailure, ...]
-    checks: tuple[CheckResult, ...]
+    checks: tuple[AssetCheck, ...]
 
 
 def steps_of(nightbook: Nightbook) -> tuple[Step, ...]:
@@ -88,7 +88,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     """
     leave_pandas_out()
     layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
-    failures, checks = list[StepFailure](), list[CheckResult]()
+    failures, checks = list[StepFailure](), list[AssetCheck]()
     with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
         context = NightStep(nightbook=nightbook, layout=layout, day=day, tell=tell, lock=lock)
         for step in steps_of(nightbook):
@@ -104,7 +104,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
                 failures.append(_failure(nightbook, step.name, error))
                 log.add_failure(failures[-1])
             else:
-                checks += [result for result in results if isinstance(result, CheckResult)]
+                checks += [result for result in results if isinstance(result, AssetCheck)]
         log.end(FAILURE if failures else SUCCESS)
     return NightRun(
         run_id=run_id,
@@ -124,7 +124,7 @@ def _ignore(
 
 def _require_gates(results: Sequence[Result]) -> None:
     """Raise `GateFailed` if a check failed that blocks all later steps."""
-    checks = [result for result in results if isinstance(result, CheckResult) and result.is_error]
+    checks = [result for result in results if isinstance(result, AssetCheck) and result.is_error]
     if failed := [check for check in checks if warehouse.gates(check.check, check.asset)]:
         raise GateFailed(failed)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from assets.night.results import ERROR, WARN, AssetResult, CheckResult, Result, Value
+from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Result, Value
 from assets.night.step import NightStep, night_of_date
 from assets.publishing import publish
 from pipelines.landing import snapshots
@@ -62,10 +62,10 @@ def decision_metadata(snapshot: Snapshot) -> dict[str, Value]:
     }
 
 
-def acceptance(snapshot: Snapshot) -> CheckResult:
+def acceptance(snapshot: Snapshot) -> AssetCheck:
     """Return the result of the check that a night is accepted."""
     reasons = decision_metadata(snapshot)["why"]
-    return CheckResult(
+    return AssetCheck(
         asset=WAREHOUSE,
         check=ACCEPTED,
         passed=snapshot.state == states.ACCEPTED,
@@ -75,7 +75,7 @@ def acceptance(snapshot: Snapshot) -> CheckResult:
     )
 
 
-def tell_checks(step: NightStep) -> Sequence[CheckResult]:
+def tell_checks(step: NightStep) -> Sequence[AssetCheck]:
     """Return the results of all checks of the date's night."""
     snapshot = night_of_date(step.layout, step.day)
     if snapshot is None:  # the night has the date of the server's clock
@@ -83,7 +83,7 @@ def tell_checks(step: NightStep) -> Sequence[CheckResult]:
     return check_results(step.layout.database, snapshot)
 
 
-def check_results(database: Path, snapshot: Snapshot) -> list[CheckResult]:
+def check_results(database: Path, snapshot: Snapshot) -> list[AssetCheck]:
     """Return the results of all checks of a night, from the published warehouse."""
     return [*_controls(database, snapshot.snapshot_id), *_results(database, snapshot)]
 
@@ -133,7 +133,7 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[Ass
         yield AssetResult(asset=("views", view.name), metadata=metadata)
 
 
-def _controls(database: Path, snapshot_id: str) -> Iterator[CheckResult]:
+def _controls(database: Path, snapshot_id: str) -> Iterator[AssetCheck]:
     """Yield a check result for each table: how many control totals it has, and how many differ."""
     totals = run(
         database,
@@ -145,7 +145,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[CheckResult]:
     measured = {str(name): numbers for name, *numbers in totals.rows}
     for table in BOOK:
         measures, differing, rows = measured.get(table.name, (0, 0, 0))
-        yield CheckResult(
+        yield AssetCheck(
             asset=("lake", table.name),
             check=CONTROL,
             passed=bool(measures) and not differing,
@@ -159,7 +159,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[CheckResult]:
         )
 
 
-def _results(database: Path, snapshot: Snapshot) -> Iterator[CheckResult]:
+def _results(database: Path, snapshot: Snapshot) -> Iterator[AssetCheck]:
     """Yield the result of each check for a night. A check that did not run counts as failed."""
     day = snapshot.snapshot_date
     query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
@@ -172,7 +172,7 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[CheckResult]:
         # If a night has no book, these checks only warn, so that the report is still written. Only
         # the check `night_is_accepted` reports an error.
         is_error = is_book and check.severity == CHECK_ERROR
-        yield CheckResult(
+        yield AssetCheck(
             asset=asset_of_check(check),
             check=check.name,
             passed=wrong == 0,

@@ -12,19 +12,28 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/commands/test_command_line.py": (
         "assets/cli assets/commands/api assets/commands/tables "
         "assets/console/command assets/console/command_names assets/console/exit_codes "
-        "assets/console/parameters"
+        "assets/console/parameters assets/commands/dev assets/commands/sandbox"
     ),
+    "tests/assets/commands/test_run_stopped.py": "assets/night/landing",
     "tests/assets/commands/test_status.py": (
         "assets/commands/snapshots assets/monitoring/staleness assets/console/errors"
     ),
     "tests/assets/commands/test_nights_dry_run.py": "assets/home/rehearsal",
     "tests/assets/console/test_terminal_progress.py": "assets/nightbook warehouse/progress",
-    "tests/assets/graph/test_checks_selections.py": "assets/graph/landing assets/graph/tables",
+    "tests/assets/graph/test_checks_selections.py": (
+        "assets/graph/landing assets/graph/tables assets/night/warehouse"
+    ),
     "tests/assets/graph/test_decision.py": "assets/graph/step",
-    "tests/assets/graph/test_warehouse_pages.py": "assets/graph/reports",
+    "tests/assets/graph/test_sensors.py": "assets/monitoring/failures",
+    "tests/assets/graph/test_warehouse_pages.py": (
+        "assets/graph/reports assets/night/reports assets/night/tables"
+    ),
     "tests/assets/home/test_backup.py": "assets/commands/backup",
+    "tests/assets/home/test_writer_lock_gate.py": "assets/runs/instance",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
-    "tests/assets/publishing/test_shelf.py": "assets/publishing/repair",
+    "tests/assets/monitoring/test_switches.py": "assets/home/daemon_state",
+    "tests/assets/night/test_steps.py": "assets/night/step",
+    "tests/assets/publishing/test_shelf.py": "assets/night/transfers assets/publishing/repair",
     "tests/lakehouse/test_iceberg.py": "pipelines/lakehouse/iceberg_tables",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
     "tests/pipelines/edge/test_retries.py": "pipelines/edge/response/refusal",

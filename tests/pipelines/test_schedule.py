@@ -14,7 +14,7 @@ DAILY = ("15 2 * * *", "15 2,4,6 * * *", "30 1 * * *", "0 2 * * *", "0 0 * * *",
 RARE = ("0 3 1 * *", "15 4 1,15 * mon", "45 0 29 2 *", "15 2 * * sun")
 HOURLY = ("*/15 * * * *", "0 * * * *", "0 */2 * * *", "15 1-3 * * *")
 # For each time zone, the schedules and the number of times that are compared.
-COMPARED = {
+COMPARED: dict[str, dict[tuple[str, ...], int]] = {
     "UTC": {DAILY: 3, RARE: 2, HOURLY: 8},
     "Europe/Berlin": {DAILY: 6, HOURLY: 70},
     "America/New_York": {DAILY: 6, HOURLY: 90},

@@ -142,7 +142,7 @@ class Keeper:
         return said
 
     def report(self, off: Sequence[str] = ()) -> None:
-        """Write the report of a daemon that is running now, and what somebody turned off."""
+        """Write the report of a daemon that runs now. `off` names what somebody turned off."""
         state = DaemonState(reported_at=self.sandbox.clock(), on=dict.fromkeys(off, False))
         write_daemon_state(self.layout, state)
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-import dagster as dg
 import httpx
 import pytest
 
 from assets.cli import main
-from assets.graph import sensors
-from assets.graph.step import PARTITION
 from assets.monitoring import switches
 from assets.monitoring.alerts import Alert, send_alerts
 from assets.monitoring.conditions import find_alerts
+from assets.monitoring.failures import FailedRun, failure_alert
 from assets.monitoring.switches import next_tick
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -99,9 +97,9 @@ class Month:
                 settings, book.now, "0", pause=book.pause, connect=connect
             )
         except EdgeError as error:
-            tags = {PARTITION: day.isoformat(), sensors.SCHEDULED: "nightly_schedule"}
-            run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)
-            alert = sensors.run_alert(book, run, (), str(error))
+            name, reason = f"run-{self.time.now()}", str(error)
+            run = FailedRun(run_id=name, day=day, failures=(), reason=reason, is_tick=True)
+            alert = failure_alert(book, run)
             return [alert] if alert else []
         folder = book.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
         night.finish(LakeManifests(book.layout), folder, book.now())
@@ -185,8 +183,8 @@ def test_a_night_sends_a_second_alert_if_its_last_tick_fails(
 def test_a_failed_run_by_a_person_is_reported_at_once(tmp_path: Path) -> None:
     """If a person starts a run, its failure is reported immediately, because nothing retries it."""
     month = Month(tmp_path, [])
-    run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
-    alert = sensors.run_alert(month.nightbook, run, (), "It is down.")
+    run = FailedRun(run_id="r", day=FIRST.date(), failures=(), reason="It is down.")
+    alert = failure_alert(month.nightbook, run)
     assert alert is not None
     assert alert.cause == "failed:r"
 

@@ -8,9 +8,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-import dagster as dg
 import pytest
 
+from assets.night.results import AssetCheck
+from assets.night.run_log import newest_runs
 from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, Keeper, Said
@@ -146,18 +147,12 @@ def test_doctor_fails_while_a_night_waits(bad: Bad) -> None:
 
 def test_the_asset_check_fails_for_held_nights(bad: Bad) -> None:
     """The asset check night_is_accepted fails for held nights, and passes for the others."""
-    home = str(bad.keeper.layout.dagster)
-    with dg.DagsterInstance.from_config(home) as instance:
-        runs = list(reversed(instance.get_runs()))
-        assert len(runs) == 1 + len(FAULTS)  # the first two nights were taken without Dagster
-        passed = {}
-        for run in runs:
-            for event in instance.all_logs(run.run_id):
-                found = event.dagster_event
-                if found and found.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-                    check = found.asset_check_evaluation_data
-                    if check.check_name == "night_is_accepted":
-                        passed[run.tags["dagster/partition"]] = check.passed
+    passed = {
+        str(run.day): result.passed
+        for run in newest_runs(bad.keeper.layout)
+        for result in run.results
+        if isinstance(result, AssetCheck) and result.check == "night_is_accepted"
+    }
     assert passed == {
         str(THIRD): True,
         str(EMPTY): False,

@@ -350,6 +350,7 @@ def test_dev_needs_a_free_port_and_no_other_daemon(copied: Keeper) -> None:
         said = copied("dev", "--port", port)
     assert (said.code, said.out) == (1, "")
     assert f"Port {port} on this machine cannot be used" in said.err
+    copied.report()
     with (copied.layout.dagster / "daemon.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         said = copied("dev")

@@ -8,7 +8,7 @@ import pytest
 
 from assets.definitions import assemble
 from assets.graph.warehouse import DECISION, WAREHOUSE
-from assets.night import warehouse as night_warehouse
+from assets.night import warehouse
 from assets.nightbook import Nightbook
 from pipelines.landing import night_folders
 from pipelines.landing.snapshots import landed_snapshots
@@ -141,9 +141,9 @@ def test_a_run_of_assets_without_a_partition_fails(clicked: Keeper, name: str) -
 def test_a_new_check_runs_on_an_older_book(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that is newer than a published night runs on its book and reports its result."""
     new = Check("a_new_check", "There is no account.", ERROR, "select * from accounts")
-    monkeypatch.setattr(night_warehouse, "every_check", lambda: [*every_check(), new])
+    monkeypatch.setattr(warehouse, "every_check", lambda: [*every_check(), new])
     newest = landed_snapshots(nights.layout)[-1]
-    *others, result = night_warehouse.check_results(nights.layout.database, newest)
+    *others, result = warehouse.check_results(nights.layout.database, newest)
     [(accounts,)] = nights.ask("select count(*) from accounts")
     assert (result.check, result.passed, result.description) == (new.name, False, None)
     assert result.metadata["wrong rows"] == accounts

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 DAY = THIRD + timedelta(days=1)
 START = """
 import json, sys
-from datetime import date, datetime
+from datetime import datetime
 from assets.nightbook import Nightbook
 variables, moment = json.loads(sys.argv[1])
 nightbook = Nightbook(lambda: variables, lambda: datetime.fromisoformat(moment))
@@ -33,9 +33,14 @@ from assets.cli import main
 sys.exit(main(["run"], nightbook))
 """
 BY_DAGSTER = f"""{START}
-from assets.runs.night import run_night
-ran = run_night(nightbook, date.fromisoformat(moment[:10]))
-print(*ran.failures, file=sys.stderr)
+from assets.definitions import assemble
+from assets.graph.sensors import NIGHTLY
+from assets.graph.step import failure_message, run_config
+ran = assemble(nightbook).resolve_job_def(NIGHTLY).execute_in_process(
+    partition_key=moment[:10], run_config=run_config("CRITICAL"), raise_on_error=False
+)
+failed = [failure_message(event) for event in ran.all_events if event.is_step_failure]
+print(*failed, file=sys.stderr)
 sys.exit(0 if ran.success else 1)
 """
 SCRIPTS = {"command line": BY_HAND, "Dagster": BY_DAGSTER}

@@ -181,6 +181,7 @@ def test_an_unpublished_book_sends_one_alert(
         with pytest.raises(OSError, match="No space"):
             take(home.keeper, THIRD)
     title = f"the night {THIRD} is accepted but not in the warehouse"
+    home.keeper.report()
     said = home.keeper("status")
     assert said.code == 1
     assert f"book        {SECOND}, " in said.out
@@ -194,6 +195,7 @@ def test_an_unpublished_book_sends_one_alert(
     [(_, words)] = receiver.alerts
     assert f"--home {home.keeper.home} rebuild\n" in words
     assert home.keeper("rebuild").code == 0
+    home.keeper.report()
     said = home.keeper("status")
     assert (said.code, f"book        {THIRD}, " in said.out) == (0, True)
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.support.dagster_runs import ended, scheduled
 from tests.support.ledgers import inbox, reconciled, rows
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import SECOND, THIRD
@@ -119,13 +120,20 @@ def test_a_user_without_a_name_signs_with_a_number(
     assert said.out.startswith("Signed by user 4711 as preparer at ")
 
 
-def test_an_unusable_ledger_sends_one_alert(watched: Make, receiver: Receiver) -> None:
+@pytest.mark.parametrize("is_by_command", [True, False])
+def test_an_unusable_ledger_sends_one_alert(
+    watched: Make, receiver: Receiver, *, is_by_command: bool
+) -> None:
     """If a run cannot use its ledger, it still succeeds, and one alert names the ledger file."""
     home = watched()
     keeper = home.keeper
     inbox(keeper).write_text("no;ledger\n1;2\n", encoding="utf-8")
     keeper.sandbox.show()
-    assert keeper.run(THIRD).code == 0
+    if is_by_command:
+        assert keeper.run(THIRD).code == 0
+    else:
+        assert scheduled(keeper, THIRD).success
+        ended(keeper)
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the book of {THIRD} was not reconciled"
     assert "ledger.csv" in words

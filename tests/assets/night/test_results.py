@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.night.results import (
-    ERROR,
-    AssetResult,
-    CheckResult,
-    Markdown,
-    Value,
-    from_json,
-    to_json,
-)
+from assets.night.results import ERROR, AssetCheck, AssetResult, Markdown, Value, from_json, to_json
 
 METADATA: dict[str, Value] = {
     "text": "a",
@@ -32,12 +24,12 @@ METADATA: dict[str, Value] = {
     "result",
     [
         AssetResult(asset=("lake", "venues"), metadata=METADATA),
-        CheckResult(
+        AssetCheck(
             asset=("warehouse",), check="c", passed=False, severity=ERROR, metadata=METADATA
         ),
     ],
 )
-def test_a_result_is_equal_after_it_was_stored(result: AssetResult | CheckResult) -> None:
+def test_a_result_is_equal_after_it_was_stored(result: AssetResult | AssetCheck) -> None:
     """Each kind of metadata has the same type and value after it was stored as JSON.
 
     A kind that this version does not know is refused.

@@ -104,7 +104,7 @@ def test_a_run_does_not_fail_if_its_log_cannot_be_written(nightbook: Nightbook) 
 
 
 def test_logs_are_pruned_by_the_date_of_the_night(nightbook: Nightbook) -> None:
-    """The logs for a pruned date are those of its night, whatever the date in UTC."""
+    """The logs of a pruned night are found by its date, whatever the date in UTC."""
     for run_id, day in (("gone", DAY), ("kept", date(2026, 3, 7)), ("unfinished", DAY)):
         with RunLog(nightbook, run_id, day) as log:
             if run_id != "unfinished":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from assets.night import steps
-from assets.night.results import ERROR, WARN, AssetResult, CheckResult, Result
+from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Result
 from assets.night.run_log import newest_runs
 from assets.night.step import NightStep, StepFailure
 from assets.night.steps import STEPS, Step, run_night
@@ -15,13 +15,13 @@ from tests.support.operator_home import THIRD, Keeper
 
 ALL = {step.name for step in STEPS}
 FILES = {"workbook", "report", "reconciliation"}
-Outcome = Exception | CheckResult
+Outcome = Exception | AssetCheck
 Run = Callable[..., tuple[set[str], tuple[StepFailure, ...]]]
 
 
-def check(name: str, severity: str = ERROR, asset: tuple[str, ...] = WAREHOUSE) -> CheckResult:
+def check(name: str, severity: str = ERROR, asset: tuple[str, ...] = WAREHOUSE) -> AssetCheck:
     """Return the result of a check that did not pass."""
-    return CheckResult(asset=asset, check=name, passed=False, severity=severity)
+    return AssetCheck(asset=asset, check=name, passed=False, severity=severity)
 
 
 @pytest.fixture
