@@ -111,15 +111,17 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/ledger/dates"
     ),
     "tests/warehouse/reconcile/layouts/test_read_every_question.py": (
-        "warehouse/reconcile/ledger/days warehouse/reconcile/ledger/labels "
+        "warehouse/reconcile/ledger/amount_reader warehouse/reconcile/ledger/days "
+        "warehouse/reconcile/ledger/labels "
         "warehouse/reconcile/ledger/notation warehouse/reconcile/ledger/spellings "
         "warehouse/reconcile/ledger/tabs warehouse/reconcile/ledger/units"
     ),
-    "tests/warehouse/reconcile/ledger/test_body.py": (
+    "tests/warehouse/reconcile/ledger/test_rows.py": (
         "warehouse/spreadsheet/reading/delimited_text"
     ),
     "tests/warehouse/reconcile/ledger/test_read.py": (
-        "warehouse/reconcile/settings/config warehouse/spreadsheet/reading/grid "
+        "warehouse/reconcile/ledger/totals warehouse/reconcile/settings/config "
+        "warehouse/spreadsheet/reading/grid "
         "warehouse/spreadsheet/reading/text"
     ),
     "tests/warehouse/reconcile/ledger/test_read_foreign_formats.py": (
@@ -137,7 +139,8 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/close/pack warehouse/reconcile/record/archive"
     ),
     "tests/warehouse/reconcile/test_compare.py": (
-        "warehouse/reconcile/book warehouse/reconcile/match/classify warehouse/reconcile/model "
+        "warehouse/reconcile/book warehouse/reconcile/match/classify "
+        "warehouse/reconcile/match/inputs warehouse/reconcile/model "
         "warehouse/reconcile/terms"
     ),
     "tests/warehouse/reconcile/test_precision.py": (
@@ -148,8 +151,14 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/service warehouse/reconcile/workbook/edits"
     ),
     "tests/warehouse/reconcile/test_views_ops_rows.py": ("warehouse/reconcile/record/tables"),
+    "tests/warehouse/reconcile/ledger/test_read_stale_formulas.py": (
+        "warehouse/spreadsheet/reading/formulas"
+    ),
+    "tests/warehouse/reconcile/workbook/test_verify.py": (
+        "warehouse/reconcile/workbook/row_comparison warehouse/reconcile/workbook/strays"
+    ),
     "tests/warehouse/reconcile/workbook/test_verify_forged_workbooks.py": (
-        "warehouse/reconcile/workbook/imprint"
+        "warehouse/reconcile/workbook/imprint warehouse/reconcile/workbook/sheet_comparison"
     ),
     "tests/warehouse/reconcile/workbook/test_write.py": (
         "warehouse/reconcile/workbook/content warehouse/reconcile/workbook/sheets "

@@ -148,6 +148,11 @@ def verify_workbook(record: Record, file: Path) -> VerifyResult:
         raise NotReconciled(
             f"{file.name} was not written by any run that is stored here. Nothing was verified."
         )
+    if edits.wording != WORDING:
+        raise NotReconciled(
+            f"{file.name} was written by an older version of nightbook. Nothing was verified. "
+            "Verify it with the version that wrote it, or rerun its day."
+        )
     try:
         return _compare_workbook(record, file, content, result, edits)
     except python_calamine.CalamineError as error:
@@ -182,11 +187,6 @@ def shown_names(
 def _compare_workbook(
     record: Record, file: Path, content: bytes, result: Run, edits: WorkbookEdits
 ) -> VerifyResult:
-    if edits.wording != WORDING:
-        raise NotReconciled(
-            f"{file.name} was written by an older version of nightbook. Nothing was verified. "
-            "Verify it with the version that wrote it, or rerun its day."
-        )
     copy = imprint.read(content)
     imprints = map(imprint.unpack, map(record.imprint, (edits.written, result.written)))
     written = next(filter(None, imprints), None)
