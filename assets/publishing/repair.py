@@ -1,4 +1,4 @@
-"""Repairs of what killed commands, lost files and older versions left behind in a home.
+"""Repairs of a home after killed commands, lost files and upgrades.
 
 Each repair can be interrupted and repeated. They run at these times:
 

@@ -40,7 +40,16 @@ TESTED_IN: dict[str, str] = {
     "tests/pipelines/edge/test_wholeness.py": (
         "pipelines/edge/response/hints pipelines/landing/notices"
     ),
-    "tests/pipelines/flatten/test_reference.py": "pipelines/flatten/control_totals/totals",
+    "tests/pipelines/flatten/test_carry_over.py": "pipelines/flatten/listings",
+    "tests/pipelines/flatten/test_reference.py": (
+        "pipelines/flatten/control_totals/totals pipelines/flatten/landed_records "
+        "pipelines/flatten/parts pipelines/flatten/resources pipelines/flatten/venues"
+    ),
+    "tests/pipelines/lake/test_guards_simulated.py": (
+        "pipelines/lake/facts pipelines/lake/measures pipelines/lake/repeated_accounts "
+        "pipelines/lake/slices"
+    ),
+    "tests/pipelines/lake/test_guards.py": "pipelines/lake/decision_rows pipelines/lake/reject_groups",
     "tests/pipelines/lake/test_placement.py": (
         "pipelines/lake/lake_manifest pipelines/landing/snapshots pipelines/flatten/flatten"
     ),

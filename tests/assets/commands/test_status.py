@@ -350,7 +350,7 @@ def test_prune_rejects_an_invalid_limit(watched: Make, words: tuple[str, ...], f
 
 
 def test_a_dry_run_of_prune_lists_deleted_and_kept_data(watched: Make) -> None:
-    """If the limit is too small, a dry run lists the nights to delete and what is always kept."""
+    """With too small a limit, a dry run lists the nights to delete and the data that it keeps."""
     keeper = watched().keeper
     said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
     assert said.code == 3

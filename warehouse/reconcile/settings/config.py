@@ -11,7 +11,7 @@ from functools import partial, reduce
 from pathlib import Path
 
 from warehouse.reconcile.settings.layout import UNUSED, FileSettings, Shape, file_settings, shape_of
-from warehouse.reconcile.settings.toml import TomlTable, join_tables, parse_settings, parsed
+from warehouse.reconcile.settings.toml import TomlTable, join_tables, parse_settings, toml_value
 from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
@@ -28,7 +28,7 @@ _NAMES = (
 TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 
-def _listed(file: TomlTable, name: str) -> str:
+def _choice(file: TomlTable, name: str) -> str:
     return file.table("close").choice(name, "list", "refuse", default="list")
 
 
@@ -98,12 +98,12 @@ class CloseSettings:
     keep them forever.
     """
 
-    unsigned: str = parsed(partial(_listed, name="unsigned"))
-    open_breaks: str = parsed(partial(_listed, name="open_breaks"))
-    unreconciled: str = parsed(partial(_listed, name="unreconciled"))
-    needs_approver: bool = parsed(lambda file: file.table("close").flag("approver"))
-    keep_days: int = parsed(lambda file: file.table("close").count("keep_days", 400))
-    roles: Mapping[str, tuple[str, ...]] = parsed(_roles)
+    unsigned: str = toml_value(partial(_choice, name="unsigned"))
+    open_breaks: str = toml_value(partial(_choice, name="open_breaks"))
+    unreconciled: str = toml_value(partial(_choice, name="unreconciled"))
+    needs_approver: bool = toml_value(lambda file: file.table("close").flag("approver"))
+    keep_days: int = toml_value(lambda file: file.table("close").count("keep_days", 400))
+    roles: Mapping[str, tuple[str, ...]] = toml_value(_roles)
 
     def may_sign(self, role: str, who: str) -> bool:
         """Return whether a person has a role. Case and spaces in the name are ignored."""
@@ -142,31 +142,33 @@ class Config:
     `own_words` is the content of the user's own `words.toml`, which adds words for headers.
     """
 
-    name: str = parsed(lambda file: file.choice("name", default="positions"))
-    level: tuple[str, ...] | None = parsed(_level)
-    blank: str = parsed(lambda file: file.choice("blank", "reject", "skip", default="reject"))
-    ledger_rounding: str = parsed(
+    name: str = toml_value(lambda file: file.choice("name", default="positions"))
+    level: tuple[str, ...] | None = toml_value(_level)
+    blank: str = toml_value(lambda file: file.choice("blank", "reject", "skip", default="reject"))
+    ledger_rounding: str = toml_value(
         lambda file: file.choice("ledger_rounding", "number", "written", "off", default="number")
     )
-    accept_days: int = parsed(lambda file: file.count("accept_days", 30))
-    stale_hours: int = parsed(lambda file: file.count("stale_hours", 48))
-    listed: int = parsed(lambda file: file.count("listed", 500_000))
-    most_breaks: int = parsed(lambda file: file.count("most_breaks", 100_000))
-    absolute: Decimal = parsed(partial(_tolerance, name="absolute"))
-    relative: Decimal = parsed(partial(_tolerance, name="relative"))
-    limit: Decimal = parsed(partial(_tolerance, name="limit", default="0.0001"))
-    limit_in_all: Decimal = parsed(partial(_tolerance, name="limit_in_all", default="0.001"))
-    per_asset: Mapping[str, Decimal] = parsed(_per_asset)
-    inbox: Mapping[str, str] = parsed(_inbox)
-    aliases: Mapping[str, Mapping[str, str]] = parsed(_aliases)
-    shapes: Mapping[str, Shape] = parsed(
+    accept_days: int = toml_value(lambda file: file.count("accept_days", 30))
+    stale_hours: int = toml_value(lambda file: file.count("stale_hours", 48))
+    listed: int = toml_value(lambda file: file.count("listed", 500_000))
+    most_breaks: int = toml_value(lambda file: file.count("most_breaks", 100_000))
+    absolute: Decimal = toml_value(partial(_tolerance, name="absolute"))
+    relative: Decimal = toml_value(partial(_tolerance, name="relative"))
+    limit: Decimal = toml_value(partial(_tolerance, name="limit", default="0.0001"))
+    limit_in_all: Decimal = toml_value(partial(_tolerance, name="limit_in_all", default="0.001"))
+    per_asset: Mapping[str, Decimal] = toml_value(_per_asset)
+    inbox: Mapping[str, str] = toml_value(_inbox)
+    aliases: Mapping[str, Mapping[str, str]] = toml_value(_aliases)
+    shapes: Mapping[str, Shape] = toml_value(
         lambda file: {name: shape_of(table) for name, table in file.tables("ledger")}
     )
-    late: Mapping[str, frozenset[str]] = parsed(_late)
-    files: tuple[FileSettings, ...] = parsed(
+    late: Mapping[str, frozenset[str]] = toml_value(_late)
+    files: tuple[FileSettings, ...] = toml_value(
         lambda file: tuple(file_settings(name, table) for name, table in file.tables("file"))
     )
-    close: CloseSettings = parsed(lambda file: CloseSettings(**parse_settings(CloseSettings, file)))
+    close: CloseSettings = toml_value(
+        lambda file: CloseSettings(**parse_settings(CloseSettings, file))
+    )
     digest: str = ""
     own_words: str = ""
     words: Mapping[str, str] = field(default_factory=dict)

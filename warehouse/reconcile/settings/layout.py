@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.settings.toml import TomlTable, parse_settings, parsed, quote
+from warehouse.reconcile.settings.toml import TomlTable, parse_settings, quote, toml_value
 from warehouse.reconcile.terms import FIELDS
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
@@ -218,28 +218,30 @@ class Shape:
     field, the characters around its names.
     """
 
-    columns: Mapping[str, str] = parsed(_columns)
-    amounts: tuple[str, ...] = parsed(_amounts)
-    decimals: Decimals | None = parsed(_decimals)
-    sheet: str = parsed(lambda table: table.choice("sheet"))
-    negative_words: tuple[str, ...] = parsed(_negative_words)
-    positive_words: tuple[str, ...] = parsed(lambda table: table.texts("positive_word") or ())
-    dates: str = parsed(lambda table: table.choice("dates", "day first", "month first"))
-    unused: tuple[str, ...] = parsed(lambda table: table.texts(UNUSED) or ())
-    sign: str | None = parsed(lambda table: table.choice_or_none("sign"))
-    unit: Decimal | None = parsed(_unit)
-    unit_column: str = parsed(lambda table: table.choice("unit_column"))
-    unit_words: Mapping[str, Decimal] = parsed(_unit_words)
-    keep_rows: _Words = parsed(partial(_row_words, name="keep_rows"))
-    skip_rows: _Words = parsed(partial(_row_words, name="skip_rows", other="keep_rows"))
-    fill_down: tuple[str, ...] | None = parsed(lambda table: table.texts("fill_down"))
-    groups: tuple[str, ...] | None = parsed(lambda table: table.texts("groups", allowed=FIELDS))
-    columns_are: str | None = parsed(lambda table: table.choice_or_none("columns_are", *FIELDS, ""))
-    label_columns: tuple[str, ...] = parsed(lambda table: table.texts("label_columns") or ())
-    header_rows: int = parsed(lambda table: table.count("header_rows", 0))
-    keeps: Precision | None = parsed(partial(precision_of, name="keeps"))
-    footnotes: tuple[str, ...] = parsed(lambda table: table.texts("footnotes") or ())
-    spellings: Mapping[str, str] = parsed(_spellings)
+    columns: Mapping[str, str] = toml_value(_columns)
+    amounts: tuple[str, ...] = toml_value(_amounts)
+    decimals: Decimals | None = toml_value(_decimals)
+    sheet: str = toml_value(lambda table: table.choice("sheet"))
+    negative_words: tuple[str, ...] = toml_value(_negative_words)
+    positive_words: tuple[str, ...] = toml_value(lambda table: table.texts("positive_word") or ())
+    dates: str = toml_value(lambda table: table.choice("dates", "day first", "month first"))
+    unused: tuple[str, ...] = toml_value(lambda table: table.texts(UNUSED) or ())
+    sign: str | None = toml_value(lambda table: table.choice_or_none("sign"))
+    unit: Decimal | None = toml_value(_unit)
+    unit_column: str = toml_value(lambda table: table.choice("unit_column"))
+    unit_words: Mapping[str, Decimal] = toml_value(_unit_words)
+    keep_rows: _Words = toml_value(partial(_row_words, name="keep_rows"))
+    skip_rows: _Words = toml_value(partial(_row_words, name="skip_rows", other="keep_rows"))
+    fill_down: tuple[str, ...] | None = toml_value(lambda table: table.texts("fill_down"))
+    groups: tuple[str, ...] | None = toml_value(lambda table: table.texts("groups", allowed=FIELDS))
+    columns_are: str | None = toml_value(
+        lambda table: table.choice_or_none("columns_are", *FIELDS, "")
+    )
+    label_columns: tuple[str, ...] = toml_value(lambda table: table.texts("label_columns") or ())
+    header_rows: int = toml_value(lambda table: table.count("header_rows", 0))
+    keeps: Precision | None = toml_value(partial(precision_of, name="keeps"))
+    footnotes: tuple[str, ...] = toml_value(lambda table: table.texts("footnotes") or ())
+    spellings: Mapping[str, str] = toml_value(_spellings)
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
@@ -259,7 +261,7 @@ class Shape:
     def over(self, other: "Shape") -> "Shape":
         """Merge two sets of layout settings. These settings take precedence over `other`."""
         merged = {
-            item.name: _merged(item.name, getattr(self, item.name), getattr(other, item.name))
+            item.name: _merge(item.name, getattr(self, item.name), getattr(other, item.name))
             for item in fields(self)
         }
         merged["keep_rows"] = _join_words(other.keep_rows, self.keep_rows, self.skip_rows)
@@ -346,7 +348,7 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
     )
 
 
-def _merged(name: str, ours: Any, theirs: Any) -> Any:
+def _merge(name: str, ours: Any, theirs: Any) -> Any:
     """Merge two values of a setting: tables and lists in `_JOINED` are joined, others replaced."""
     if isinstance(ours, Mapping):
         return {**theirs, **ours}

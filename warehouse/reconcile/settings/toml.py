@@ -169,7 +169,7 @@ class TomlTable:
         return exact(value) if isinstance(value, str) else default
 
 
-def parsed(parse: Callable[[TomlTable], Any]) -> Any:
+def toml_value(parse: Callable[[TomlTable], Any]) -> Any:
     """Declare a setting by the function that parses it from its table.
 
     The result for an empty table is the default.
