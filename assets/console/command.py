@@ -90,7 +90,9 @@ class HomeCommand(_Help):
 
     def invoke(self, ctx: click.Context) -> Invocation:
         """Return the parsed options, so that the caller can prepare the output and the home."""
-        words, options, before = ctx.command_path.split()[1:], ctx.params, ctx.find_root().params
+        options, before = ctx.params, ctx.find_root().params
+        # The name of the program may contain spaces, as in `python -m assets.cli`.
+        words = ctx.command_path.removeprefix(ctx.find_root().command_path).split()
         shared = {name: options.pop(name) or value for name, value in before.items()}
         return Invocation(command=self, words=words, options=options, **shared)
 

@@ -49,7 +49,9 @@ TESTED_IN: dict[str, str] = {
         "pipelines/lake/facts pipelines/lake/measures pipelines/lake/repeated_accounts "
         "pipelines/lake/slices"
     ),
-    "tests/pipelines/lake/test_guards.py": "pipelines/lake/decision_rows pipelines/lake/reject_groups",
+    "tests/pipelines/lake/test_guards.py": (
+        "pipelines/lake/decision_rows pipelines/lake/reject_groups"
+    ),
     "tests/pipelines/lake/test_placement.py": (
         "pipelines/lake/lake_manifest pipelines/landing/snapshots pipelines/flatten/flatten"
     ),
