@@ -132,6 +132,7 @@ def test_query_reads_a_file_or_standard_input(
     assert nights("query", "-f", str(file)).code == 2
 
 
+@pytest.mark.isolated
 def test_an_output_file_is_exact_and_complete(nights: Keeper, tmp_path: Path) -> None:
     """`-o` writes the format of the file extension exactly. If it fails, the file is unchanged."""
     file = tmp_path / "out.parquet"

@@ -177,7 +177,7 @@ def test_an_unpublished_book_sends_one_alert(
     home = watched()
     home.keeper.sandbox.show()
     with monkeypatch.context() as patched:
-        patched.setattr("assets.publishing.publish.publish", full)
+        patched.setattr("assets.publishing.publish.publish_version", full)
         with pytest.raises(OSError, match="No space"):
             take(home.keeper, THIRD)
     title = f"the night {THIRD} is accepted but not in the warehouse"

@@ -88,7 +88,7 @@ def test_a_held_night_is_reported_before_it_is_published(
     keeper = home.keeper
     keeper.sandbox.show("portfolios-empty")
     with monkeypatch.context() as patched:
-        patched.setattr("assets.publishing.publish.publish", full)
+        patched.setattr("assets.publishing.publish.publish_version", full)
         with pytest.raises(OSError, match="No space"):
             take(keeper, THIRD)
     held = f"held:{THIRD:%Y%m%d}T021500Z"
@@ -99,6 +99,6 @@ def test_a_held_night_is_reported_before_it_is_published(
     assert keeper("rebuild").code == 0
     assert [alert.cause for alert in find_alerts(keeper.nightbook)] == [held]
     with monkeypatch.context() as patched:
-        patched.setattr("assets.publishing.publish.publish", full)
+        patched.setattr("assets.publishing.publish.publish_version", full)
         keeper("reject", held.partition(":")[2])
     assert find_alerts(keeper.nightbook) == []
