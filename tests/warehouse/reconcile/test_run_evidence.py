@@ -8,14 +8,12 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-import msgspec
 import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
+from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
-from warehouse.reconcile.model import Signature
 from warehouse.reconcile.record import views
 
 OFFICE = shutil.which("soffice")
@@ -116,25 +114,6 @@ def test_a_signature_keeps_the_number_of_open_breaks(desk: Desk) -> None:
     desk.run()
     assert "Ada (preparer) signed run" in service.status(root).void
     assert "with 1 open break, and since then" in service.status(root).void
-
-
-def test_an_old_signature_does_not_mention_open_breaks(desk: Desk) -> None:
-    """If an old signature has no number of open breaks, its description does not mention them."""
-    old = msgspec.convert(
-        {
-            "who": "Ada",
-            "role": "preparer",
-            "at": "2026-11-20T08:00:00+00:00",
-            "comment": "",
-            "day": "2026-11-20",
-            "run_id": "r",
-            "digest": "d",
-            "no": 1,
-        },
-        Signature,
-    )
-    assert old.description == "signed by Ada as preparer at 2026-11-20 08:00:00 UTC"
-    assert SNAPSHOT[:8] in desk.run().run_id
 
 
 def _past(desk: Desk, settings: str) -> list[str]:

@@ -15,7 +15,7 @@ from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, keep_open, run, tables
-from warehouse.sql.catalog import BEFORE, macros, views
+from warehouse.sql.catalog import BEFORE, macros, ops_views, views
 from warehouse.sql.dictionary.render import FILE, render
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import Layout
@@ -111,7 +111,7 @@ def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
     declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED)}
     declared |= {words.name for words in views()}
     declared |= {macro.name for macro in macros() if macro.schema == "main"}
-    declared |= {"ops.drift", *(f"{name}_before" for name in BEFORE)}
+    declared |= {f"ops.{view.name}" for view in ops_views()} | {f"{name}_before" for name in BEFORE}
     found = {_name(one) for one in tables(layout.database)}
     assert found == declared
     page = FILE.read_text("utf-8")
