@@ -1,12 +1,11 @@
 """Assets for the report, the reconciliation, the shelf and the Iceberg tables."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from assets.graph.step import night_step, selection_of
+from assets.graph.step import yielding
 from assets.graph.warehouse import WAREHOUSE
-from assets.home.writer_lock import RunLock
 from assets.night import reports, transfers
 from assets.night.reports import TIES_OUT
 from assets.night.results import Result
@@ -20,8 +19,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
 
     A held night also gets a report, because that is when a person needs it most.
     """
-
-    @dg.asset(
+    declare = dg.asset(
         key=dg.AssetKey(reports.REPORT),
         deps=[WAREHOUSE],
         partitions_def=partitions,
@@ -30,22 +28,12 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         description="reports/latest.html: last night's events, changes, findings, holdings, "
         "gaps and freshness, with the query behind every figure.",
     )
-    def morning_report(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        with night_step(context, nightbook, writing) as step:
-            results = reports.write_report(step)
-        yield from selection_of(context, results)
-
-    return morning_report
+    return declare(yielding(reports.write_report))
 
 
 def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """Return the step that compares the book with any ledgers in the inbox."""
-
-    @dg.asset(
+    declare = dg.asset(
         key=dg.AssetKey(reports.RECONCILIATION),
         deps=[WAREHOUSE],
         partitions_def=partitions,
@@ -64,16 +52,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         "and suggested causes, in a workbook. A late "
         "ledger causes a notice, not a failure.",
     )
-    def reconciliation(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        with night_step(context, nightbook, writing) as step:
-            results = reports.reconcile(step)
-        yield from selection_of(context, results)
-
-    return reconciliation
+    return declare(yielding(reports.reconcile))
 
 
 SHELF, ICEBERG = dg.AssetKey(transfers.SHELF), dg.AssetKey(transfers.ICEBERG)
@@ -124,8 +103,7 @@ def _transfer_asset(
     description: str,
 ) -> dg.AssetsDefinition:
     """Return a step that transfers all missing nights, either to the shelf or to the catalog."""
-
-    @dg.asset(
+    declare = dg.asset(
         key=key,
         deps=[after],
         partitions_def=partitions,
@@ -133,13 +111,4 @@ def _transfer_asset(
         kinds={kind},
         description=description,
     )
-    def transferred_nights(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        with night_step(context, nightbook, writing) as step:
-            results = run(step)
-        yield from selection_of(context, results)
-
-    return transferred_nights
+    return declare(yielding(run))

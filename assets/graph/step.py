@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,21 @@ def night_step(
             lock=lock,
             is_decision=context.run.job_name == DECIDE,
         )
+
+
+def yielding(run: Callable[[NightStep], Sequence[Result]]) -> Callable[..., Any]:
+    """Return the function of an asset that runs a step of a night and yields its results."""
+
+    def step_of_night(
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[RunLock],
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        with night_step(context, nightbook, writing) as step:
+            results = run(step)
+        yield from selection_of(context, results)
+
+    return step_of_night
 
 
 def selection_of(

@@ -1,15 +1,13 @@
 """Assets for the flattened tables."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from assets.graph.step import night_step, selection_of
-from assets.home.writer_lock import RunLock
+from assets.graph.step import yielding
 from assets.night import tables as flattening
 from assets.night.results import Result
 from assets.night.step import NightStep
-from assets.nightbook import Nightbook
 from warehouse.contract.model import Table
 
 
@@ -33,22 +31,13 @@ def _step(
     run: Callable[[NightStep], Sequence[Result]],
     partitions: dg.DailyPartitionsDefinition,
 ) -> dg.AssetsDefinition:
-    @dg.multi_asset(
+    declare = dg.multi_asset(
         name=name,
         specs=[_spec(table) for table in tables],
         partitions_def=partitions,
         can_subset=True,
     )
-    def flatten(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        with night_step(context, nightbook, writing) as step:
-            results = run(step)
-        yield from selection_of(context, results)
-
-    return flatten
+    return declare(yielding(run))
 
 
 def _spec(table: Table) -> dg.AssetSpec:

@@ -14,6 +14,7 @@ from assets.graph.step import (
     night_or_newest_book,
     night_step,
     selection_of,
+    yielding,
 )
 from assets.graph.tables import key_of
 from assets.home.writer_lock import RunLock
@@ -230,8 +231,7 @@ def _warehouse_spec() -> dg.AssetSpec:
 
 def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
     """Return the asset for the night's positions workbook."""
-
-    @dg.asset(
+    declare = dg.asset(
         key=dg.AssetKey(WORKBOOK),
         deps=[WAREHOUSE],
         partitions_def=partitions,
@@ -242,16 +242,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         "is a number with its exact text next to it, the totals tie out, and text from the data "
         "never becomes a formula.",
     )
-    def workbook(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        with night_step(context, nightbook, writing) as step:
-            results = write_workbook(step)
-        yield from selection_of(context, results)
-
-    return workbook
+    return declare(yielding(write_workbook))
 
 
 # Owners and readers by asset group. The assets in `FOR_FINANCE` are owned and read by finance,
