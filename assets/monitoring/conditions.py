@@ -21,8 +21,8 @@ from pipelines.schedule import is_due
 from warehouse.contract.model import first_lines, left_out
 from warehouse.contract.states import COMPLETE, HELD
 from warehouse.query.read import run as ask
-from warehouse.reconcile import service
 from warehouse.reconcile.model import Result
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.sql.catalog import ops_views
 from warehouse.storage.layout import Layout
@@ -264,8 +264,10 @@ def _ledger_alerts(layout: Layout) -> Iterator[Alert]:
     """Yield the alerts about parts of the inbox that the latest reconciliation did not compare."""
     folder = layout.home / "reconcile"
     try:
-        result = service.status(folder).run
+        result = Record(folder).result_before(date.max)
     except NotReconciled:
+        return
+    if result is None:
         return
     about = f"Book against ledger, {result.day}:"
     undelivered = result.counts.get(Result.NOT_DELIVERED.value, 0)

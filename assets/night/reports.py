@@ -1,7 +1,9 @@
 """The steps that write the night's files: workbook, report and reconciliation."""
 
+import importlib
 from collections.abc import Sequence
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from assets.console.invocation import full_command, program_version, spell_commands, user_name
 from assets.console.terminal import progress_reporter
@@ -10,12 +12,14 @@ from assets.night.step import NightStep
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from warehouse.export.export import export
-from warehouse.reconcile import service
 from warehouse.reconcile.model import TIED
-from warehouse.reconcile.run import RunFiles
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import Ambiguous, DayClosed, LateError, NotReconciled
 from warehouse.report.build import load_report, write_page
 from warehouse.report.render import render_markdown
+
+if TYPE_CHECKING:
+    from warehouse.reconcile.run import RunFiles
 
 WORKBOOK, REPORT, RECONCILIATION = ("workbook",), ("report",), ("reconciliation",)
 TIES_OUT = "ledger_ties_out"
@@ -83,6 +87,11 @@ def reconcile(step: NightStep) -> Sequence[Result]:
         return _reconciliation(
             passed=False, message=f"{day} has no book, so there is nothing to compare"
         )
+    record = Record(step.layout.home / "reconcile")
+    record.make()
+    if not any(path.is_file() for path in record.root.rglob("*")):
+        # Nobody reconciles in this home, so do not load the reconciliation (0.15 CPU s).
+        return _reconciliation(passed=True, message=f"the inbox has no ledger for {day}")
     try:
         step.acquire_lock(f"reconciling {day}")
         summary = _reconcile(step.nightbook, day, now)
@@ -104,9 +113,10 @@ def reconcile(step: NightStep) -> Sequence[Result]:
     )
 
 
-def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
+def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> "RunFiles":
     layout = nightbook.layout
-    summary = service.run(
+    service = importlib.import_module("warehouse.reconcile.service")
+    summary: RunFiles = service.run(
         layout.database,
         layout.home / "reconcile",
         as_of=day,

@@ -20,7 +20,7 @@ from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
-from warehouse.query.read import run
+from warehouse.query.read import keep_open, run
 from warehouse.sql.catalog import MATERIALIZED, at_day, ops_views, views
 from warehouse.sql.checks import ERROR as CHECK_ERROR
 from warehouse.sql.checks import Check, every_check
@@ -85,7 +85,8 @@ def tell_checks(step: NightStep) -> Sequence[AssetCheck]:
 
 def check_results(database: Path, snapshot: Snapshot) -> list[AssetCheck]:
     """Return the results of all checks of a night, from the published warehouse."""
-    return [*_controls(database, snapshot.snapshot_id), *_results(database, snapshot)]
+    with keep_open(database):
+        return [*_controls(database, snapshot.snapshot_id), *_results(database, snapshot)]
 
 
 def asset_of_check(check: Check) -> tuple[str, ...]:
