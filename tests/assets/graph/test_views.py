@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
-from assets.graph.warehouse import _view_spec
+from assets.graph.views import _view_spec
 from assets.nightbook import Nightbook
 from warehouse.sql.catalog import ops_views, views
 from warehouse.sql.header import read
@@ -62,7 +62,7 @@ def test_the_columns_of_a_view_match_the_public_contract(name: str) -> None:
     long_names = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
     shown = types_of(dg.AssetKey(["views", name]))
     assert {column: long_names.get(kind, kind) for column, kind in shown.items()} == promised, (
-        "add the columns that the view computes to COMPUTED or OF_VIEW in assets/graph/warehouse.py"
+        "add the columns that the view computes to COMPUTED or OF_VIEW in assets/graph/views.py"
     )
 
 
@@ -71,7 +71,7 @@ def test_the_lineage_of_a_column_leads_to_the_api(name: str) -> None:
     """The lineage of each column of a view leads through existing columns to the API."""
     for column, deps in columns_of(dg.AssetKey(["views", name])).items():
         assert deps or column in OF_ROWS, (
-            f"{column} has no origin: add it to COMPUTED in assets/graph/warehouse.py or OF_ROWS"
+            f"{column} has no origin: add it to COMPUTED in assets/graph/views.py or OF_ROWS"
         )
         parents = GRAPH.get(dg.AssetKey(["views", name])).parent_keys
         assert {dep.asset_key for dep in deps} <= parents
