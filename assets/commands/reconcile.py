@@ -25,7 +25,6 @@ from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
 from warehouse.reconcile.model import Break, Result, to_json
-from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.record.record import damaged_packs
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
@@ -86,7 +85,7 @@ def preview_command(nightbook: Nightbook, *, file: str) -> int:
     answer them.
     """
     ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
-    for line in preview_lines(ledger):
+    for line in ledger.lines:
         print(printable(line))
     return Ambiguous.exit_code if ledger.question else 0
 
@@ -111,7 +110,7 @@ def setup_command(nightbook: Nightbook, *, file: str) -> int:
         with writing(nightbook, "settling"):
             service.settle(folder, answer)
         print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
-    for line in preview_lines(ledger):
+    for line in ledger.lines:
         print(printable(line))
     print("There are no open questions.")
     return 0

@@ -1,7 +1,8 @@
 """A ledger preview: the columns and rows that a run would read, or the question it would ask."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from warehouse.reconcile.ledger.inbox import files_in
 from warehouse.reconcile.ledger.read import read_ledger
 from warehouse.reconcile.ledger.tabs import chosen_tabs
 from warehouse.reconcile.ledger.titles import count_fields
-from warehouse.reconcile.model import FilePart, Ledger, LedgerSource, Unused
+from warehouse.reconcile.model import FilePart, Ledger
 from warehouse.reconcile.terms import (
     Ambiguous,
     NotReconciled,
@@ -34,48 +35,14 @@ _MAX_ASSETS = 40
 _MAX_WIDTH = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnUse:
-    """A ledger column: its letter, title and first values, how it is used, and why.
-
-    `use` and `reason` are empty if the column is not read.
-    """
-
-    letter: str
-    title: str
-    use: str
-    reason: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TabPreview:
-    """A tab of a ledger: its columns, and the row numbers of its header in the spreadsheet.
-
-    `source` has the tab's row counts, and is None while a question is open. `rows` are the first
-    used rows, with the amount last. `totals` has each asset's exact sum and number of rows.
-    """
-
-    place: str
-    header: str
-    columns: tuple[ColumnUse, ...]
-    profile: str = ""
-    source: LedgerSource | None = None
-    rows: tuple[tuple[str, ...], ...] = ()
-    totals: tuple[tuple[str, str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Preview:
-    """Everything that a run would read from a file.
+    """Everything that a run would read from a file, as lines for a terminal.
 
     `answer` has the recon.toml lines that answer `question`.
     """
 
-    tabs: tuple[TabPreview, ...]
-    unused: tuple[Unused, ...] = ()
-    notices: tuple[str, ...] = ()
-    rejected: tuple[str, ...] = ()
+    lines: tuple[str, ...]
     question: str = ""
     answer: str = ""
 
@@ -95,58 +62,24 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
         files = [open_file(file, count) for file, problem in files_in(path) if not problem]
-    tabs = [tab for file in files for tab in _preview_tabs(file, context)]
+    heads = [head for file in files for head in _headers(file, context)]
     try:
         ledger = read_ledger(files, context)
     except Ambiguous as question:
-        return Preview(tabs=tuple(tabs), question=question.message, answer=question.line)
+        lines = [line for head in heads for line in _column_lines(head, {})]
+        lines += [f"Question: {question.message}", how_to_answer(question.line)]
+        lines += [f"    {line}" for line in question.line.splitlines()]
+        return Preview(tuple(lines), question.message, question.line)
     check(ledger)
-    days = [(source.name, day_of(source)) for source in ledger.sources]
-    late = [
-        f"{name} is as of {day}, but the book is as of {context.day}"
-        for name, day in days
-        if day not in (None, context.day)
-    ]
-    return Preview(
-        tabs=tuple(_with_rows(tab, ledger) for tab in tabs),
-        unused=ledger.unused,
-        notices=(*late, *(item.line for item in ledger.notices)),
-        rejected=tuple(
-            f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
-        ),
-    )
+    return Preview(tuple(_lines(heads, ledger, context.day)))
 
 
-def _preview_tabs(file: OpenedFile, context: ReadingContext) -> Iterator[TabPreview]:
-    """Yield the tabs that are read, up to the first tab that raises a question."""
+def _headers(file: OpenedFile, context: ReadingContext) -> list[Header]:
+    """Return the headers of the tabs that are read. A question about the tabs is asked later."""
     try:
-        for header in chosen_tabs(file, context):
-            grid = header.grid
-            rows = f"row {grid.line(header.row)}"
-            if header.depth > 1:
-                rows = f"rows {grid.line(header.row)} to {grid.line(header.body - 1)}"
-            yield TabPreview(
-                place=header.place,
-                header=rows,
-                columns=tuple(_column_uses(header)),
-                profile=header.profile.name if header.profile else "",
-            )
+        return chosen_tabs(file, context)
     except Ambiguous:
-        return
-
-
-def _column_uses(header: Header) -> Iterator[ColumnUse]:
-    for index, title in enumerate(header.titles):
-        use = _use(header, index)
-        rows = islice(header.grid.rows, header.body, None)
-        values = islice((text for row in rows if (text := text_at(row, index))), 2)
-        yield ColumnUse(
-            letter=letters(index).rpartition(" ")[2],
-            title=title,
-            use=use,
-            reason=_reason(header, use, title) if use else "",
-            values=tuple(value[:24] for value in values),
-        )
+        return []
 
 
 def _use(header: Header, index: int) -> str:
@@ -175,70 +108,66 @@ def _reason(header: Header, use: str, title: str) -> str:
     return "recognised by its title"
 
 
-def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:
-    """Return a copy of a tab preview, with the tab's row counts, first rows and totals."""
+def _lines(heads: Iterable[Header], ledger: Ledger, day: date) -> Iterator[str]:
+    """Yield the lines about a ledger that raises no question."""
     place_names = [source.place_name for source in ledger.sources]
-    number = place_names.index(tab.place)
-    source, table = ledger.sources[number], ledger.lines.table
-    own = table.filter(pc.equal(table["file"], number))
-    first = own.slice(0, _FIRST_ROWS).select([*source.fields, "amount"]).to_pylist()
-    amounts: dict[str, list[str]] = {}
-    for asset, amount in zip(own["asset"].to_pylist(), own["amount"].to_pylist(), strict=True):
-        amounts.setdefault(asset, []).append(amount)
-    return replace(
-        tab,
-        source=source,
-        rows=tuple(tuple(row.values()) for row in first),
-        totals=tuple((asset, total(texts), len(texts)) for asset, texts in sorted(amounts.items())),
-    )
-
-
-def preview_lines(seen: Preview) -> Iterator[str]:
-    """Yield a preview as lines for a terminal."""
-    for tab in seen.tabs:
-        reasons = {item.name: item.reason for item in seen.unused if item.file == tab.place}
-        yield from _column_lines(tab, reasons)
-        if tab.source:
-            yield from _row_lines(tab, tab.source)
-    for item in seen.unused:
+    for head in heads:
+        reasons = {item.name: item.reason for item in ledger.unused if item.file == head.place}
+        yield from _column_lines(head, reasons)
+        yield from _row_lines(ledger, place_names.index(head.place))
+    for item in ledger.unused:
         if item.kind is not FilePart.COLUMN:
             yield f"Not used: {item.location}: {item.reason}"
-    yield from (f"Rejected: {line}" for line in seen.rejected[:_FIRST_ROWS])
-    if len(seen.rejected) > _FIRST_ROWS:
-        yield f"Rejected: {count_of(len(seen.rejected) - _FIRST_ROWS, 'more row')}"
-    yield from (f"Note: {line}" for line in seen.notices)
-    if seen.question:
-        yield f"Question: {seen.question}"
-        yield how_to_answer(seen.answer)
-        yield from (f"    {line}" for line in seen.answer.splitlines())
+    for row in ledger.rejected[:_FIRST_ROWS]:
+        yield f"Rejected: {ledger.place(row)}: {row.raw[:60]!r}: {row.reason}"
+    if len(ledger.rejected) > _FIRST_ROWS:
+        yield f"Rejected: {count_of(len(ledger.rejected) - _FIRST_ROWS, 'more row')}"
+    for source in ledger.sources:
+        if (stated := day_of(source)) not in (None, day):
+            yield f"Note: {source.name} is as of {stated}, but the book is as of {day}"
+    yield from (f"Note: {item.line}" for item in ledger.notices)
 
 
-def _column_lines(tab: TabPreview, reasons: Mapping[str, str]) -> Iterator[str]:
-    profile = f", an export of {tab.profile}" if tab.profile else ""
-    yield f"{tab.place}: the header is {tab.header}{profile}"
-    width = min(max((len(column.title) for column in tab.columns), default=0), _MAX_WIDTH)
-    for column in tab.columns:
-        reason = reasons.get(repr(column.title), column.reason)
-        use = f"{column.use or 'not used'}{f' ({reason})' if reason else ''}"
-        values = " | ".join(column.values)
-        yield f"  {column.letter:>2}  {column.title:<{width}}  {use}   {values}".rstrip()
+def _column_lines(head: Header, reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield how each column of a tab is used, and why. `reasons` are those of unused columns."""
+    rows = f"row {head.grid.line(head.row)}"
+    if head.depth > 1:
+        rows = f"rows {head.grid.line(head.row)} to {head.grid.line(head.body - 1)}"
+    profile = f", an export of {head.profile.name}" if head.profile else ""
+    yield f"{head.place}: the header is {rows}{profile}"
+    width = min(max(map(len, head.titles), default=0), _MAX_WIDTH)
+    for index, title in enumerate(head.titles):
+        use = _use(head, index)
+        reason = reasons.get(repr(title), _reason(head, use, title) if use else "")
+        shown = f"{use or 'not used'}{f' ({reason})' if reason else ''}"
+        texts = (text_at(row, index) for row in islice(head.grid.rows, head.body, None))
+        values = " | ".join(text[:24] for text in islice(filter(None, texts), 2))
+        letter = letters(index).rpartition(" ")[2]
+        yield f"  {letter:>2}  {title:<{width}}  {shown}   {values}".rstrip()
 
 
-def _row_lines(tab: TabPreview, source: LedgerSource) -> Iterator[str]:
+def _row_lines(ledger: Ledger, number: int) -> Iterator[str]:
+    """Yield a tab's row counts, its first used rows, and each asset's exact sum."""
+    source, table = ledger.sources[number], ledger.lines.table
     skipped = ", ".join(f"{number} {reason}" for reason, number in source.skipped.items())
     yield (
         f"  compared by {', '.join(source.fields)}; {count_of(source.rows, 'amount')}: "
         f"{source.used} used, {source.rejected} rejected, skipped: {skipped or 'none'}"
     )
-    yield f"  first rows as read ({', '.join((*source.fields, 'amount'))}):"
-    yield from (f"    {'  '.join(row)}" for row in tab.rows)
+    shown = [*source.fields, "amount"]
+    yield f"  first rows as read ({', '.join(shown)}):"
+    own = table.filter(pc.equal(table["file"], number))
+    for row in own.slice(0, _FIRST_ROWS).select(shown).to_pylist():
+        yield f"    {'  '.join(row.values())}"
     yield "  totals:"
-    amounts = [text.partition(".") for _, text, _ in tab.totals]
-    whole_width = max((len(whole) for whole, _, _ in amounts), default=0)
-    decimals = max((len(part) for _, _, part in amounts), default=0)
-    rows = zip(tab.totals, amounts, strict=True)
-    for (asset, _, count), (whole, point, part) in islice(rows, _MAX_ASSETS):
+    texts: dict[str, list[str]] = {}
+    for asset, amount in zip(own["asset"].to_pylist(), own["amount"].to_pylist(), strict=True):
+        texts.setdefault(asset, []).append(amount)
+    sums = {asset: total(amounts).partition(".") for asset, amounts in sorted(texts.items())}
+    whole_width = max((len(whole) for whole, _, _ in sums.values()), default=0)
+    decimals = max((len(part) for _, _, part in sums.values()), default=0)
+    for asset, (whole, point, part) in islice(sums.items(), _MAX_ASSETS):
         amount = f"{whole:>{whole_width}}{point or ' '}{part:<{decimals}}"
-        yield f"    {display_asset(asset):<10} {amount}  in {count_of(count, 'row')}"
-    if len(tab.totals) > _MAX_ASSETS:
-        yield f"    and {count_of(len(tab.totals) - _MAX_ASSETS, 'more asset')}"
+        yield f"    {display_asset(asset):<10} {amount}  in {count_of(len(texts[asset]), 'row')}"
+    if len(sums) > _MAX_ASSETS:
+        yield f"    and {count_of(len(sums) - _MAX_ASSETS, 'more asset')}"

@@ -5,8 +5,8 @@ resolve to its key, for example because two portfolios share it, the template ha
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
 from pathlib import Path
 
 from warehouse.exact import EXACT, exact, plain
@@ -42,30 +42,16 @@ Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
 
-class PlantedError(Enum):
-    """A kind of planted error, with a readable description."""
+@dataclass(frozen=True, slots=True)
+class PlantedError:
+    """A kind of planted error: a readable description, and how it changes a row.
 
-    DAY_BEFORE = "has the amount of the day before"
-    SMALLEST = "is 0.000000000000000001 off"
-    SIGN = "has the wrong sign"
-    TWICE = "is in the ledger twice"
-    TRANSPOSED = "has two digits transposed"
-    UNIT = "is a thousand times too large"
-    MISSING = "is missing"
-    ACCOUNT = "has a different account name"
-    UNREADABLE = "cannot be read"
+    It occurs only in the ledgers of `nights`, which are counted from the first ledger.
+    """
 
-
-# The nights on which each kind of error occurs, counted from the first ledger. Kinds that are not
-# listed occur only in the first ledger.
-_NIGHTS: dict[PlantedError, Collection[int]] = {
-    PlantedError.SIGN: range(1000),
-    PlantedError.SMALLEST: range(4),
-    PlantedError.MISSING: range(3),
-    PlantedError.TWICE: (0, 1, 4, 5, 6),
-    PlantedError.UNIT: (0, 2, 3),
-    PlantedError.ACCOUNT: range(2),
-}
+    description: str
+    change: _Change
+    nights: Collection[int] = (0,)
 
 
 def write_template(source: OpenBook, path: Path) -> int:
@@ -93,7 +79,7 @@ def plant(source: OpenBook) -> dict[Key, PlantedError]:
     planted: dict[Key, PlantedError] = {}
     for key, text in _rows(source).items():
         then = before.get(key, text)
-        kind = next((kind for kind in kinds if _ERRORS[kind](key, text, then) is not None), None)
+        kind = next((kind for kind in kinds if kind.change(key, text, then) is not None), None)
         if kind is not None:
             kinds.remove(kind)
             planted[key] = kind
@@ -114,11 +100,11 @@ def write_sample(
     for key, text in _rows(source).items():
         kind = planted.get(key)
         wrong = None
-        if kind and night in _NIGHTS.get(kind, (0,)):
-            wrong = _ERRORS[kind](key, text, before.get(key, text))
+        if kind and night in kind.nights:
+            wrong = kind.change(key, text, before.get(key, text))
         lines += [(key, text)] if wrong is None else wrong
         if kind and wrong is not None:
-            errors.append(f"{kind.value}: {display_asset(key[1])}, {key[3]}")
+            errors.append(f"{kind.description}: {display_asset(key[1])}, {key[3]}")
     _write_lines(source, path, lines)
     return tuple(errors)
 
@@ -197,14 +183,26 @@ def _transposed_digits(key: Key, text: str, then: str) -> list[Line] | None:
     return _if_large(lambda key, text: [(key, f"{text[1]}{text[0]}{text[2:]}")])(key, text, then)
 
 
-_ERRORS: dict[PlantedError, _Change] = {
-    PlantedError.DAY_BEFORE: _day_before,
-    PlantedError.SMALLEST: _smallest,
-    PlantedError.SIGN: _if_large(lambda key, text: [(key, f"-{text}")]),
-    PlantedError.TWICE: _if_large(lambda key, text: [(key, text), (key, text)]),
-    PlantedError.TRANSPOSED: _transposed_digits,
-    PlantedError.UNIT: _if_large(lambda key, text: [(key, plain(exact(text).scaleb(3, EXACT)))]),
-    PlantedError.MISSING: _if_large(lambda _key, _text: []),
-    PlantedError.ACCOUNT: _if_large(lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]),
-    PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
-}
+_ERRORS = (
+    PlantedError("has the amount of the day before", _day_before),
+    PlantedError("is 0.000000000000000001 off", _smallest, range(4)),
+    PlantedError(
+        "has the wrong sign", _if_large(lambda key, text: [(key, f"-{text}")]), range(1000)
+    ),
+    PlantedError(
+        "is in the ledger twice", _if_large(lambda key, text: [(key, text)] * 2), (0, 1, 4, 5, 6)
+    ),
+    PlantedError("has two digits transposed", _transposed_digits),
+    PlantedError(
+        "is a thousand times too large",
+        _if_large(lambda key, text: [(key, plain(exact(text).scaleb(3, EXACT)))]),
+        (0, 2, 3),
+    ),
+    PlantedError("is missing", _if_large(lambda _key, _text: []), range(3)),
+    PlantedError(
+        "has a different account name",
+        _if_large(lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]),
+        range(2),
+    ),
+    PlantedError("cannot be read", _if_large(lambda key, _text: [(key, "#N/A")])),
+)

@@ -7,7 +7,6 @@ import pytest
 from tests.support.ledger_samples import BOOK
 from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
-from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.terms import NotReconciled
 
@@ -25,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 def lines(home: Desk, name: str) -> list[str]:
     """Return the lines of a preview of a sample."""
     seen = service.preview(home.layout.database, home.folder.root, SAMPLES / name)
-    return list(preview_lines(seen))
+    return list(seen.lines)
 
 
 def test_a_preview_shows_a_question_then_columns_and_sums(home: Desk) -> None:
