@@ -21,7 +21,6 @@ from warehouse.contract.model import count_of, first_lines
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
 from warehouse.reconcile.model import Break, Result, to_json
@@ -241,10 +240,14 @@ def close_command(nightbook: Nightbook, *, month: str) -> int:
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
         publish.catch_up(nightbook)
-        inputs = CloseInputs(
-            month=month, who=user_name(), now=now, program_version=program_version()
+        summary = close_month(
+            layout.database,
+            _folder(nightbook),
+            month,
+            who=user_name(),
+            now=now,
+            program_version=program_version(),
         )
-        summary = close_month(layout.database, _folder(nightbook), inputs)
     if not summary.is_new:
         print(printable(f"Nothing changed since {summary.closing.description}"))
         return 0

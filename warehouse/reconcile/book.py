@@ -17,7 +17,7 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.model import UNMAPPED, Key, Notice
+from warehouse.reconcile.model import UNMAPPED, DisplayNames, Key, Notice
 from warehouse.reconcile.terms import (
     CUSTOM,
     NotReconciled,
@@ -218,7 +218,7 @@ class Names:
 
 
 def display_names(
-    fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
+    fields: Key, key: Sequence[str], names: DisplayNames, *, is_unmapped: bool
 ) -> dict[str, str]:
     """Return a key's display names by field. Names that are not in the book are in lower case."""
     texts = {}
@@ -238,7 +238,7 @@ class Reference:
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
-    display_names: Mapping[str, Mapping[str, str]]
+    display_names: DisplayNames
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
@@ -272,9 +272,8 @@ def amounts_before(source: OpenBook, fields: Key) -> dict[Key, str]:
 def day_before(source: OpenBook) -> date | None:
     """Return the previous book's day, or None if there is no previous book."""
     day = literal(source.day.isoformat())
-    newest = source.connection.execute(
-        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
-    ).fetchone()
+    query = f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
+    newest = source.connection.execute(query).fetchone()
     return newest[0] if newest else None
 
 
@@ -411,9 +410,8 @@ def _on(day: date) -> str:
 
 
 def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
-    rows = source.connection.execute(
-        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
-    ).fetchall()
+    query = f"select distinct bucket, state from history.balances where snapshot_date = {day}"
+    rows = source.connection.execute(query).fetchall()
     return {
         f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
         for bucket, state in {*_DOCUMENTED, *rows}

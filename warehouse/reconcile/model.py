@@ -1,6 +1,5 @@
 """Reconciliation records: all data that is stored or passed between the steps."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -29,6 +28,7 @@ STEPPED = tuple(
 EQUAL = "equal"
 UNMAPPED = "?"
 Key = tuple[str, ...]
+DisplayNames = Mapping[str, Mapping[str, str]]  # names by field and ID
 OPEN, ACCEPTED = "Open", "Explained - accepted"
 _CUT = 30_000
 ENGINE = "nightbook"
@@ -72,11 +72,6 @@ class Result(Enum):
     PRECISION = "Ledger precision"
     TOLERANCE = "Within tolerance"
     DIFFERS = "Amount differs"
-
-    @property
-    def is_break(self) -> bool:
-        """Whether this result is a break, which a person must explain."""
-        return self in BREAK_RESULTS
 
     @property
     def label(self) -> str:
@@ -538,15 +533,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence[SETTINGS_DIGEST]
 
     @property
-    def unused_parts(self) -> tuple[Unused, ...]:
-        """The unused parts of the inbox."""
-        return self.coverage.unused
-
-    @property
     def unread(self) -> list[str]:
         """Unused parts of the inbox that nobody has decided about, each with the reason."""
         return [
-            f"{item.name}: {item.reason}" for item in self.unused_parts if item.severity == "high"
+            f"{item.name}: {item.reason}"
+            for item in self.coverage.unused
+            if item.severity == "high"
         ]
 
     @property
@@ -630,11 +622,6 @@ class WorkbookEdits:
         """The file name."""
         return self.path.name
 
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether the name of the person who saved the file is unknown."""
-        return self.who == self.name
-
 
 class TrendNight(NamedTuple):
     """A night's open breaks by age band and by owner, including breaks that were not compared.
@@ -709,10 +696,9 @@ class LedgerRows:
         return (self[place] for place in range(len(self)))
 
     def __getitem__(self, place: int) -> LedgerRow:
-        row = [column[place].as_py() for column in self.table.itercolumns()]
-        wide = len(FIELDS)
-        text, decimals, is_number, unit, file, line = row[wide:]
-        return LedgerRow(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
+        row = (column[place].as_py() for column in self.table.itercolumns())
+        *names, text, decimals, is_number, unit, file, line = row
+        return LedgerRow(tuple(names), Amount(text, decimals, unit, is_number), file, line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -892,11 +878,6 @@ def alias_line(alias: Alias) -> str:
     return setting(alias.written, alias.suggestion if is_one else "...")
 
 
-def is_unmapped(id_: str) -> bool:
-    """Return whether a key value is a name that is not in the book."""
-    return id_.startswith(UNMAPPED)
-
-
 def in_cell(text: str) -> str:
     """Return a string as a workbook cell shows it, truncated if it is too long for a cell."""
     if units(text) <= CELL_LIMIT:
@@ -908,11 +889,6 @@ def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
     """Count breaks by their age on a day, for each age band."""
     ages = [(day - break_.first_seen).days for break_ in breaks]
     return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
-
-
-def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Count breaks by owner. Breaks without an owner are counted under an empty name."""
-    return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
 def moment(at: str) -> str:

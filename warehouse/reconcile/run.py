@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,7 +41,6 @@ from warehouse.reconcile.model import (
     TrendNight,
     Unused,
     count_ages,
-    count_owners,
     describe_levels,
     in_cell,
     lines_of,
@@ -162,7 +162,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         content = _compare_ledger(record, given, inputs)
         run = record.add_result(content.run)
     files = write_files(record, replace(content, run=run))
-    return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.unused_parts)
+    return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.coverage.unused)
 
 
 def reading_context(
@@ -218,7 +218,6 @@ def _compare_ledger(record: Record, given: MatchInputs, inputs: RunInputs) -> Wo
     content = WorkbookContent(
         run=structs.replace(run, workbook=_shown_texts(given, run, rolled)),
         source=given.source,
-        ledger=given.ledger,
         aliases=outcome.aliases,
         break_ids=outcome.ids,
         rolled=rolled,
@@ -292,12 +291,10 @@ def _over_time(record: Record, config: Config, run: Run) -> OverTime:
     """Return the month's audit trail, the open breaks on recent nights, and the signing roles."""
     day, unsolved = run.day, run.unsolved_breaks
     days = [earlier for earlier in record.days() if earlier < day][-(TREND_NIGHTS - 1) :]
+    owners = dict(Counter(break_.owner.strip() for break_ in unsolved))
     return OverTime(
         trail=tuple(trail(record, day.replace(day=1), day, run.run_id)),
-        nights=(
-            *trends(record, days),
-            TrendNight(day, count_ages(unsolved, day), count_owners(unsolved)),
-        ),
+        nights=(*trends(record, days), TrendNight(day, count_ages(unsolved, day), owners)),
         roles=(*config.close.roles, *(("approver",) if config.close.needs_approver else ())),
     )
 

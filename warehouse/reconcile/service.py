@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,8 @@ def preview(database: Path, folder: Path, file: Path) -> Preview:
     with open_book(database, None, ()) as source:
         reference = book.read_reference(source, config.stale_hours)
         context = reading_context(record, config, reference, source.day)
-        return preview_file(
-            file,
-            context,
-            lambda ledger: scope_of(
-                MatchInputs(source=source, ledger=ledger, config=config, reference=reference)
-            ),
-        )
+        given = partial(MatchInputs, source=source, config=config, reference=reference)
+        return preview_file(file, context, lambda ledger: scope_of(given(ledger=ledger)))
 
 
 def settle(folder: Path, lines: str) -> None:

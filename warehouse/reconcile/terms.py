@@ -141,9 +141,8 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
     """Combine several questions into one, so that a person can paste all answers at once."""
     if len(questions) == 1:
         return questions[0]
-    message = " ".join(
-        f"({number}) {question.message}" for number, question in enumerate(questions, 1)
-    )
+    numbered = enumerate(questions, 1)
+    message = " ".join(f"({number}) {question.message}" for number, question in numbered)
     return Ambiguous(message, "\n".join(dict.fromkeys(question.line for question in questions)))
 
 

@@ -18,7 +18,6 @@ from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.close import (
-    CloseInputs,
     CloseSummary,
     close,
     remove_archived_ledgers,
@@ -50,8 +49,8 @@ def night(desk: Desk, number: int, btc: str) -> datetime:
 
 def closed(desk: Desk, now: datetime = LATER, who: str = "margaret") -> CloseSummary:
     """Close the month and return the summary."""
-    inputs = CloseInputs(month=MONTH, who=who, now=now, program_version="0.0.0")
-    return close(desk.layout.database, desk.folder.root, inputs)
+    database, root = desk.layout.database, desk.folder.root
+    return close(database, root, MONTH, who=who, now=now, program_version="0.0.0")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.close import close
 from warehouse.reconcile.close.verify import verify_pack
 from warehouse.reconcile.model import Run
 
@@ -142,13 +142,14 @@ def test_a_month_of_four_custodians_closes_and_verifies(nights: int, tmp_path: P
     month.desk.settle(SETTINGS)
     for number in range(nights):
         _night(month, number)
-    inputs = CloseInputs(
-        month="2026-11",
+    summary = close(
+        month.desk.layout.database,
+        month.desk.folder.root,
+        "2026-11",
         who="margaret",
         now=datetime(2026, 12, 1, 12, tzinfo=UTC),
         program_version="0.0.0",
     )
-    summary = close(month.desk.layout.database, month.desk.folder.root, inputs)
     other = tmp_path / "other" / summary.pack.name
     other.parent.mkdir()
     other.write_bytes(summary.pack.read_bytes())
@@ -191,13 +192,14 @@ def test_a_month_saved_in_libreoffice_closes_and_verifies(nights: int, tmp_path:
         _save_in_libreoffice(month, number, tmp_path / "office")
     told = [notice for note in month.desk.folder.annotations for notice in note.notices]
     assert [notice for notice in told if "outside the yellow" in notice.message] == []
-    inputs = CloseInputs(
-        month="2026-11",
+    summary = close(
+        month.desk.layout.database,
+        month.desk.folder.root,
+        "2026-11",
         who="margaret",
         now=datetime(2026, 12, 1, 12, tzinfo=UTC),
         program_version="0.0.0",
     )
-    summary = close(month.desk.layout.database, month.desk.folder.root, inputs)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
     proof = "from assets.cli import main; import sys; sys.exit(main(sys.argv[1:]))"

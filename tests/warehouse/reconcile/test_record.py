@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.close import close
 from warehouse.reconcile.close.verify import verify_pack
 from warehouse.reconcile.record import record, tables
 
@@ -31,8 +31,8 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     desk.publish(BOOK)
     desk.put(LEDGER, "ledger_2026-11-20.csv")
     desk.run()
-    inputs = CloseInputs(month="2026-11", who="ada", now=LATER, program_version="0.0.0")
-    close(desk.layout.database, desk.folder.root, inputs)
+    database, root = desk.layout.database, desk.folder.root
+    close(database, root, "2026-11", who="ada", now=LATER, program_version="0.0.0")
     return desk
 
 
@@ -141,6 +141,6 @@ def test_a_file_whose_name_is_not_unicode_is_not_used(desk: Desk, name: str) -> 
     (desk.folder.inbox / name).write_text(LEDGER, encoding="utf-8")
     run = desk.run().run
     assert run
-    [unused] = [item for item in run.unused_parts if "udcff" in item.location]
+    [unused] = [item for item in run.coverage.unused if "udcff" in item.location]
     assert "Rename the file" in unused.reason
     assert record.Record(desk.folder.root).result(run.day) == run

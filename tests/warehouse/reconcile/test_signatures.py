@@ -1,7 +1,6 @@
 """Tests of signatures: roles in recon.toml, acceptances by a second person, and archived inputs."""
 
 import hashlib
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk, DeskRun
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.close import close
 from warehouse.reconcile.record import views
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.terms import NotClosed, NotReconciled
@@ -184,11 +183,11 @@ def test_one_person_cannot_enter_two_signatures_at_a_terminal(
 def test_only_the_highest_role_can_close_or_rerun(desk: Desk) -> None:
     """With roles, only an approver can close a month or rerun a closed day."""
     run_by(desk, "ada")
-    inputs = CloseInputs(month="2026-11", who="grace", now=NOW, program_version="0.0.0")
+    place = desk.layout.database, desk.folder.root
     with pytest.raises(NotClosed, match="grace does not have the approver role"):
-        close(desk.layout.database, desk.folder.root, inputs)
+        close(*place, "2026-11", who="grace", now=NOW, program_version="0.0.0")
     assert not (desk.folder.root / "packs").exists()
-    close(desk.layout.database, desk.folder.root, replace(inputs, who="Margaret"))
+    close(*place, "2026-11", who="Margaret", now=NOW, program_version="0.0.0")
     with pytest.raises(NotReconciled, match="not restated: grace does not have the approver role"):
         run_by(desk, "grace", as_of=DAY, why="the custodian corrected its file")
     assert list(desk.folder.restatements) == []

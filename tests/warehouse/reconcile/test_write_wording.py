@@ -13,7 +13,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk, ledger
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.close import close
 from warehouse.reconcile.model import SETTINGS_DIGEST
 from warehouse.reconcile.record import views
 from warehouse.reconcile.record.views import history_lines, trends
@@ -54,8 +54,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         made.publish(rows, f"{day}T021500Z")
         made.put(HEAD + lines)
         made.run()
-    inputs = CloseInputs(month="2026-11", who="Cy", now=NOW, program_version="0.0.0")
-    close(made.layout.database, made.folder.root, inputs)
+    database, root = made.layout.database, made.folder.root
+    close(database, root, "2026-11", who="Cy", now=NOW, program_version="0.0.0")
     return made
 
 

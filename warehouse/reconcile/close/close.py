@@ -50,16 +50,6 @@ def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseInputs:
-    """The month to close, the user, the time, and the version of nightbook."""
-
-    month: str
-    who: str
-    now: datetime
-    program_version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSummary:
     """The result of closing a month: the pack, and a list of missing and unfinished items.
 
@@ -78,7 +68,9 @@ class CloseSummary:
         return self.pack.with_suffix(".html")
 
 
-def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
+def close(
+    database: Path, folder: Path, name: str, *, who: str, now: datetime, program_version: str
+) -> CloseSummary:
     """Write a month's pack and lock its days. If the process is killed, run the close again.
 
     Raises `NotReconciled` if no day can be closed, and `NotClosed` if a person must settle
@@ -86,19 +78,19 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     """
     record = Record(folder)
     settings = read_config(record.config).close
-    if refusal := settings.why_not_close(inputs.who):
+    if refusal := settings.why_not_close(who):
         raise NotClosed(
-            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Ask the "
+            f"{name[:40]} was not closed: {refusal}. Nothing was written. Ask the "
             f"{settings.closing_role} to close the month."
         )
     _store_new_edits(record, settings)
-    first, last = first_and_last(inputs.month)
-    month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
+    first, last = first_and_last(name)
+    month = read_month(record, name, books(database, first, last), now.date())
     basis = closing_basis(record, month)
     if month.closing is not None and month.closing.basis == basis:
         return _existing_version(record, month.closing)
     _check_demands(record, month, settings)
-    facts = _facts(record, month, inputs)
+    facts = _facts(record, month, who=who, at=now.isoformat(), program=program_version)
     path = packs(record) / pack.pack_name(month.name, facts.version)
     page = pack.index_page(record, month, facts, _archived_ledgers(record, month))
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
@@ -111,8 +103,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         version=facts.version,
         through=month.through,
         days=month.closed_days,
-        who=inputs.who,
-        at=inputs.now.isoformat(),
+        who=who,
+        at=facts.at,
         why="; ".join(facts.changes) or "first version",
         basis=basis,
         pack=path.name,
@@ -120,7 +112,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         size=size,
     )
     record.closings.add(closing)
-    remove_archived_ledgers(record, inputs.now.date(), settings.keep_days)
+    remove_archived_ledgers(record, now.date(), settings.keep_days)
     listed = tuple(_open_points(month, facts))
     return CloseSummary(
         closing=closing, pack=path, listed=listed, changes=facts.changes, is_new=True
@@ -152,15 +144,15 @@ def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
     return frozenset(digest for digest in digests if archived_path(record, digest).is_file())
 
 
-def _facts(record: Record, month: Month, inputs: CloseInputs) -> pack.PackFacts:
+def _facts(record: Record, month: Month, *, who: str, at: str, program: str) -> pack.PackFacts:
     return pack.PackFacts(
         month=month.name,
         version=month.closing.version + 1 if month.closing else 1,
         first=month.first,
         through=month.through,
-        who=inputs.who,
-        at=inputs.now.isoformat(),
-        program=inputs.program_version,
+        who=who,
+        at=at,
+        program=program,
         books={str(day.day): day.snapshot_id for day in month.days if day.snapshot_id},
         changes=tuple(month_changes(record, month)),
         missing=tuple(_missing(record, month)),
@@ -246,16 +238,12 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
             continue
         try:
             checked = verify_workbook(record, path)
-            differences = list(checked.differences)
+            differences = checked.differences
             if checked.run_id != result.run_id:
-                differences = [
-                    (
-                        f"the workbook shows run {checked.run_id}, but the day's latest run is "
-                        f"{result.run_id}"
-                    )
-                ]
+                latest = f"but the day's latest run is {result.run_id}"
+                differences = (f"the workbook shows run {checked.run_id}, {latest}",)
         except NotReconciled as error:
-            differences = [str(error)]
+            differences = (str(error),)
         if differences:
             yield f"{path.name}: {and_more(differences, 2, '; ')}"
 

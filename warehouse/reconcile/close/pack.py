@@ -287,9 +287,8 @@ def unpack(
             raise ValueError(f"{name[:80]!r} is not a valid file name in a pack")
         elif _copy(names, name, record, member.size) != member.sha256:
             check.differences.append(f"{name} has changed since it was written")
-    check.compared.append(
-        f"{count_of(len(manifest.members), 'file')} with the manifest's SHA-256 and size"
-    )
+    files = count_of(len(manifest.members), "file")
+    check.compared.append(f"{files} with the manifest's SHA-256 and size")
     return not check.differences
 
 
@@ -341,11 +340,6 @@ class AcceptedLine:
     days: tuple[date, ...]
 
     @property
-    def on_days(self) -> str:
-        """The days on which the break was accepted."""
-        return _days_in_words(self.days)
-
-    @property
     def reason(self) -> str:
         """The root cause and the comment, on one line."""
         return "; ".join(filter(None, (self.break_.root_cause, self.break_.comment)))
@@ -363,6 +357,7 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     ours.filters |= {"show": printable, "moment": moment, "count_of": count_of}
+    ours.filters["days_in_words"] = _days_in_words
     labels = [label for label, _, _ in AGE_BANDS]
     page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
         style=style,
@@ -419,9 +414,9 @@ def _ledger_lines(
         yield LedgerLine(name, sha256, ", ".join(read_for), member)
 
 
-def _settings(month: Month) -> Mapping[str, str]:
-    """Describe the days on which each recon.toml was used, by digest."""
+def _settings(month: Month) -> dict[str, list[date]]:
+    """Return the days on which each recon.toml was used, by digest."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)
-    return {digest: _days_in_words(of_digest) for digest, of_digest in days.items()}
+    return days

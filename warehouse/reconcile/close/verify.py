@@ -81,12 +81,12 @@ def _compare(
     if not month.results:
         raise ValueError("the pack does not contain any results")
     try:
-        _compare_results(record, month, check)
+        check.compared.append(_compare_results(record, month, check))
     except duckdb.Error as error:
         check.differences.append(f"results cannot be read: {str(error)[:200]}")
-    _compare_workbooks(record, month, facts, check)
-    _compare_signatures(record, month, check)
-    _compare_inputs(record, month, manifest, check)
+    check.compared.append(_compare_workbooks(record, month, facts, check))
+    check.compared.append(_compare_signatures(record, month, check))
+    check.compared.append(_compare_inputs(record, month, manifest, check))
     pages = {pack.TRAIL: pack.trail_table(record, month)}
     # Rerender the first page only if the same program version wrote the pack.
     if facts.program == program_version:
@@ -113,14 +113,13 @@ def _compare_pages(
     check.compared.append(" and ".join(pages))
 
 
-def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
+def _compare_results(record: Record, month: Month, check: PackCheck) -> str:
     """Recompute each result's digest from the positions, and compare it with the stored digest."""
     compared = keys = 0
     for result in month.results:
         path = record.day_files(result.day).positions
-        if (
-            not path.is_file()
-        ):  # This is not a difference, because the pack may have been written without the file.
+        # This is not a difference, because the pack may have been written without the file.
+        if not path.is_file():
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
@@ -139,9 +138,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
                 f"{result.day}: the file has {count} positions, but the result has "
                 f"{result.position_count}"
             )
-    check.compared.append(
-        f"{count_of(compared, 'result')} with the SHA-256 of their {count_of(keys, 'position')}"
-    )
+    return f"{count_of(compared, 'result')} with the SHA-256 of their {count_of(keys, 'position')}"
 
 
 def _digest(path: Path, result: Run) -> tuple[str, int]:
@@ -155,7 +152,7 @@ def _digest(path: Path, result: Run) -> tuple[str, int]:
         return compare.digest(connection, result.fields, also), table.num_rows
 
 
-def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: PackCheck) -> None:
+def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: PackCheck) -> str:
     compared = 0
     for day in month.days:
         result, path = day.result, record.day_files(day.day).workbook
@@ -183,10 +180,10 @@ def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: Pa
         check.differences += [
             f"{words}, is missing" for words in unsigned if words not in facts.missing
         ]
-    check.compared.append(f"{count_of(compared, 'workbook')} with every cell that nightbook wrote")
+    return f"{count_of(compared, 'workbook')} with every cell that nightbook wrote"
 
 
-def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
+def _compare_signatures(record: Record, month: Month, check: PackCheck) -> str:
     signatures = [item for item in record.signatures if item.day in month]
     for signature in signatures:
         result = record.result_of(signature.run_id)
@@ -194,12 +191,10 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
             check.differences.append(
                 f"{signature.day}: {signature.description}, but the pack has no matching result"
             )
-    check.compared.append(
-        f"{count_of(len(signatures), 'signature')} with the result that was signed"
-    )
+    return f"{count_of(len(signatures), 'signature')} with the result that was signed"
 
 
-def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
+def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> str:
     """Check by digest that the pack's ledgers and recon.toml files are the files that were read."""
     expected = pack.ledger_names(record, month)
     expected |= pack.settings_names(month)
@@ -214,6 +209,4 @@ def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check:
         if expected.get(digest) != name
     ]
     settings = len(found) - len(manifest.ledgers)
-    check.compared.append(
-        f"{count_of(len(manifest.ledgers), 'ledger')} and {settings} recon.toml by SHA-256"
-    )
+    return f"{count_of(len(manifest.ledgers), 'ledger')} and {settings} recon.toml by SHA-256"

@@ -68,9 +68,8 @@ def ask_for_scope(head: Header, missing: Collection[str]) -> None:
                 ),
             )
     for dimension in _DIMENSIONS_IN_NAMES:
-        name = head.context.known.in_text(
-            dimension, f"{head.file.rpartition('.')[0]} {head.grid.sheet}"
-        )
+        place = f"{head.file.rpartition('.')[0]} {head.grid.sheet}"
+        name = head.context.known.in_text(dimension, place)
         if name and dimension in missing:
             raise Ambiguous(
                 f"{head.location}: no column contains the {dimension}, but the file name or tab "

@@ -228,11 +228,8 @@ def missing_fields(head: Header) -> list[str]:
     """Return the key fields that neither the ledger nor a setting specifies."""
     level = head.context.config.level
     wanted = _WANTED if level is None else level
-    settled = {
-        *head.fields,
-        *head.covers,
-        *(name for name, at in head.shape.columns.items() if not at),
-    }
+    unread = (name for name, at in head.shape.columns.items() if not at)
+    settled = {*head.fields, *head.covers, *unread}
     return [field for field in wanted if field not in settled]
 
 
@@ -268,13 +265,9 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
     title = head.titles[column.index] or column.title
     field = head.words.field_of(title) or head.words.second_field_of(title)
     if {fold(title), fold(column.title)} & set(map(fold, head.shape.unused)):
-        profile = head.profile
-        is_known = profile and fold(title) in map(fold, profile.shape.unused)
-        yield (
-            f"this column of the {profile.name} export does not contain holdings"
-            if profile and is_known
-            else "recon.toml says that it is unused"
-        )
+        if head.profile and fold(title) in map(fold, head.profile.shape.unused):
+            yield f"this column of the {head.profile.name} export does not contain holdings"
+        yield "recon.toml says that it is unused"
     if is_sign(column, head):
         yield f"recon.toml says {setting('sign', '')}" if head.shape.sign == "" else ""
     if field and head.shape.columns.get(field) == "":
@@ -369,9 +362,8 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     """Return whether a column only repeats a field's names, or other names for the same IDs."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
-        return all(
-            not value or body.known_names.is_same(name, value, other) for value, other in pairs
-        )
+        known = body.known_names
+        return all(not value or known.is_same(name, value, other) for value, other in pairs)
 
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:
@@ -535,7 +527,6 @@ def rows_of_other_dates(
         )
     reason = f"a date other than {day} in {title!r}"
     if lost:
-        reason += (
-            f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no row that counts"
-        )
+        verb = "has" if lost == 1 else "have"
+        reason += f"; {count_of(lost, 'position')} {verb} no row that counts"
     yield Unused(head.place, FilePart.ROW, "", reason, "medium" if lost else "low", number)

@@ -89,9 +89,8 @@ class Header(Candidate):
     def is_plain(self) -> bool:
         """Whether each amount has one column, and no other column changes its meaning."""
         is_said = self.sign is not None or self.unit is not None or self.rows
-        return not is_said and all(
-            len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
-        )
+        terms = [layer.terms for layer in self.layers]
+        return not is_said and all(len(of) == 1 and not of[0].is_negative for of in terms)
 
 
 def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
@@ -105,17 +104,11 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
         # a column that the settings already use for something else.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
-        settled_titles = {
-            fold(title) for title in (*settled, shape.sign, shape.unit_column) if title
-        }
-        free = [
-            index
-            for index, title in enumerate(candidate.titles)
-            if fold(title) not in settled_titles
-        ]
-        indexes = [index for index in free if candidate.field_of(index) == name] or [
-            index for index in free if candidate.second_field_of(index) == name
-        ]
+        taken = {fold(title) for title in (*settled, shape.sign, shape.unit_column) if title}
+        titles = enumerate(candidate.titles)
+        free = [index for index, title in titles if fold(title) not in taken]
+        first = [index for index in free if candidate.field_of(index) == name]
+        indexes = first or [index for index in free if candidate.second_field_of(index) == name]
     else:
         indexes = _settled_columns(candidate, wanted, name)
     if len(indexes) > 1:

@@ -122,9 +122,8 @@ class Candidate:
 
     def second_field_of(self, column: int) -> str:
         """Return the field for which a column is the second choice, or ""."""
-        return self.words.second_field_of(self.titles[column]) or self.words.second_field_of(
-            self.lower[column]
-        )
+        titles = (self.titles[column], self.lower[column])
+        return next(filter(None, map(self.words.second_field_of, titles)), "")
 
     @property
     def location(self) -> str:
@@ -161,11 +160,8 @@ class Candidate:
         """Return the dates in the row above the last title row, unless all dates are the same."""
         row = self.body - 2
         cells = self.grid.rows[row] if row >= 0 else ()
-        dates = {
-            column: written
-            for column, cell in enumerate(cells)
-            if (written := dated_title(cell)[1]) is not None
-        }
+        found = ((column, dated_title(cell)[1]) for column, cell in enumerate(cells))
+        dates = {column: written for column, written in found if written is not None}
         return dates if len(set(dates.values())) > 1 else {}
 
     def has_numbers(self, column: int) -> bool:

@@ -175,11 +175,8 @@ def _rivals(
     # decide.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
-    return [
-        path
-        for path, digest in zip(same_day, digests, strict=True)
-        if digest != sha256 and digest not in done
-    ]
+    pairs = zip(same_day, digests, strict=True)
+    return [path for path, digest in pairs if digest != sha256 and digest not in done]
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:

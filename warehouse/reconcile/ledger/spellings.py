@@ -81,11 +81,8 @@ def ask_for_spellings(body: LedgerBody) -> None:
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
-        if (
-            pattern
-            and field not in head.shape.spellings
-            and len(unknown) > _MIN_SHARE * len(written)
-        ):
+        are_most = len(unknown) > _MIN_SHARE * len(written)
+        if pattern and are_most and field not in head.shape.spellings:
             raise Ambiguous(
                 f"{head.place}: strings like {examples} are names of the book's {field}s with "
                 f"other text before or after them. In this setting, {NAME} represents the name, "
@@ -124,12 +121,9 @@ def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, s
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
         name = text[first.start() : last.end()]
-        has_placeholder = any(mark in before + after for mark in f"{NAME}{ANY}")
-        if (
-            known.has(field, name)
-            and not has_placeholder
-            and not _OTHER_THING.search(before + after)
-        ):
+        is_other = any(mark in before + after for mark in f"{NAME}{ANY}")
+        is_other = is_other or bool(_OTHER_THING.search(before + after))
+        if known.has(field, name) and not is_other:
             general = f"{_AROUND.sub(ANY, before)}{NAME}{_AROUND.sub(ANY, after)}"
             yield f"{before}{NAME}{after}", general
 

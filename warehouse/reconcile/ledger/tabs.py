@@ -96,10 +96,9 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
         f"{file}: no row has titles for the asset and the amount. These are the columns and their "
         f"first values: {shown[:1500]}."
     )
-    dimension = context.known.shared_dimension([title for title in titles if title])
-    labels = [
-        item for item in columns if item.is_number and context.known.has(dimension, item.title)
-    ]
+    known = context.known
+    dimension = known.shared_dimension([title for title in titles if title])
+    labels = [item for item in columns if item.is_number and known.has(dimension, item.title)]
     if len(labels) > 1:
         message += f" The titles are {dimension} names, so each column seems to contain the "
         message += f"amounts of one {dimension}."
@@ -139,9 +138,8 @@ def _answer(columns: Sequence[_TitledColumn], table: str, file: str) -> str:
         or [item for item in columns if item.names == "asset"]
         or [item for item in columns if item.is_ticker and not item.names]
     )
-    amounts = [item for item in columns if item.field == "amount"] or [
-        item for item in columns if item.is_number
-    ]
+    amounts = [item for item in columns if item.field == "amount"]
+    amounts = amounts or [item for item in columns if item.is_number]
     lines = [table, *_lines_of("asset", assets), *_lines_of("amount", amounts)]
     if assets and amounts:
         return "\n".join([*lines, *_named_by_cells(columns, "asset")])
@@ -152,9 +150,8 @@ def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
     """Return the recon.toml line that names a field's column, or several lines to choose from."""
     if len(columns) == 1:
         return [setting(field, columns[0].name)]
-    return [f"{CHOICE}{setting(field, item.name)}" for item in columns] or [
-        f'{CHOICE}{field} = "..."'
-    ]
+    lines = [setting(field, item.name) for item in columns] or [f'{field} = "..."']
+    return [f"{CHOICE}{line}" for line in lines]
 
 
 def _named_by_cells(columns: Sequence[_TitledColumn], taken: str) -> list[str]:

@@ -50,12 +50,9 @@ def titles_of(row: Row) -> tuple[str, ...]:
 
 def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
     """Find columns by their title, or by a name like `column C` if no title matches."""
-    by_title = [
-        column for column, title in enumerate(titles) if title and fold(title) == fold(wanted)
-    ]
-    return by_title or [
-        column for column in range(len(titles)) if fold(letters(column)) == fold(wanted)
-    ]
+    name = fold(wanted)
+    by_title = [column for column, title in enumerate(titles) if title and fold(title) == name]
+    return by_title or [column for column in range(len(titles)) if fold(letters(column)) == name]
 
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:

@@ -61,9 +61,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
     may be a sum of values in one currency.
     """
     if rows.num_rows > _MAX_ROWS:
-        yield Notice(
-            "low", f"{count_of(len(totals), 'total line')} not compared with the rows", location
-        )
+        lines = count_of(len(totals), "total line")
+        yield Notice("low", f"{lines} not compared with the rows", location)
         return
     agreeing = unchecked = 0
     for total, sums in _sums(sorted(totals, key=lambda item: item.line), rows):
@@ -102,11 +101,8 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
     for total in totals:
         while row < len(lines) and lines[row] < total.line:
             amount, names = exact(amounts[row]), [column[row] for column in columns]
-            for group in (
-                above,
-                since,
-                *(named.setdefault(fold(name), _GroupSum()) for name in set(names) if name),
-            ):
+            of_names = (named.setdefault(fold(name), _GroupSum()) for name in set(names) if name)
+            for group in (above, since, *of_names):
                 group.add(amount, names[asset])
             row += 1
         of_group = named.get(total.group) if total.group else None

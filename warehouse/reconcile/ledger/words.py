@@ -165,19 +165,14 @@ class Words:
 
     def is_remark(self, title: str) -> bool:
         """Return whether a column with this title contains remarks, or describes the asset."""
-        return (
-            self.is_title(title, "remark")
-            or self.is_asset_name(title)
-            or self._is_column(title, "of_asset")
-        )
+        is_about_asset = self.is_asset_name(title) or self._is_column(title, "of_asset")
+        return is_about_asset or self.is_title(title, "remark")
 
     def is_description(self, title: str) -> bool:
         """Return whether a column with this title may contain asset names or descriptions."""
-        return (
-            "asset" in (self.field_of(title), self.second_field_of(title))
-            or self.is_asset_name(title)
-            or self.is_title(title, "description")
-        )
+        fields = (self.field_of(title), self.second_field_of(title))
+        is_named = "asset" in fields or self.is_asset_name(title)
+        return is_named or self.is_title(title, "description")
 
     def is_asset_name(self, title: str) -> bool:
         """Return whether a column with this title contains a different name for the asset."""

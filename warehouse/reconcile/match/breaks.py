@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain, product
+from os.path import commonprefix
 from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
@@ -110,21 +111,11 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         hashlib.sha256("\x1f".join((name, *fields, "", *key)).encode()).hexdigest().upper()
         for key in keys
     ]
-    # If two digests in this run have the same prefix, both prefixes grow by one character until
-    # they differ. A longer prefix may then equal a third prefix, so repeat this until no prefix
-    # grows.
-    lengths = dict.fromkeys(digests, _MIN_ID_LENGTH)
-    for _ in range(len(digests[0]) if digests else 0):
-        seen: dict[str, str] = {}
-        grown = False
-        for digest in lengths:
-            first = seen.setdefault(digest[: lengths[digest]], digest)
-            if first != digest:
-                lengths[first] += 1
-                lengths[digest] = lengths[first]
-                grown = True
-        if not grown:
-            break
+    in_order = ["", *sorted(set(digests)), ""]
+    lengths: dict[str, int] = {}
+    for before, digest, after in zip(in_order, in_order[1:], in_order[2:], strict=False):
+        shared = max(len(commonprefix((digest, other))) for other in (before, after))  # noqa: RUF071 - texts
+        lengths[digest] = max(shared + 1, _MIN_ID_LENGTH)
     return [f"B-{digest[: lengths[digest]]}" for digest in digests]
 
 
@@ -325,9 +316,8 @@ def _follow(
     # An ID changes only if the level changes. If the key of an earlier break was compared and now
     # matches, the break is resolved, even if there is a new break with a similar key.
     if inputs.ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
-        compared = compare.compared_keys(inputs.connection, fields, gone.values()) - {
-            *keys.values()
-        }
+        compared = compare.compared_keys(inputs.connection, fields, gone.values())
+        compared -= {*keys.values()}
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
     same = previous_ids(before, fields, keys)
     notices = []

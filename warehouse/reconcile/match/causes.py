@@ -91,19 +91,15 @@ class NamePair:
     has_name: bool
 
     @property
-    def ledger_name(self) -> str:
-        """The name under which the ledger contains the amount."""
-        return self.ledger.names[self.field]
-
-    @property
-    def book_name(self) -> str:
-        """The name under which the book contains the amount."""
-        return self.book.names[self.field]
+    def names(self) -> tuple[str, str]:
+        """The names under which the ledger and the book contain the amount."""
+        return self.ledger.names[self.field], self.book.names[self.field]
 
     def cause(self, other: Case) -> str:
         """Return the cause to show for one break of the pair. `other` is the other break."""
         if self.has_name:
-            names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
+            written, known = self.names
+            names = f"{written!r} in the ledger, {known!r} in the book"
             return f"Booked under a different {self.field}? {names} ({other.id})"
         return f"Same amount as {other.id}: one {self.field} under two names? See the Mapping sheet"
 
@@ -160,9 +156,7 @@ def pair_names(
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
     """Return aliases that would resolve breaks, each with the number of positions it affects."""
-    counts = Counter(
-        (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
-    )
+    counts = Counter((pair.field, *pair.names) for pair in pairs if not pair.has_name)
     return tuple(
         Alias(field=field, written=written, id="", how="suggested", rows=rows, suggestion=name)
         for (field, written, name), rows in counts.items()
@@ -225,11 +219,8 @@ def _cause_of_one(case: Case) -> str:
 
 
 def _sign(case: Case) -> str:
-    return (
-        "Wrong sign (plus and minus swapped)"
-        if case.ledger == EXACT.minus(case.snapshot) != 0
-        else ""
-    )
+    is_swapped = case.ledger == EXACT.minus(case.snapshot) != 0
+    return "Wrong sign (plus and minus swapped)" if is_swapped else ""
 
 
 def _twice(case: Case) -> str:

@@ -303,9 +303,8 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
     """Yield a notice if the sum of ignored differences is over a limit."""
-    number, is_kept, assets = connection.execute(
-        "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
-    ).fetchall()[0]
+    query = "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged"
+    [(number, is_kept, assets)] = connection.execute(f"{query} where is_over").fetchall()
     if number:
         rule = "ledger precision" if is_kept else "tolerance"
         shown = and_more(sorted(map(display_asset, assets)), 10)

@@ -115,9 +115,8 @@ def require_few(inputs: MatchInputs, rules: MatchRules, forgiven: Mapping[str, F
     rounding = find_rounding(inputs, sample, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.location for notice in rounding.proposals)
-        message += (
-            f"{rounded} seems to have fewer digits than the book. The setting specifies how many."
-        )
+        message += f"{rounded} seems to have fewer digits than the book. "
+        message += "The setting specifies how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
         "The ledger may belong to a different book or day, or its positions may have different "

@@ -382,9 +382,8 @@ def _aliases(
 ) -> Iterator[Alias]:
     """Yield each name in a field that is unknown or differs from the book, with its row count."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
-    query = (
-        f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
-    )
+    query = f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field})"
+    query += " group by 1"
     counted = dict(connection.execute(query, [list(changed)]).fetchall()) if changed else {}
     for name, match in changed.items():
         yield Alias(

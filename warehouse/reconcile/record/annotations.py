@@ -110,9 +110,8 @@ def merge_edits(
     for break_id, cells in edited.rows.items():
         if break_id not in breaks and break_id not in states.current.breaks:
             notify("medium", "no result in this folder has this break, but its comment was stored")
-        merged = [
-            _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
-        ]
+        fields = (field for field in SAID if field in cells)
+        merged = [_merge_field(break_id, field, cells[field], states) for field in fields]
         written = [change for change in merged if isinstance(change, Entry)]
         written, refusal = _require_reason(written, break_id, states.current, cannot_accept)
         if refusal:

@@ -246,19 +246,14 @@ class Record:
             tables.import_rows(connection, lambda name: _lines(self.root / f"{name}.jsonl"))
             for path in sorted((self.root / "written").glob("*.json.gz")):
                 identity = path.name.removesuffix(".json.gz")
-                connection.execute(
-                    "insert into imprints values (?, ?)", [identity, path.read_bytes()]
-                )
+                imprint = [identity, path.read_bytes()]
+                connection.execute("insert into imprints values (?, ?)", imprint)
             connection.execute("commit")
 
     def days(self) -> list[date]:
         """Return the days that have a result, oldest first."""
-
-        def read(connection: sqlite3.Connection) -> list[date]:
-            rows = tables.select(connection, "select distinct day from runs order by day")
-            return [date.fromisoformat(row["day"]) for row in rows]
-
-        return self.read_once("days", read)
+        days = partial(tables.select, sql="select distinct day from runs order by day")
+        return [date.fromisoformat(row["day"]) for row in self.read_once("days", days)]
 
     def is_newest(self, day: date) -> bool:
         """Return whether no later day has a result."""
@@ -325,8 +320,13 @@ class Record:
     def store_lessons(self, lessons: Mapping[str, Mapping[str, str]]) -> None:
         """Replace all stored decisions on how to read ledgers."""
         with self.transaction() as connection:
+            rows = (
+                {"fingerprint": fingerprint, "name": name, "value": value}
+                for fingerprint, learned in lessons.items()
+                for name, value in learned.items()
+            )
             connection.execute("delete from lessons")
-            tables.insert(connection, "lessons", tables.lesson_rows(lessons))
+            tables.insert(connection, "lessons", rows)
 
     def ledgers_before(self, day: date) -> frozenset[str]:
         """Return the digests of the ledgers that were used to reconcile an earlier day."""

@@ -26,9 +26,8 @@ _MAX_ASSETS = 3  # maximum number of assets to name in a message about changes
 
 def valid(record: Record, digest: str) -> dict[str, Signature]:
     """Return the last signature for each role on the result with this digest."""
-    return {
-        signature.role: signature for signature in record.signatures if signature.digest == digest
-    }
+    signed = (item for item in record.signatures if item.digest == digest)
+    return {signature.role: signature for signature in signed}
 
 
 def sign(
@@ -135,7 +134,7 @@ def why_not_accept(
     if not settings.needs_approver:
         return ""
     rule = "[close] approver = true requires a second person to accept breaks"
-    if workbook.is_anonymous:
+    if workbook.who == workbook.name:  # The file does not say who saved it.
         return f"{workbook.name} does not say who saved it, and {rule}"
     compared = {fold(result.by)} if result else set()
     prepared = valid(record, result.digest).get("preparer") if result else None

@@ -9,7 +9,7 @@ surrogate from a damaged file) is stored as bytes, because SQLite text cannot re
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
 from datetime import date
 from itertools import chain
@@ -158,33 +158,20 @@ def latest_occurrences(
     return {id_: (episode, ever_seen) for id_, episode, ever_seen in rows.fetchall()}
 
 
-def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
-    """Convert decisions on how to read ledgers, grouped by header fingerprint, to rows."""
-    for fingerprint, learned in lessons.items():
-        for name, value in learned.items():
-            yield {"fingerprint": fingerprint, "name": name, "value": value}
-
-
 def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> None:
     """Store a record and its parts. The record must already have a number."""
-    parts = ("entries", "notices", "replaces", "days")
+    left_out = ("entries", "notices", "replaces", "days")
     table, no = NUMBERED_TABLES[type(record)], record.no
-    insert(connection, table, [_row(record, table, parts)])
+    insert(connection, table, [_row(record, table, left_out)])
     if isinstance(record, Closing):
         insert(connection, "closed_days", ({"closing": no} | _row(day, "") for day in record.days))
     if isinstance(record, Annotation):
         replaced = ({"revision": old, "replaced_by": no} for old in record.replaces)
         insert(connection, "replacements", replaced)
-        entries = enumerate(record.entries, 1)
-        numbered = (
-            {"revision": no, "entry_no": number} | _row(entry, "") for number, entry in entries
-        )
-        insert(connection, "entries", numbered)
-        notices = enumerate(record.notices)
-        placed = (
-            {"revision": no, "place": place} | _row(item, "notices") for place, item in notices
-        )
-        insert(connection, "notices", placed)
+        for table, first, number in (("entries", 1, "entry_no"), ("notices", 0, "place")):
+            parts = enumerate(getattr(record, table), first)
+            rows = ({"revision": no, number: place} | _row(part, table) for place, part in parts)
+            insert(connection, table, rows)
 
 
 def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[Numbered]:

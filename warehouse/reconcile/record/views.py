@@ -56,9 +56,8 @@ def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
 
 def ledgers_by_day(record: Record) -> dict[str, date]:
     """Map every ledger's digest to the last day on which the ledger was used."""
-    rows = record.select(
-        "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
-    )
+    query = "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
+    rows = record.select(query)
     return {row["sha256"]: date.fromisoformat(row["day"]) for row in rows}
 
 
@@ -124,10 +123,8 @@ def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailL
     since = first.isoformat()
     lines = [
         *_entries(record, since),
-        *_signatures(record, first),
         *_runs(record, first, last, now),
-        *_restatements(record, first, last),
-        *_closings(record, first, last),
+        *_statements(record, first, last),
     ]
     return sorted(lines, key=lambda line: (line.at, line.subject, line.action))
 
@@ -140,28 +137,29 @@ def _entries(record: Record, since: str) -> Iterator[TrailLine]:
             is_accepted = entry.field == "status" and entry.value == ACCEPTED
             value = f"{entry.value} (of {entry.accepted})" if is_accepted else entry.value
             what = "acceptance" if is_accepted else entry.field.replace("_", " ")
-            yield TrailLine(
-                moment(note.at), note.who, what, entry.break_id, value, note.source, note.sha256
-            )
+            about = (what, entry.break_id, value)
+            yield TrailLine(moment(note.at), note.who, *about, note.source, note.sha256)
         for notice in note.notices:
             about = (notice.raw or notice.location, notice.message)
             yield TrailLine(moment(note.at), note.who, "notice", *about, note.source, note.sha256)
 
 
-def _signatures(record: Record, first: date) -> Iterator[TrailLine]:
-    for signature in record.signatures:
-        if signature.day >= first:
-            yield TrailLine(
-                moment(signature.at),
-                signature.who,
-                f"signature as {signature.role}",
-                signature.day.isoformat(),
-                "; ".join(
-                    filter(None, (signature.description, signature.comment, signature.run_id))
-                ),
-                signature.source,
-                signature.sha256,
-            )
+def _statements(record: Record, first: date, last: date) -> Iterator[TrailLine]:
+    """Yield the signatures, the restatements and the closings."""
+    for item in record.signatures:
+        if item.day >= first:
+            what, words = f"signature as {item.role}", (item.description, item.comment, item.run_id)
+            about = (item.who, what, str(item.day), "; ".join(filter(None, words)))
+            yield TrailLine(moment(item.at), *about, item.source, item.sha256)
+    for again in record.restatements:
+        if first <= again.day <= last:
+            why = f"{again.why} (before: run {again.run_before or 'none'})"
+            yield TrailLine(moment(again.at), again.who, "restatement", str(again.day), why)
+    for pack in record.closings:
+        if f"{first:%Y-%m}" <= pack.month <= f"{last:%Y-%m}":
+            why = f"version {pack.version} through {pack.through}: {pack.why}"
+            about = (pack.who, "close", pack.month, why)
+            yield TrailLine(moment(pack.at), *about, pack.pack, pack.sha256)
 
 
 def _runs(record: Record, first: date, last: date, now: str) -> Iterator[TrailLine]:
@@ -180,9 +178,8 @@ def _runs(record: Record, first: date, last: date, now: str) -> Iterator[TrailLi
         if row["is_newest"] and row["run_id"] == now:
             continue
         about = (moment(row["made_at"]), row["made_by"])
-        words = (
-            f"run {row['run_id']}: {count_of(row['breaks'], 'break')}, {row['open_breaks']} open"
-        )
+        breaks = count_of(row["breaks"], "break")
+        words = f"run {row['run_id']}: {breaks}, {row['open_breaks']} open"
         names, digests = (", ".join(pair[place] for pair in files[row["no"]]) for place in (0, 1))
         what = "rerun" if row["day_no"] > 1 else "run"
         yield TrailLine(*about, what, row["day"], words, names, digests)
@@ -190,22 +187,6 @@ def _runs(record: Record, first: date, last: date, now: str) -> Iterator[TrailLi
         if before and settings != before:
             words = f"recon.toml is {settings}; it was {before}"
             yield TrailLine(*about, "settings", row["day"], words)
-
-
-def _restatements(record: Record, first: date, last: date) -> Iterator[TrailLine]:
-    for item in record.restatements:
-        if first <= item.day <= last:
-            words = f"{item.why} (before: run {item.run_before or 'none'})"
-            yield TrailLine(moment(item.at), item.who, "restatement", str(item.day), words)
-
-
-def _closings(record: Record, first: date, last: date) -> Iterator[TrailLine]:
-    for item in record.closings:
-        if f"{first:%Y-%m}" <= item.month <= f"{last:%Y-%m}":
-            words = f"version {item.version} through {item.through}: {item.why}"
-            yield TrailLine(
-                moment(item.at), item.who, "close", item.month, words, item.pack, item.sha256
-            )
 
 
 def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:

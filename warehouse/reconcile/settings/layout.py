@@ -335,8 +335,7 @@ def shape_of(table: TomlTable) -> Shape:
 
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:
     """Return the settings in one table `[file."..."]`."""
-    dimensions = " ".join(FIELDS)
-    table.refuse_unknown(f"{LAYOUT} {dimensions} tab expected")
+    table.refuse_unknown(f"{LAYOUT} {' '.join(FIELDS)} tab expected")
     covers = {name: names for name in FIELDS if (names := table.texts(name)) is not None}
     layout = {name: table.values[name] for name in LAYOUT.split() if name in table.values}
     return FileSettings(

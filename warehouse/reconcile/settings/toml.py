@@ -97,9 +97,8 @@ class TomlTable:
     def refuse_unknown(self, names: str) -> None:
         """Add a complaint about each setting with an unknown name."""
         unknown = sorted(self.values.keys() - set(names.split()))
-        self.complaints.extend(
-            f"{self.place or 'the file'} has an unknown setting: {name}" for name in unknown
-        )
+        place = self.place or "the file"
+        self.complaints.extend(f"{place} has an unknown setting: {name}" for name in unknown)
 
     def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str

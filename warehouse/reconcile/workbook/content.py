@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.model import (
     Alias,
-    Ledger,
+    DisplayNames,
     Result,
     RollForwardLine,
     Run,
@@ -57,13 +57,12 @@ class WorkbookContent:
 
     run: Run
     source: OpenBook
-    ledger: Ledger
     aliases: tuple[Alias, ...]
     break_ids: Mapping[int, str]
     rolled: Sequence[RollForwardLine]
     signatures: Mapping[str, Signature]
     void: str
-    names: Mapping[str, Mapping[str, str]]
+    names: DisplayNames
     listed: int
     over_time: OverTime = field(default_factory=OverTime)
 
@@ -75,9 +74,8 @@ class WorkbookContent:
     @property
     def rows(self) -> int:
         """The number of positions that the workbook lists."""
-        return self.run.position_count - sum(
-            self.run.counts[result.value] for result in self.left_out
-        )
+        unlisted = sum(self.run.counts[result.value] for result in self.left_out)
+        return self.run.position_count - unlisted
 
     @property
     def footer(self) -> str:

@@ -48,7 +48,7 @@ _NOBODY = re.compile(
 
 # Do not use `isdigit` instead of this pattern, because it accepts `²`.
 _NUMBER = re.compile("[0-9]{1,9}")
-_BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
+BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
 def find_workbooks(
@@ -156,15 +156,13 @@ def _read_table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] |
     header = find_header(rows, BREAK_MARKS)
     if header is None or title_key("Last comment") in header.titles:
         return None
-    id_column, columns = header.titles.index(title_key(BREAK_MARKS[0])), {}
-    for field in SAID:
-        title = title_key(field.replace("_", " "))
-        if title in header.titles:
-            columns[field] = header.titles.index(title)
+    id_column = header.titles.index(title_key(BREAK_MARKS[0]))
+    titles = ((field, title_key(field.replace("_", " "))) for field in SAID)
+    columns = {field: header.titles.index(key) for field, key in titles if key in header.titles}
     return {
         break_id: {field: as_text(row[column]) for field, column in columns.items()}
         for row in rows[header.row + 1 :]
-        if _BREAK_ID.fullmatch(break_id := as_text(row[id_column]).strip())
+        if BREAK_ID.fullmatch(break_id := as_text(row[id_column]).strip())
     }
 
 

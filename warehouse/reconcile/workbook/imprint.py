@@ -136,7 +136,7 @@ def identity(content: WorkbookContent) -> str:
     shown_values: dict[str, object] = {name: getattr(run, name) for name in _OF_RUN.split()}
     shown_values |= {name: getattr(content, name) for name in _OF_CONTENT.split()}
     shown_values |= {
-        "unused": run.unused_parts,
+        "unused": run.coverage.unused,
         "made_at": content.source.snapshot["finished_at"],
         "forgiven": run.coverage.forgiven,
         "wording": WORDING,
@@ -166,14 +166,6 @@ def unpack(packed: bytes | None) -> dict[str, SheetImprint] | None:
         return _imprints(msgspec.json.decode(cells, type=dict[str, _StoredSheet]))
     except UNREADABLE:
         return None
-
-
-def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
-    """Yield each sheet that contains the table of all positions, with the sheet's name.
-
-    Raises `CalamineError` if a sheet cannot be read.
-    """
-    return _open_sheets(content, has_positions=True)
 
 
 def read_columns(
@@ -252,13 +244,14 @@ def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
             [[text_of(cell) for cell in row] for row in sheet.to_python(skip_empty_area=False)],
             formulas.get(name, []),
         )
-        for name, sheet in _open_sheets(content, has_positions=False)
+        for name, sheet in open_sheets(content, has_positions=False)
     }
 
 
-def _open_sheets(
+def open_sheets(
     content: bytes, *, has_positions: bool
 ) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
+    """Yield the sheets that have positions, or all other sheets, each with its name."""
     with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))

@@ -13,6 +13,7 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile import book
 from warehouse.reconcile.book import Names, Reference, in_name_cell
+from warehouse.reconcile.model import Key
 from warehouse.reconcile.terms import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, help_lines
 from warehouse.spreadsheet.writing.format import Draft, draft, print_set_up
@@ -21,7 +22,6 @@ from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
 _AMOUNT = Heading("Amount", 26, "amount")
-Key = tuple[str, ...]
 _HELP = help_lines("template_help.txt")
 
 _HEADINGS = (

@@ -105,9 +105,8 @@ def compare_rows(
     """Yield the differences between the rows that the run wrote and the rows in a copy."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
-    counts = {
-        row: (written[row], found[row]) for row in written | found if written[row] != found[row]
-    }
+    different = (row for row in written | found if written[row] != found[row])
+    counts = {row: (written[row], found[row]) for row in different}
     messages = list(row_differences(layout, counts))
     is_moved = not messages and any(map(layout.changes, ours, theirs))
     if is_moved and layout.label not in KEYS:

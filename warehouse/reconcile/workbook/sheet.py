@@ -152,21 +152,15 @@ class SheetWriter:
         the page has room for them.
         """
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
-        wholes = [
-            max(
-                (n for text in column if (n := len(text.partition(".")[0])) <= _MAX_WHOLE),
-                default=1,
-            )
-            for column in texts
-        ]
+        lengths = ([len(text.partition(".")[0]) for text in column] for column in texts)
+        wholes = [max((n for n in column if n <= _MAX_WHOLE), default=1) for column in lengths]
         needed = (shown_decimals(text, decimals) for column in texts for text in column)
         room = max(needed, default=MIN_DECIMALS)
         room = max(min(room, shown - max(wholes, default=1)), MIN_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
-            digits = _DIGIT * (
-                1 + whole + room
-            )  # one extra character for the mark before rounded figures
+            # One extra character is for the mark before rounded figures.
+            digits = _DIGIT * (1 + whole + room)
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
@@ -208,12 +202,8 @@ class SheetWriter:
     def add(self, *values: object) -> None:
         """Write a row of strings, counts, dates and formulas. None leaves a cell unchanged."""
         for column, value in enumerate(values):
-            if isinstance(value, Formula):
-                self._formula_cell(column, value)
-            elif isinstance(value, int | date):
-                self._figure(column, value)
-            elif value is not None:
-                self.text(column, str(value))
+            if value is not None:
+                self._cell(column, value, "text")
         self.row += 1
 
     def text(self, column: int, text: str, kind: str = "text") -> None:
@@ -237,16 +227,14 @@ class SheetWriter:
         decimals = shown_decimals(text, room) if self._scale is None else self._scale
         return self._amount_format(_amount_style(text, decimals, room))
 
-    def formula(self, column: int, formula: str, value: object, kind: str = "text") -> None:
-        """Write a formula and its result, because some programs do not calculate formulas."""
-        shape = {
-            "count": self._formats.cells[SheetColumnKind.COUNT],
-            "good": self._formats.good,
-            "fair": self._formats.fair,
-            "bad": self._formats.bad,
-            "warning": self._formats.label,
-        }.get(kind, self._calculated)
-        must(self.worksheet.write_formula(self.row, column, formula, shape, value))
+    def formula(self, column: int, formula: Formula, shape: Any = None) -> None:
+        """Write a formula. Without a format, it gets the format for its amount or its value."""
+        if shape is None and formula.amount:
+            shape = self._shape_of(column, formula.amount)
+        elif shape is None:
+            count = self._formats.cells[SheetColumnKind.COUNT]
+            shape = count if isinstance(formula.value, int) else self._calculated
+        must(self.worksheet.write_formula(self.row, column, formula.text, shape, formula.value))
 
     def rows(self, rows: Iterable[Sequence[object]]) -> None:
         """Write a table's rows, formatting each cell by its column's kind. None is an empty cell.
@@ -260,50 +248,36 @@ class SheetWriter:
                 if value is not None
             ]
             self.scale(next(iter(self._decimals), 0), filter(None, amounts))
-            lines = max(
-                (_lines(values[column], width) for column, width in self._wrapped), default=1
-            )
+            heights = (_lines(values[column], width) for column, width in self._wrapped)
+            lines = max(heights, default=1)
             if lines > 1:
                 # If a row has only one line, do not fix its height, so that programs adapt the
                 # height to the text that people type.
                 points = _LINE_HEIGHT * min(lines, _MAX_LINES) + _ROW_MARGIN
                 self.worksheet.set_row(self.row, points)
             for column, value in enumerate(values):
-                self._cell(column, value)
+                self._cell(column, value, self.headings[column].kind)
             self.row += 1
         self._scale = None
 
-    def _cell(self, column: int, value: object) -> None:
-        kind = self.headings[column].kind
+    def _cell(self, column: int, value: object, kind: str) -> None:
         if isinstance(value, Formula):
-            self._formula_cell(column, value)
+            self.formula(column, value)
         elif value is None or (kind == "amount" and len(str(value)) > MAX_NUMBER_LENGTH):
             number = self._formats.cells[SheetColumnKind.NUMBER]
             shape = number if kind == "amount" else self._calculated
             must(self.worksheet.write_blank(self.row, column, None, shape))
         elif kind == "amount":
             self.number(column, str(value))
-        elif isinstance(value, int | date):
-            self._figure(column, value)
+        elif isinstance(value, date):
+            must(self.worksheet.write_datetime(self.row, column, value, self._date))
+        elif isinstance(value, int):
+            shape = self._formats.cells[SheetColumnKind.COUNT]
+            must(self.worksheet.write_number(self.row, column, value, shape))
         else:
             if kind == "exact":
                 self._widen(column, len(str(value)) + 3.0)
             self.text(column, str(value), kind if kind in self._text_formats else "text")
-
-    def _formula_cell(self, column: int, formula: Formula) -> None:
-        if formula.amount:
-            shape = self._shape_of(column, formula.amount)
-            must(self.worksheet.write_formula(self.row, column, formula.text, shape, formula.value))
-        else:
-            kind = "count" if isinstance(formula.value, int) else "text"
-            self.formula(column, formula.text, formula.value, kind)
-
-    def _figure(self, column: int, value: int | date) -> None:
-        if isinstance(value, date):
-            must(self.worksheet.write_datetime(self.row, column, value, self._date))
-        else:
-            shape = self._formats.cells[SheetColumnKind.COUNT]
-            must(self.worksheet.write_number(self.row, column, value, shape))
 
     def table(self, rows: Sequence[Sequence[object]], footer: str, frozen: int = 1) -> None:
         """Write a complete table: header, rows, frozen panes, filter and print setup."""

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from warehouse.reconcile.model import ACCEPTED, AGE_BANDS, SAID, STATUSES
 from warehouse.reconcile.terms import letters
-from warehouse.reconcile.workbook.content import (
-    BREAKS,
-)
-from warehouse.reconcile.workbook.edits import BREAK_MARKS, role_of
+from warehouse.reconcile.workbook.content import BREAKS
+from warehouse.reconcile.workbook.edits import BREAK_ID, BREAK_MARKS, role_of
 from warehouse.reconcile.workbook.imprint import SheetImprint, find_header, normal_form, title_key
 from warehouse.reconcile.workbook.row_comparison import (
     KEYS,
@@ -19,15 +17,13 @@ from warehouse.reconcile.workbook.row_comparison import (
     match_columns,
 )
 
+Sheets = Mapping[str, SheetImprint]  # the cells of a workbook, by the name of each sheet
 BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)(.*)")
-BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
 _HEADER = 1  # the index of the title row, which is the same on all sheets with tables
 _PEOPLE = frozenset(title_key(name.replace("_", " ")) for name in SAID)
 
 
-def compare_sheets(
-    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
-) -> Iterator[str]:
+def compare_sheets(written: Sheets, copy: Sheets) -> Iterator[str]:
     """Yield the differences between the sheets that the run wrote and the sheets in a copy."""
     pairs = paired_sheets(written, copy)
     for name, sheet in written.items():
@@ -45,9 +41,7 @@ def compare_sheets(
         yield from compare_rows(layout, ours, theirs)
 
 
-def paired_sheets(
-    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
-) -> dict[str, str]:
+def paired_sheets(written: Sheets, copy: Sheets) -> dict[str, str]:
     """Pair each sheet with a sheet of the copy, by name or else by the number of equal rows."""
     pairs = {name: name for name in written if name in copy}
     for name in [name for name in written if name not in pairs]:

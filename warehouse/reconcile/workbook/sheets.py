@@ -1,6 +1,6 @@
 """The workbook's sheets, except Summary, the audit trail and the table of all positions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -16,6 +16,8 @@ from warehouse.reconcile.model import (
     STATUSES,
     STEPPED,
     Break,
+    DisplayNames,
+    Tie,
     alias_line,
     worst_first,
 )
@@ -47,18 +49,16 @@ from warehouse.spreadsheet.writing.format import Draft, must
 LISTS = "Lists"
 MAX_COMMENT_LENGTH = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-MAX_LIVE = (
-    5000  # Write more breaks than this without formulas, so that the workbook opens fast enough.
-)
+# Write more breaks than this without formulas, so that the workbook opens fast enough.
+MAX_LIVE = 5000
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix(
-    "="
-)  # the formula for the difference, with # in place of the row number
+# The formula for the difference, with # in place of the row number.
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all printed columns fit on one A4 page at 8 points.
@@ -173,20 +173,15 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
     sheet.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
-    sheet.rows(_break_rows(breaks, fields))
+    is_live = len(breaks) <= MAX_LIVE
+    rows = enumerate(breaks, FIRST)
+    sheet.rows(_break_row(break_, fields, row, is_live=is_live) for row, break_ in rows)
     sheet.row += not breaks
     _add_rules(draft, sheet, content)
     last_column = xl_col_to_name(len(HEADINGS) - 1)
-    sheet.worksheet.ignore_errors(
-        {"number_stored_as_text": f"A{FIRST}:{last_column}{content.last}"}
-    )
+    area = f"A{FIRST}:{last_column}{content.last}"
+    sheet.worksheet.ignore_errors({"number_stored_as_text": area})
     sheet.finish(HEADER - 1, content.footer, frozen=4)
-
-
-def _break_rows(breaks: Sequence[Break], fields: Sequence[str]) -> Iterator[list[object]]:
-    is_live = len(breaks) <= MAX_LIVE
-    for row, break_ in enumerate(breaks, FIRST):
-        yield _break_row(break_, fields, row, is_live=is_live)
 
 
 def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool) -> list[object]:
@@ -290,6 +285,15 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
     worksheet.hide()
 
 
+def tie_cells(tie: Tie, names: DisplayNames) -> list[object]:
+    """Return the cells of a total, without its number cells: three names, results and amounts."""
+    name = names.get(tie.level, {}).get(tie.of, tie.of)
+    name = display_asset(name) if tie.level == "asset" else name
+    results = (tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO")
+    amounts = (tie.ledger, tie.snapshot, tie.difference, tie.broken, tie.near)
+    return [tie.level, name, display_asset(tie.asset), *results, *amounts]
+
+
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write the totals of ledger and book, and below them the row counts of each ledger."""
     sheet = SheetWriter(draft, TIES, _TIES)
@@ -297,17 +301,12 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
     header = sheet.row
     sheet.heads()
     ties = sorted(content.run.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
-    sheet.measure(
-        3, zip(*((tie.ledger, tie.snapshot, tie.difference) for tie in ties), strict=True)
-    )
+    amounts = ((tie.ledger, tie.snapshot, tie.difference) for tie in ties)
+    sheet.measure(3, zip(*amounts, strict=True))
     rows = []
     for tie in ties:
-        name = content.names.get(tie.level, {}).get(tie.of, tie.of)
-        name = display_asset(name) if tie.level == "asset" else name
-        amounts = (tie.ledger, tie.snapshot, tie.difference)
-        result = (tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO")
-        exact = (*amounts, tie.broken, tie.near)
-        rows.append([tie.level, name, display_asset(tie.asset), *amounts, *result, *exact])
+        cells = tie_cells(tie, content.names)
+        rows.append([*cells[:3], tie.ledger, tie.snapshot, tie.difference, *cells[3:]])
     sheet.rows(rows)
     with_breaks = sum(bool(tie.breaks) for tie in ties)
     sheet.finish(header, content.footer, frozen=3, paper_rows=max(with_breaks, _PAPER_ROWS))
@@ -351,7 +350,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
 def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write all notices, the most severe first."""
     title = "Notices from this reconciliation, most severe first"
-    quiet = [item.notice for item in content.run.unused_parts if item.severity == "low"]
+    quiet = [item.notice for item in content.run.coverage.unused if item.severity == "low"]
     rows = [
         (notice.severity, notice.message, notice.location, notice.raw)
         for notice in worst_first([*content.run.notices, *quiet])
@@ -377,22 +376,19 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         how = _MATCHED_BY[alias.how]
         rows.append((alias.field, alias.written, name, how, alias.rows, suggestion))
     title = "Names that differ between the ledger and the book, and recognised ledger files"
-    SheetWriter(draft, MAPPING, _MAPPING).titled_table(
-        title if rows else f"{title}: none", rows, content.footer
-    )
+    title += "" if rows else ": none"
+    SheetWriter(draft, MAPPING, _MAPPING).titled_table(title, rows, content.footer)
 
 
 def write_evidence(draft: Draft, content: WorkbookContent) -> None:
     """Write the evidence: versions, timestamps and digests of all inputs."""
     rows = list(content.run.evidence.items())
-    SheetWriter(draft, EVIDENCE, _EVIDENCE).titled_table(
-        "Evidence for the figures", rows, content.footer
-    )
+    title = "Evidence for the figures"
+    SheetWriter(draft, EVIDENCE, _EVIDENCE).titled_table(title, rows, content.footer)
 
 
 def write_help(draft: Draft, content: WorkbookContent) -> None:
     """Write the page that explains the workbook."""
     rows = [(text,) for text in _HELP]
-    SheetWriter(draft, "Help", _HELP_COLUMN).titled_table(
-        "How to read this workbook", rows, content.footer
-    )
+    title = "How to read this workbook"
+    SheetWriter(draft, "Help", _HELP_COLUMN).titled_table(title, rows, content.footer)

@@ -111,9 +111,8 @@ def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
 def _with_text(sheet: bytes, name: str, text: str) -> bytes:
     """Write a string into the cell `name` of a sheet's XML. The cell keeps its style."""
     cell = _cell(sheet, name)
-    if (
-        cell is None
-    ):  # Programs omit blank cells that have no style. Insert the cell after its left neighbour.
+    # Programs omit blank cells that have no style. Insert the cell after its left neighbour.
+    if cell is None:
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet

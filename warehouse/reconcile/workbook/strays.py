@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,14 +11,15 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 
 from warehouse.contract.model import and_more, count_of
 from warehouse.reconcile.book import in_name_cell
-from warehouse.reconcile.model import Notice, Result, WorkbookEdits
+from warehouse.reconcile.model import DisplayNames, Notice, Result, WorkbookEdits
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import imprint, write
+from warehouse.reconcile.workbook.edits import BREAK_ID
 from warehouse.reconcile.workbook.imprint import Cell, SheetImprint, cell_text
 from warehouse.reconcile.workbook.sheet_comparison import (
     BANNER,
-    BREAK_ID,
+    Sheets,
     paired_sheets,
     without_people,
 )
@@ -55,9 +56,7 @@ def stray_notices(record: Record, edits: WorkbookEdits) -> Iterator[Notice]:
         yield Notice("medium", f"{more} outside the yellow cells: {places}", edits.name)
 
 
-def _stray_texts(
-    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
-) -> Iterator[tuple[str, str]]:
+def _stray_texts(written: Sheets, copy: Sheets) -> Iterator[tuple[str, str]]:
     """Yield each string that a person added to our sheets, with the sheet and the cell."""
     for name, other in paired_sheets(written, copy).items():
         then, now = _texts_outside(written[name]), _texts_outside(copy[other])
@@ -103,7 +102,7 @@ def _stray_near_positions(
     # them contain numbers or known strings.
     added = (
         (f"{name}!{xl_rowcol_to_cell(line, column)}", cell)
-        for name, sheet in imprint.position_sheets(content)
+        for name, sheet in imprint.open_sheets(content, has_positions=True)
         for line, row in enumerate(sheet.iter_rows())
         for column, cell in enumerate(row)
         if type(cell) is str and cell not in known and not _ID.fullmatch(cell)
@@ -115,9 +114,7 @@ def _stray_near_positions(
             yield place, text
 
 
-def _texts_of_positions(
-    keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
-) -> set[str]:
+def _texts_of_positions(keys: pa.Table, fields: Sequence[str], names: DisplayNames) -> set[str]:
     """Return the strings that the run wrote to the position sheets, except IDs."""
     known = {
         *position_table(fields).titles,

@@ -17,9 +17,6 @@ from warehouse.reconcile.model import (
     Result,
     Tie,
     TrendNight,
-    describe_levels,
-    lines_of,
-    totals,
     unused_by_reason,
 )
 from warehouse.reconcile.terms import display_asset
@@ -127,16 +124,16 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("As of")
     sheet.add("Book", content.source.snapshot_id)
     sheet.add("Run", content.run.run_id)
-    unused = totals(content.run.unused_parts)
+    unused = content.run.coverage.in_all
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
-    _spread(sheet, ((0, 0, "Compared by"), (1, _LAST, describe_levels(content.ledger))))
+    _spread(sheet, ((0, 0, "Compared by"), (1, _LAST, content.run.coverage.level)))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
     _write_banner(draft, sheet, content)
     _write_coverage(sheet, content)
     _write_counters(sheet, content)
     _write_ages(sheet, content)
     _write_assets(sheet, content)
-    _write_signatures(sheet, content)
+    _write_signatures(draft, sheet, content)
     _write_trends(draft, sheet, content)
     sheet.fit(0, sheet.row)
     sheet.worksheet.print_area(0, 0, sheet.row, _LAST)
@@ -159,8 +156,9 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     # The banner is green if no break is open and every position was compared.
     kind = "bad" if number or content.run.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
-    _across(sheet, "", getattr(draft.formats, kind))
-    sheet.formula(0, formula, words, kind)
+    shape = getattr(draft.formats, kind)
+    _across(sheet, "", shape)
+    sheet.formula(0, Formula(formula, words), shape)
     sheet.row += 1
     _write_warnings(draft, sheet, content)
     sheet.row += 1
@@ -168,13 +166,13 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
 
 def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write a line about unread files, and the most severe notices."""
-    unread = sum(item.count for item in content.run.unused_parts if item.severity == "high")
+    unread = sum(item.count for item in content.run.coverage.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
     # The lines below list the unused parts, so do not repeat notices of medium severity about them.
-    below = {item.notice for item in content.run.unused_parts if item.severity == "medium"}
+    below = {item.notice for item in content.run.coverage.unused if item.severity == "medium"}
     urgent = [
         notice
         for notice in content.run.notices
@@ -201,7 +199,7 @@ def _across(sheet: SheetWriter, words: str, shape: Any) -> None:
 def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write the files with their levels, the differences within tolerance, and the unused files."""
     sheet.heads(("File", "Compared by", "", "Rows", "", ""))
-    for line in lines_of(content.ledger):
+    for line in content.run.coverage.files:
         _add_wide(sheet, *line)
     *assets, of_all = content.run.coverage.forgiven or [None]
     for forgiven in filter(None, (of_all, *assets[:_MAX_ASSETS])):
@@ -212,7 +210,7 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
         _add_wide(
             sheet, f"and of {more}", "", "see the sheet Within tolerance (exact amounts: Tie-out)"
         )
-    lines = unused_by_reason(content.run.unused_parts)
+    lines = unused_by_reason(content.run.coverage.unused)
     for severity, where, reason in lines[:_MAX_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"
         _add_wide(sheet, name, where, reason)
@@ -292,7 +290,7 @@ def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.row += 1
 
 
-def _write_signatures(sheet: SheetWriter, content: WorkbookContent) -> None:
+def _write_signatures(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Sign-off", "Name", "Comment", "", "", ""))
     names = []
     for label, role in ROLES.items():
@@ -306,7 +304,7 @@ def _write_signatures(sheet: SheetWriter, content: WorkbookContent) -> None:
     preparer, reviewer, *_ = names
     words = "REVIEWER MUST DIFFER FROM PREPARER"
     formula = f'=IF(AND({preparer}<>"",{preparer}={reviewer}),"{words}","")'
-    sheet.formula(0, formula, "", "warning")
+    sheet.formula(0, Formula(formula, ""), draft.formats.label)
     sheet.row += 1
     if content.void:
         sheet.add(content.void)

@@ -6,7 +6,7 @@ the order of rows and columns, because people may sort rows and move columns.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +20,15 @@ from warehouse.reconcile.book import display_names, in_name_cell
 from warehouse.reconcile.model import (
     STEPPED,
     Break,
+    DisplayNames,
     Result,
     Run,
     Signature,
-    Tie,
     WorkbookEdits,
     in_cell,
 )
 from warehouse.reconcile.record.record import Record
-from warehouse.reconcile.terms import FIELDS, TOTALLED, NotReconciled, display_asset
+from warehouse.reconcile.terms import FIELDS, TOTALLED, NotReconciled
 from warehouse.reconcile.workbook import imprint, write
 from warehouse.reconcile.workbook.content import (
     BREAKS,
@@ -38,7 +38,7 @@ from warehouse.reconcile.workbook.content import (
     UNMATCHED,
     WORDING,
 )
-from warehouse.reconcile.workbook.edits import BREAK_MARKS, read_edits
+from warehouse.reconcile.workbook.edits import BREAK_ID, BREAK_MARKS, read_edits
 from warehouse.reconcile.workbook.imprint import (
     POSITION_MARKS,
     Cell,
@@ -56,8 +56,8 @@ from warehouse.reconcile.workbook.row_comparison import (
     match_columns,
     row_differences,
 )
-from warehouse.reconcile.workbook.sheet_comparison import BREAK_ID, compare_sheets, paired_sheets
-from warehouse.reconcile.workbook.sheets import exact_amounts
+from warehouse.reconcile.workbook.sheet_comparison import compare_sheets, paired_sheets
+from warehouse.reconcile.workbook.sheets import exact_amounts, tie_cells
 from warehouse.spreadsheet.writing.cells import number
 
 _SIDES = ("Ledger, exact", "Book, exact")
@@ -169,9 +169,7 @@ def position_table(fields: Sequence[str]) -> StoredTable:
     return StoredTable(POSITIONS, POSITION_MARKS, names, values)
 
 
-def shown_names(
-    keys: pa.Table, field: str, names: Mapping[str, Mapping[str, str]]
-) -> pa.ChunkedArray:
+def shown_names(keys: pa.Table, field: str, names: DisplayNames) -> pa.ChunkedArray:
     """Return the display names of all positions in one field, as the workbook shows them."""
 
     def show(*, is_unmapped: bool) -> pa.ChunkedArray:
@@ -265,21 +263,13 @@ def _stored_rows(table: StoredTable, result: Run) -> list[Row]:
     if table is _BREAKS:
         rows = map(_break_row, result.breaks)
     elif table is _TIES:
-        rows = (_tie_row(tie, result.workbook.names) for tie in result.ties)
-    return [tuple(Cell(str(cell)) for cell in row) for row in rows]
+        rows = (tie_cells(tie, result.workbook.names) for tie in result.ties)
+    return [tuple(Cell(in_cell(str(cell))) for cell in row) for row in rows]
 
 
 def _break_row(break_: Break) -> list[str]:
     names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
     return [break_.id, break_.result_words, *names, *exact_amounts(break_)]
-
-
-def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
-    name = names.get(tie.level, {}).get(tie.of, tie.of)
-    name = display_asset(name) if tie.level == "asset" else name
-    results = [tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO"]
-    amounts = [tie.ledger, tie.snapshot, tie.difference, tie.broken, tie.near]
-    return [tie.level, in_cell(name), in_cell(display_asset(tie.asset)), *results, *amounts]
 
 
 def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table | None, list[str]]:
@@ -291,7 +281,7 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
     label, kept = POSITIONS, list(table.titles)
     parts, problems = list[pa.Table](), dict[str, None]()
     empty = pa.table({title: pa.array([], pa.string()) for title in table.titles})
-    for name, sheet in imprint.position_sheets(content):
+    for name, sheet in imprint.open_sheets(content, has_positions=True):
         if header := find_header(sheet.iter_rows(), table.marks):
             label = UNMATCHED if name.startswith(UNMATCHED) else label
             columns, wrong = match_columns(label, table.titles, header)
