@@ -91,6 +91,15 @@ def help_lines(name: str) -> list[str]:
     return [" ".join(paragraph.split("\n")).strip() for paragraph in text.split("\n\n")]
 
 
+class _AllDigits(float):
+    """A number that XlsxWriter writes with all its digits. It writes only 16 digits of a float."""
+
+    __slots__ = ()
+
+    def __format__(self, _spec: str, /) -> str:
+        return repr(float(self)).removesuffix(".0")
+
+
 class SheetWriter:
     """One sheet, written from top to bottom. `row` is the index of the next row."""
 
@@ -219,7 +228,7 @@ class SheetWriter:
         """Write the number nearest to an exact amount. Write nothing if there is no amount."""
         if text is not None and len(text) <= MAX_NUMBER_LENGTH:
             shape = self._shape_of(column, text)
-            must(self.worksheet.write_number(self.row, column, float(text), shape))
+            must(self.worksheet.write_number(self.row, column, _AllDigits(text), shape))
 
     def _shape_of(self, column: int, text: str) -> Any:
         """Return the format for an amount in the next row. Call `scale` first."""

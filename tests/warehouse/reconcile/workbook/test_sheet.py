@@ -85,6 +85,15 @@ def test_every_cell_of_a_table_is_read_as_it_was_written(rows: list[tuple[object
                 )
 
 
+@pytest.mark.parametrize(
+    "text", ["0", "-12.50", "0.1", "105708270.16711251", "-321683965.826180163", "9" * 40]
+)
+def test_an_amount_is_the_double_nearest_to_its_text(text: str) -> None:
+    """The cell of an amount holds the double that is nearest to its text, with up to 17 digits."""
+    book = openpyxl.load_workbook(io.BytesIO(written([(None, text, *[None] * 5)])))
+    assert book["Table"].cell(3, 2).value == float(text)
+
+
 def test_an_amount_too_long_for_its_column_is_marked() -> None:
     """An amount with more decimals than its column has room for is marked with "~".
 
