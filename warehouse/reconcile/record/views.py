@@ -137,8 +137,8 @@ def _entries(record: Record, since: str) -> Iterator[TrailLine]:
             is_accepted = entry.field == "status" and entry.value == ACCEPTED
             value = f"{entry.value} (of {entry.accepted})" if is_accepted else entry.value
             what = "acceptance" if is_accepted else entry.field.replace("_", " ")
-            about = (what, entry.break_id, value)
-            yield TrailLine(moment(note.at), note.who, *about, note.source, note.sha256)
+            action = (what, entry.break_id, value)
+            yield TrailLine(moment(note.at), note.who, *action, note.source, note.sha256)
         for notice in note.notices:
             about = (notice.raw or notice.location, notice.message)
             yield TrailLine(moment(note.at), note.who, "notice", *about, note.source, note.sha256)
