@@ -75,7 +75,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
 
 
 def _headers(file: OpenedFile, context: ReadingContext) -> list[Header]:
-    """Return the headers of the tabs that are read. A question about the tabs is asked later."""
+    """Return the headers of the tabs that are read, or none if the tabs raise a question."""
     try:
         return chosen_tabs(file, context)
     except Ambiguous:
