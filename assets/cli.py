@@ -121,17 +121,7 @@ def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
 
 def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
     try:
-        # Skip these checks for the command `doctor`, because it reports problems with settings and
-        # directories itself.
-        if invocation.words != ["doctor"]:
-            nightbook = nightbook.with_fixed_variables()
-            if invocation.is_verbose:
-                print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            if invocation.words == ["run"] and invocation.options["day"] is None:
-                # `settings` raises a single error that lists all invalid settings.
-                nightbook.settings(api=True)
-            require_place(nightbook.layout, invocation)
-        return invocation.command.callback(nightbook, **invocation.options)
+        return _run_command(invocation, nightbook)
     except BrokenPipeError:
         # Handle a closed pipe here too, because `SafeStream` handles it only for text, and the body
         # of a response is written as bytes.
@@ -143,6 +133,24 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
         if invocation.is_debug:
             raise
         return report_error(error, nightbook)
+
+
+def _run_command(invocation: Invocation, nightbook: Nightbook) -> int:
+    command = invocation.command
+    # Skip these checks for the command `doctor`, because it reports problems with settings and
+    # directories itself.
+    if invocation.words != ["doctor"]:
+        nightbook = nightbook.with_fixed_variables()
+        if invocation.is_verbose:
+            print(f"home: {nightbook.layout.home}", file=sys.stderr)
+        if invocation.words == ["run"] and invocation.options["day"] is None:
+            # `settings` raises a single error that lists all invalid settings.
+            nightbook.settings(api=True)
+        require_place(nightbook.layout, invocation)
+    code = command.callback(nightbook, **invocation.options)
+    if command.then:
+        command.then(nightbook)
+    return code
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from assets.console.parameters import Day, flag
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.demo import require_real
-from assets.monitoring.failures import alerts_of, with_merge_alerts
+from assets.monitoring.failures import with_merge_alerts
 from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
 from assets.night.steps import NightRun, run_night
@@ -47,7 +47,13 @@ class RunEnding:
     snapshot_id: str = ""
 
 
-@click.command(cls=HomeCommand, needs_home=False, writes=True)
+def look_after(nightbook: Nightbook) -> None:
+    """Send alerts about all problems of the home, write the metrics and send the heartbeat."""
+    tell: EventCallback = TerminalProgress() if is_terminal() else JsonLog(nightbook.now)
+    look(nightbook, partial(tell, event="alerts", level=WARNING))
+
+
+@click.command(cls=HomeCommand, needs_home=False, writes=True, then=look_after)
 @option(
     "--date",
     "day",
@@ -98,7 +104,7 @@ def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -
 def take(
     nightbook: Nightbook, chosen: date, *, is_tick: bool = False, is_logged: bool = False
 ) -> int:
-    """Run the night of a date, send its alerts, and print the result.
+    """Run the night of a date, and print the result.
 
     `is_tick` means that cron may start more runs for the date later. With `is_logged`, write the
     progress and the result as JSON lines, and also print readable messages to standard error.
@@ -115,8 +121,6 @@ def take(
             watch=None if log else progress.watch,
         )
         outcome = run_night(reporting, chosen, run_id, is_tick=is_tick)
-    if not nightbook.is_demo:
-        look(nightbook, partial(tell, event="alerts", level=WARNING), alerts_of(nightbook, outcome))
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
     ending = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
     for failure in outcome.failures if nightbook.is_debug else ():

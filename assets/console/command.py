@@ -18,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from assets.console.parameters import Choice
+from assets.nightbook import Nightbook
 
 PACKAGE = "assets.commands"
 COLORS = ("auto", "always", "never")
@@ -70,7 +71,8 @@ class HomeCommand(_Help):
     """A command, which returns its exit code. Its docstring is its help.
 
     It requires an existing home, unless `needs_home` is false. If it `writes` to the home, only the
-    home's owner may run it. If it `prints_result`, `--quiet` does not suppress its output.
+    home's owner may run it. If it `prints_result`, `--quiet` does not suppress its output. After a
+    command that did not raise an error, `then` is called.
     """
 
     callback: Callable[..., int]
@@ -82,11 +84,13 @@ class HomeCommand(_Help):
         needs_home: bool = True,
         writes: bool = False,
         prints_result: bool = False,
+        then: Callable[[Nightbook], None] | None = None,
         **attributes: Any,
     ) -> None:
         super().__init__(name, **attributes)
         self.params += shared_options(is_hidden=True)
         self.needs_home, self.writes, self.prints_result = needs_home, writes, prints_result
+        self.then = then
 
     def invoke(self, ctx: click.Context) -> Invocation:
         """Return the parsed options, so that the caller can prepare the output and the home."""

@@ -11,8 +11,8 @@ from assets.monitoring.conditions import book_line
 from assets.monitoring.switches import night_of, tick_of
 from assets.night.reports import TIES_OUT
 from assets.night.results import AssetCheck
+from assets.night.run_log import DIED, LoggedRun
 from assets.night.step import StepFailure
-from assets.night.steps import NightRun
 from assets.nightbook import DEFAULT_EVENT, EventCallback, Nightbook
 from assets.publishing import shelf
 from pipelines import night
@@ -80,12 +80,18 @@ def failure_alert(nightbook: Nightbook, run: FailedRun) -> Alert | None:
     )
 
 
-def alerts_of(nightbook: Nightbook, run: NightRun) -> list[Alert]:
+def run_alerts(nightbook: Nightbook, run: LoggedRun) -> list[Alert]:
     """Return the alerts about a run by a command."""
-    failed = FailedRun(run_id=run.run_id, day=run.day, failures=run.failures, is_tick=run.is_tick)
-    failure = failure_alert(nightbook, failed) if run.failures else None
-    alerts = reconciliation_alerts(nightbook, run.day, run.checks)
-    return [*filter(None, [failure]), *alerts]
+    failed = FailedRun(
+        run_id=run.run_id,
+        day=run.day,
+        failures=run.failures,
+        reason=DIED if run.is_dead else "",
+        is_tick=run.is_tick,
+    )
+    failure = failure_alert(nightbook, failed) if run.failures or run.is_dead else None
+    checks = [result for result in run.results if isinstance(result, AssetCheck)]
+    return [*filter(None, [failure]), *reconciliation_alerts(nightbook, run.day, checks)]
 
 
 def reconciliation_alerts(

@@ -13,9 +13,9 @@ from assets.monitoring.alerts import (
     store_events,
 )
 from assets.monitoring.conditions import find_alerts
-from assets.monitoring.failures import FailedRun, failure_alert
+from assets.monitoring.failures import run_alerts
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.night.run_log import DIED, end_dead_run, newest_runs
+from assets.night.run_log import mark_reported, newest_runs
 from assets.nightbook import Nightbook
 
 Log = Callable[[str], object]
@@ -31,7 +31,7 @@ def look(
     """Send alerts, write the metrics and send the heartbeat. A failure does not stop the others."""
     alerts = list(first)
     try:
-        alerts += report_dead_runs(nightbook)
+        alerts += report_runs(nightbook)
         alerts += find_alerts(nightbook)
     except Exception as error:  # noqa: BLE001 - the operator must learn that checking failed
         alerts.append(_blind_alert(nightbook, error))
@@ -53,18 +53,14 @@ def look(
         log(f"the heartbeat was not sent: {type(error).__name__}")
 
 
-def report_dead_runs(nightbook: Nightbook) -> list[Alert]:
-    """Store and return an alert for each run by a command whose process died."""
-    dead = [run for run in newest_runs(nightbook.layout) if run.is_dead]
-    failed = [
-        FailedRun(run_id=run.run_id, day=run.day, failures=(), reason=DIED, is_tick=run.is_tick)
-        for run in dead
-    ]
-    alerts = [alert for run in failed if (alert := failure_alert(nightbook, run))]
-    # Store the alerts before the ends of the runs, because later checks do not find the runs again.
+def report_runs(nightbook: Nightbook) -> list[Alert]:
+    """Store and return the alerts about runs by commands that no earlier look has reported."""
+    runs = [run for run in newest_runs(nightbook.layout) if not (run.is_alive or run.is_reported)]
+    alerts = [alert for run in runs for alert in run_alerts(nightbook, run)]
+    # Store the alerts before the runs are marked, because later looks do not report them again.
     store_events(nightbook, alerts)
-    for run in dead:
-        end_dead_run(run)
+    for run in runs:
+        mark_reported(run)
     return alerts
 
 

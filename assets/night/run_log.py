@@ -71,11 +71,18 @@ class RunLog:
 
     def add_failure(self, failure: StepFailure) -> None:
         """Store the reason why a step failed."""
-        self._write({"failed": failure.step, "message": failure.message, "trace": failure.trace})
+        self._write(
+            {
+                "failed": failure.step,
+                "message": failure.message,
+                "command": failure.command,
+                "trace": failure.trace,
+            }
+        )
 
     def end(self, end: str) -> None:
-        """Store how the run ended."""
-        self._write({"end": end})
+        """Store how the run ended. The next look at the home reports its problems."""
+        self._write({"end": end, "is_reported": False})
 
     def _write(self, facts: dict[str, Any]) -> None:
         if self._file is not None:
@@ -88,7 +95,8 @@ class RunLog:
 class LoggedRun:
     """A run as its log tells it.
 
-    `is_alive` is true if the process still runs, and `is_tick` if cron started it.
+    `is_alive` is true if the process still runs, and `is_tick` if cron started it. `is_reported` is
+    false until a look at the home has stored the alerts about the run.
     """
 
     path: Path
@@ -97,7 +105,9 @@ class LoggedRun:
     is_alive: bool
     is_ended: bool = False
     is_tick: bool = False
+    is_reported: bool = False
     results: list[Result] = field(default_factory=list)
+    failures: list[StepFailure] = field(default_factory=list)
 
     @property
     def is_dead(self) -> bool:
@@ -115,10 +125,11 @@ def newest_runs(layout: Layout) -> Iterator[LoggedRun]:
     yield from map(_read, reversed(_paths(*_folders(layout))[-MAX_READ:]))
 
 
-def end_dead_run(run: LoggedRun) -> None:
-    """Store the end of a run whose process died, so that it is found only once."""
+def mark_reported(run: LoggedRun) -> None:
+    """Store that the alerts about a run are stored, and the end of a run whose process died."""
+    end = {"end": KILLED} if run.is_dead else {}
     with contextlib.suppress(OSError), run.path.open("ab") as file:
-        file.write(b"\n" + _line({"end": KILLED}))
+        file.write(b"\n" + _line(end | {"is_reported": True}))
 
 
 def archive(layout: Layout, run: LoggedRun) -> None:
@@ -160,8 +171,15 @@ def _add(run: LoggedRun, facts: dict[str, Any]) -> None:
         run.day, run.is_tick = date.fromisoformat(facts["day"]), bool(facts["is_tick"])
     elif "results" in facts:
         run.results += [from_json(result) for result in facts["results"]]
-    elif "end" in facts:
+    elif "failed" in facts:
+        run.failures.append(
+            StepFailure(
+                step=facts["failed"], message=facts["message"], command=facts.get("command", "")
+            )
+        )
+    elif "end" in facts or "is_reported" in facts:
         run.is_ended = True
+        run.is_reported = facts.get("is_reported", True)  # older logs do not say it
 
 
 def _line(facts: dict[str, Any]) -> bytes:

@@ -60,17 +60,10 @@ class GateFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
-    """The result of a night's run. `is_judged` is true if the guards judged the night.
+    """The result of a night's run. `is_judged` is true if the guards judged the night."""
 
-    `is_tick` is true if cron started the run, so another run may follow on the same date.
-    """
-
-    run_id: str
-    day: date
-    is_tick: bool
     is_judged: bool
     failures: tuple[StepFailure, ...]
-    checks: tuple[AssetCheck, ...]
 
 
 def steps_of(nightbook: Nightbook) -> tuple[Step, ...]:
@@ -84,11 +77,11 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     """Run the steps of a night in order, and log their results.
 
     If a step fails, the steps that need it are skipped and all other steps run. `is_tick` is true
-    if cron started the run.
+    if cron started the run, so another run may follow on the same date.
     """
     leave_pandas_out()
     layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
-    failures, checks = list[StepFailure](), list[AssetCheck]()
+    failures = list[StepFailure]()
     with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
         context = NightStep(nightbook=nightbook, layout=layout, day=day, tell=tell, lock=lock)
         for step in steps_of(nightbook):
@@ -103,17 +96,8 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
                 failed.add(step.name)
                 failures.append(_failure(nightbook, step.name, error))
                 log.add_failure(failures[-1])
-            else:
-                checks += [result for result in results if isinstance(result, AssetCheck)]
         log.end(FAILURE if failures else SUCCESS)
-    return NightRun(
-        run_id=run_id,
-        day=day,
-        is_tick=is_tick,
-        is_judged=WAREHOUSE not in failed,
-        failures=tuple(failures),
-        checks=tuple(checks),
-    )
+    return NightRun(is_judged=WAREHOUSE not in failed, failures=tuple(failures))
 
 
 def _ignore(

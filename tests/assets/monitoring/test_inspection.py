@@ -1,11 +1,12 @@
-"""Tests of a look at the home that finds runs whose process was killed."""
+"""Tests of a look at the home that finds runs which failed or whose process was killed."""
 
 from collections.abc import Callable
 
 import pytest
 
 from assets.monitoring import inspection
-from assets.night.run_log import DIED, RunLog, newest_runs
+from assets.night.run_log import DIED, FAILURE, RunLog, newest_runs
+from assets.night.step import StepFailure
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD
 
@@ -23,6 +24,23 @@ def test_a_killed_run_sends_one_alert(watched: Make, receiver: Receiver) -> None
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {THIRD} failed"
     assert DIED in words
+    receiver.alerts.clear()
+    here.look()
+    assert receiver.titles == []
+
+
+def test_a_failed_run_is_reported_by_the_next_look(watched: Make, receiver: Receiver) -> None:
+    """If a command is killed after its run failed, the next look sends the alert, and only once."""
+    here = watched()
+    here.keeper.sandbox.clock.night(THIRD)
+    with RunLog(here.keeper.nightbook, "failed", THIRD) as log:
+        log.add_failure(StepFailure(step="pull", message="The API said no.", command="status"))
+        log.end(FAILURE)
+    here.look()
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert "The API said no." in words
+    assert "status" in words.splitlines()[-1]
     receiver.alerts.clear()
     here.look()
     assert receiver.titles == []

@@ -38,13 +38,16 @@ def nightbook(tmp_path: Path) -> Nightbook:
 def test_a_log_contains_the_results_and_the_failures_of_a_run(nightbook: Nightbook) -> None:
     """A log has one line for the start, each step and the end, and the results can be read back."""
     made = AssetResult(asset=("lake", "venues"), metadata={"rows": 2, "file": Path("a")})
-    failure = StepFailure(step="workbook", message="no room", trace="line 1")
+    failure = StepFailure(step="workbook", message="no room", command="prune", trace="line 1")
     with RunLog(nightbook, "ours", DAY) as log:
         log.add_results("flatten_venues", [made])
         log.add_failure(failure)
         log.end("failure")
     [run] = newest_runs(nightbook.layout)
     assert (run.run_id, run.day, run.results) == ("ours", DAY, [made])
+    assert [(one.step, one.message, one.command) for one in run.failures] == [
+        ("workbook", "no room", "prune")
+    ]
     assert (run.is_alive, run.is_ended, run.is_dead, run.is_tick) == (False, True, False, False)
     lines = [json.loads(line) for line in run.path.read_bytes().splitlines()]
     assert [next(iter(line)) for line in lines] == ["run", "step", "failed", "end"]
