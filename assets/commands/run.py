@@ -49,8 +49,7 @@ class RunEnding:
 
 def look_after(nightbook: Nightbook) -> None:
     """Send alerts about all problems of the home, write the metrics and send the heartbeat."""
-    tell: EventCallback = TerminalProgress() if is_terminal() else JsonLog(nightbook.now)
-    look(nightbook, partial(tell, event="alerts", level=WARNING))
+    look(nightbook, partial(print, file=sys.stderr))
 
 
 @click.command(cls=HomeCommand, needs_home=False, writes=True, then=look_after)

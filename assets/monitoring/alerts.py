@@ -31,6 +31,7 @@ REMINDER = "reminder"
 # The minimum time between reminders. It is slightly less than a day, because the check does not run
 # at exactly the same time every day.
 A_DAY = timedelta(hours=23)
+A_MOMENT = timedelta(minutes=1)
 # A function that sends a message. Its parameters are address, title, body and kind. It returns
 # whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
@@ -88,9 +89,12 @@ class StoredAlert:
     since: str
     alert: Alert
 
-    def with_date(self) -> Alert:
-        """Return a copy of the alert that starts with the time when the cause was found."""
-        note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
+    def with_date(self, now: datetime) -> Alert:
+        """Return the alert. It starts with the time when its cause was found, if not just now."""
+        since = datetime.fromisoformat(self.since)
+        if now - since < A_MOMENT:
+            return self.alert
+        note = f"Found at {since:%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
 
@@ -127,7 +131,7 @@ def send_alerts(
         }
         stored = waiting | _events(fresh.values(), now)
         _write_events(layout, stored)
-        messages = (*(entry.with_date() for entry in waiting.values()), *fresh.values())
+        messages = (*(entry.with_date(now) for entry in waiting.values()), *fresh.values())
         outcome = deliver(addresses, (*messages, *_reminder(alerts, sent_causes, now)), send)
         sent = {alert.cause for alert in outcome.sent}
         sent_causes.update(dict.fromkeys(sent, now.isoformat()))

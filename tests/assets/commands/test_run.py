@@ -36,7 +36,9 @@ def test_a_failed_run_sends_its_own_alert_once(watched: Make, receiver: Receiver
     assert "ACCESS_DENIED" in said.err
     *_, last = lines(said.out)
     assert (last["event"], last["level"]) == ("failed", "error")
-    assert last["words"] == said.err.rstrip("\n")
+    reason, channel = said.err.splitlines()
+    assert last["words"] == reason
+    assert channel == "channel 1 (json) in NIGHTBOOK_ALERTS did not accept a message"
     watching(keeper)
     assert len(receiver.alerts) == 1
     assert receiver.fetched == []
