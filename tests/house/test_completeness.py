@@ -102,6 +102,17 @@ def test_every_column_has_its_source(table: Table, column: Column) -> None:
     )
 
 
+def test_only_keys_are_never_null() -> None:
+    """The column of a field is nullable, unless it is a key, because a value can be invalid."""
+    fields = {field.source for field in FIELDS if not field.is_key}
+    assert [
+        f"{table.name}.{column.name} is NULL if the API sends no valid value: give it "
+        "nullable=True in warehouse/contract/book.py"
+        for table, column in COLUMNS
+        if column.source in fields and column.name not in table.key and not column.nullable
+    ] == []
+
+
 @pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)
 def test_every_table_describes_its_rows_columns_and_nulls(table: Table) -> None:
     """Sentences explain each table's rows, columns and NULLs, and its key consists of columns."""
