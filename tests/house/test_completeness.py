@@ -19,6 +19,8 @@ from warehouse.contract.lake import HOLDINGS, LAKE, SUMS, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database.materialized_views import create_rows_of, materialized_views
+from warehouse.report import columns
+from warehouse.report.charts import PART_COLOURS
 from warehouse.report.figures import split_shares
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
@@ -80,9 +82,15 @@ def test_every_documented_state_has_a_holdings_column() -> None:
 
 
 def test_the_report_has_every_part_of_holdings() -> None:
-    """The report's shares of a holding include every part."""
+    """The report reads, shows and draws every part of a holding, and its shares include it."""
     parts = [name for name in SUMS if name != "total"]
     assert split_shares({f"{part}_text": "1" for part in parts}) == (1 / len(parts),) * len(parts)
+    assert len(PART_COLOURS) == len(parts), "see warehouse/report/charts.py"
+    shown = {key for _, _, *keys in columns.HOLDINGS for key in keys}
+    query = Path(columns.__file__).with_name("queries").joinpath("holdings.sql").read_text("utf-8")
+    for name in SUMS:
+        assert f"{name}_text" in shown, "see warehouse/report/columns.py"
+        assert f"{name}_text," in query, "see warehouse/report/queries/holdings.sql"
 
 
 def test_a_field_without_a_column_is_reported() -> None:
@@ -100,6 +108,17 @@ def test_every_column_has_its_source(table: Table, column: Column) -> None:
     assert column.source in sources, (
         f"{table.name}.{column.name} comes from {column.source}: see pipelines/edge/models.py"
     )
+
+
+def test_only_keys_are_never_null() -> None:
+    """The column of a field is nullable, unless it is a key, because a value can be invalid."""
+    fields = {field.source for field in FIELDS if not field.is_key}
+    assert [
+        f"{table.name}.{column.name} is NULL if the API sends no valid value: give it "
+        "nullable=True in warehouse/contract/book.py"
+        for table, column in COLUMNS
+        if column.source in fields and column.name not in table.key and not column.nullable
+    ] == []
 
 
 @pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)

@@ -26,6 +26,8 @@ Point = tuple[float, float]
 WIDTH = 360.0
 FONT_SIZE = 10
 PITCH = 19.0
+# The colour of each part of a bar. Bars have at most these parts, for example free and locked.
+PART_COLOURS = ("main", "second", "third")
 FULL_CHANGE = 100.0
 LARGEST_DRAWN = Decimal("1e300")
 AGES = {"0-1 days": "second", "2-4 days": "main", "5-29 days": "warn", "30+ days": "bad"}
@@ -171,7 +173,7 @@ def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
     room = WIDTH - _NAMES - _VALUES
     for middle, bar in _draw_labels(drawing, assets):
         left = _NAMES
-        for part, colour in zip(bar.parts, ("main", "second", "third"), strict=False):
+        for part, colour in zip(bar.parts, PART_COLOURS, strict=False):
             width = room * part / longest
             drawing.bar(left, middle - _BAR / 2, width, _BAR, colour)
             left += width

@@ -77,7 +77,12 @@ def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
 def _macro(sql_file: SqlFile, schema: str) -> Macro:
     call, _, comment = sql_file.comment.partition(": ")
     parameters = dict(sql_file.entries)
-    returns = parameters.pop("returns")
+    returns = parameters.pop("returns", None)
+    if returns is None:
+        raise ValueError(
+            f"the header of the macro {sql_file.name} needs a line `-- returns: ...`, as in "
+            "warehouse/sql/macros/3_restated_since.sql"
+        )
     return Macro(
         name=sql_file.name,
         call=call,

@@ -20,7 +20,7 @@ from tests.support.shared import tries
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
 from warehouse.database.publication import publish_version
-from warehouse.sql import files
+from warehouse.sql import catalog, files
 from warehouse.sql.catalog import at_day, macros, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
@@ -486,6 +486,13 @@ def test_a_view_file_without_an_example_is_rejected(tmp_path: Path) -> None:
     file.write_text("-- One row per thing.\n\nselect 1\n")
     with pytest.raises(ValueError, match=r"header of bare\.sql needs a description and an"):
         read(file)
+
+
+def test_a_macro_file_without_returns_is_rejected() -> None:
+    """A macro file without a `returns:` line is rejected, and the error names the macro."""
+    bare = replace(views()[0], name="bare")
+    with pytest.raises(ValueError, match=r"macro bare needs a line `-- returns: \.\.\.`"):
+        catalog._macro(bare, "main")
 
 
 def test_as_of_queries_differ_only_in_table_names() -> None:
