@@ -35,9 +35,11 @@ from pipelines.edge.sending.retries import Event, RetryingSender, RetryMode
 from pipelines.edge.sending.transport import OneShotTransport, parse_origin
 from pipelines.edge.signing import Credentials
 
-_HEADERS = {
+HEADERS = {
     "accept": "application/json",
     "accept-encoding": "gzip",
+    # No cache on the way may answer or keep a response, because it would be tonight's book.
+    "cache-control": "no-cache, no-store",
     "connection": "close",
     "user-agent": "nightbook",
 }
@@ -100,7 +102,7 @@ class EdgeClient:
         self._concurrency = concurrency
         self._http = httpx.Client(
             transport=transport or OneShotTransport(tls=url.scheme == "https"),
-            headers=_HEADERS,
+            headers=HEADERS,
             trust_env=False,
             follow_redirects=False,
         )
