@@ -16,6 +16,8 @@ from warehouse.reconcile.ledger.columns import (
     LedgerBody,
     UnknownColumn,
     is_factor,
+    signs_by_word,
+    states_other_day,
 )
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.words import Words
@@ -216,7 +218,7 @@ def _settlement_of(
         name = next((name for name, other in fields.items() if other is column), "")
         named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, body.known_names)
         voids = [] if name else _voids_of(column, head)
-        signs = [] if has_sign or name else _sign_lines(column, head.words)
+        signs = [] if has_sign or name else _lines_of_signs(column, body)
         units = [] if has_unit or name or signs else _unit_lines(column, body)
         has_sign, has_unit = has_sign or bool(signs), has_unit or bool(units)
         lines += [*signs, *units]
@@ -224,7 +226,7 @@ def _settlement_of(
             rows[column.title] = [w for w in _words_of(column) if w not in voids], voids
         elif not name and not signs and not units:
             unused.append(column.title)
-        elif units and units[0].startswith(CHOICE):
+        elif any(found and found[0].startswith(CHOICE) for found in (signs, units)):
             lines.append(f"{CHOICE}{UNUSED} = {quote_list([*shape.unused, column.title])}")
         meaning = {
             f"contains names of the book's {'s and '.join(named)}s": named,
@@ -268,7 +270,9 @@ def _fields_of(
                 break
         is_dated = "as_of" in {*head.columns, *head.shape.columns, *fields}
         if column.kind == "date" and not is_dated:
-            has_days = body.dates_for_each_key(column.index) >= _DAYS
+            has_days = (
+                states_other_day(column, head) or body.dates_for_each_key(column.index) >= _DAYS
+            )
             fields |= {"as_of": column} if has_days else {}
     return fields
 
@@ -299,6 +303,23 @@ def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
 
 def _word_setting(name: str, words: Sequence[str]) -> str:
     return setting(name, words[0]) if len(words) == 1 else f"{name} = {quote_list(words)}"
+
+
+def _lines_of_signs(column: UnknownColumn, body: LedgerBody) -> list[str]:
+    """Return the settings for a sign column, or an empty list if the amounts have the signs.
+
+    If only some amounts are negative already, a person must choose.
+    """
+    lines = _sign_lines(column, body.head.words)
+    written = signs_by_word(body, column.index) if lines else {}
+    is_mixed = any(len(signs) > 1 for signs in written.values())
+    if not is_mixed and not any(-1 in signs for signs in written.values()):
+        return lines  # No amount is negative, so the column has the signs.
+    negative = {fold(word) for word, signs in written.items() if -1 in signs}
+    stated = {fold(word) for word in written if body.head.words.side_of(word) == "negative"}
+    if not is_mixed and (negative == stated or not stated):
+        return []
+    return [line if line.startswith(CHOICE) else f"{CHOICE}{line}" for line in lines]
 
 
 def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
