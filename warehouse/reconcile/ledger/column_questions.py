@@ -263,7 +263,8 @@ def _fields_of(
         for name in FIELDS
         if name in head.columns and not is_named(name, body.counts(head.columns[name])[0])
     ]
-    for column in asked:
+    # Of two columns with names of one field, the one with more different names has more detail.
+    for column in sorted(asked, key=lambda column: -column.different):
         for name in (*missing, *others):
             if name not in fields and is_named(name, column.values):
                 fields[name] = column
@@ -294,11 +295,17 @@ def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
     """Return the values in a column that mark rows to skip."""
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
-        return [word for word in words if head.words.is_void(word)]
+        voids = [word for word in words if _is_left_out(word, head.words)]
+        return voids if len(voids) < len(words) else [w for w in voids if head.words.is_void(w)]
     # If the title is a question like `Void?`, a mark in the cell means yes.
     marks = [word for word in words if head.words.is_cell(word, "mark")]
     is_known = all(head.words.is_unmarked(word) for word in words if word not in marks)
     return marks if is_known else []
+
+
+def _is_left_out(word: str, words: Words) -> bool:
+    """Return whether a word marks a row that is void, or that is a total of other rows."""
+    return words.is_void(word) or words.total_name(word) == ""
 
 
 def _word_setting(name: str, words: Sequence[str]) -> str:
@@ -343,7 +350,10 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
     negative = [word for word in stated if words.side_of(word) == "negative"]
     if pair := _PAIRS.get(frozenset(by_fold)):
         negative = [by_fold[pair]]
-    if set(by_fold) - {""} == {"-"} and "" not in written:
+    # A dash beside dates or other words means that nothing is there.
+    others = [word for word in stated if word != "-"]
+    is_blank = negative == ["-"] and not all(words.side_of(w) == "positive" for w in others)
+    if is_blank or (set(by_fold) - {""} == {"-"} and "" not in written):
         negative = []
     if not negative:
         return []

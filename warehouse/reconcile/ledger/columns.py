@@ -212,6 +212,8 @@ def is_total(
         return False
     if not asset or head.words.total_name(asset) == "":
         return True
+    if not group and first.rstrip().endswith(":"):
+        return True  # `Total:` with the asset beside it, because no account is called that
     is_known = bool(known.dimension_of(group))
     return bool(group) and (is_known or (asset == first and is_name(group)))
 

@@ -1,7 +1,9 @@
 """Tests of content that once ended green without a word: each is now asked, rejected or told."""
 
+from decimal import Decimal
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from tests.support.books import Amount
@@ -198,3 +200,64 @@ def test_unused_cannot_name_a_column_in_use(desk: Desk) -> None:
     desk.settle('[file."ledger*"]\nunused = ["Portfolio"]')
     with pytest.raises(NotReconciled, match="'Portfolio' under `unused`, but nightbook reads"):
         desk.run()
+
+
+def test_a_row_of_the_book_is_never_the_header(tmp_path: Path) -> None:
+    """Without known titles, a row with title words, names and amounts is not taken as titles."""
+    desk = Desk(tmp_path)
+    amounts = [Amount("10.5", asset="BAL"), Amount("3.25", asset="TICKER"), Amount("7")]
+    desk.publish(amounts)
+    rows = [f"p1,v1,main,{one.asset},{one.text},2026-11-20" for one in amounts]
+    question = asked(desk, "\n".join(["Foo,Bar,Baz,Qux,Quux,Corge", *rows]))
+    assert 'account = "Baz"' in question
+    paste(desk, question)
+    assert desk.run().exit_code == 0
+
+
+def test_account_names_of_the_book_are_known(desk: Desk) -> None:
+    """If `Account Name` has the portfolios and `Account Number` the accounts, that is proposed."""
+    rows = [f"{one.account},{one.portfolio},{one.venue},{one.asset},{one.text}" for one in BOOK]
+    question = asked(desk, "\n".join(["Account Number,Account Name,Venue,Symbol,Quantity", *rows]))
+    assert 'account = "Account Number"' in question
+    assert 'portfolio = "Account Name"' in question
+    paste(desk, question)
+    assert desk.run().exit_code == 0
+
+
+def test_totals_in_a_type_column_are_proposed_as_rows_to_skip(desk: Desk) -> None:
+    """A column whose words name sub-totals and totals does not become unused."""
+    lines = [f"{row},Detail" for row in ROWS] + ["p1,v1,main,BTC,10,Sub-Total"]
+    question = asked(desk, "\n".join([f"{HEAD},Record Type", *lines]))
+    assert 'skip_rows = { "Record Type" = ["Sub-Total"] }' in question
+    paste(desk, question)
+    assert desk.run().exit_code == 0
+
+
+def test_a_dash_beside_dates_is_not_a_sign(desk: Desk) -> None:
+    """A dash that means nothing is not proposed as the word for negative amounts."""
+    lots = ("-", "-", "lot a", "lot b")
+    question = asked(desk, with_column("Lot", *lots))
+    assert "negative_word =" not in question
+
+
+def test_a_total_with_its_asset_beside_it_is_no_account(desk: Desk) -> None:
+    """`Total:` in the account's column is a total line, also if the asset stands beside it."""
+    rows = [f"{one.account},{one.portfolio},{one.venue},{one.asset},{one.text}" for one in BOOK]
+    head = "Account,Portfolio,Venue,Asset,Quantity"
+    desk.put("\n".join([head, *rows, "Total:,,,ETH,-20.62345678"]))
+    assert desk.run().exit_code == 0
+
+
+@pytest.mark.parametrize(("more", "code"), [("0", 0), ("0.01", 3)])
+def test_rounding_of_number_cells_adds_up(tmp_path: Path, more: str, code: int) -> None:
+    """If several number cells are one position, each may have lost its digits after the 15th."""
+    lots = [Decimal("123456789012.3456781"), Decimal("987654321098.7654329")]
+    desk = Desk(tmp_path)
+    desk.publish([Amount(str(sum(lots) + Decimal(more))), Amount("1", asset="ETH")])
+    desk.folder.make()
+    book = openpyxl.Workbook()
+    book.active.append(["portfolio", "venue", "account", "asset", "amount"])
+    for asset, lot in [("BTC", lots[0]), ("BTC", lots[1]), ("ETH", Decimal(1))]:
+        book.active.append(["p1", "v1", "main", asset, float(lot)])
+    book.save(desk.folder.inbox / "ledger.xlsx")
+    assert desk.run().exit_code == code
