@@ -211,7 +211,9 @@ def _settlement_of(
     fields = _fields_of(asked, body, missing)
     lines = [setting(name, column.title) for name, column in fields.items()]
     meanings: list[str] = []
-    unused = [head.title_of(head.columns[name]) for name in fields if name in head.columns]
+    named_titles = {column.title for column in fields.values()}
+    displaced = [head.title_of(head.columns[name]) for name in fields if name in head.columns]
+    unused = [title for title in displaced if title not in named_titles]
     rows: _RowWords = {}
     has_sign, has_unit = shape.sign is not None, bool(shape.unit_column)
     for column in asked:
@@ -253,20 +255,15 @@ def _fields_of(
     A field that already has a column is included only if that column does not contain such names.
     """
     head, fields = body.head, dict[str, UnknownColumn]()
-
-    def is_named(field: str, values: Collection[str]) -> bool:
-        names = sum(body.known_names.has(field, fold(value)) for value in values)
-        return names > _MIN_SHARE * len(values)
-
     others = [
         name
         for name in FIELDS
-        if name in head.columns and not is_named(name, body.counts(head.columns[name])[0])
+        if name in head.columns and not _is_named(body, name, body.counts(head.columns[name])[0])
     ]
     # Of two columns with names of one field, the one with more different names has more detail.
     for column in sorted(asked, key=lambda column: -column.different):
         for name in (*missing, *others):
-            if name not in fields and is_named(name, column.values):
+            if name not in fields and _is_named(body, name, column.values):
                 fields[name] = column
                 break
         is_dated = "as_of" in {*head.columns, *head.shape.columns, *fields}
@@ -275,7 +272,26 @@ def _fields_of(
                 states_other_day(column, head) or body.dates_for_each_key(column.index) >= _DAYS
             )
             fields |= {"as_of": column} if has_days else {}
-    return fields
+    return fields | _displaced(fields, body, missing)
+
+
+def _displaced(
+    fields: Mapping[str, UnknownColumn], body: LedgerBody, missing: Sequence[str]
+) -> dict[str, UnknownColumn]:
+    """Return the missing fields whose names are in columns that give their fields to others."""
+    head, found = body.head, dict[str, UnknownColumn]()
+    for index in [head.columns[name] for name in fields if name in head.columns]:
+        counts, *_ = body.counts(index)
+        free = (name for name in missing if name not in {*fields, *found})
+        if name := next((name for name in free if _is_named(body, name, counts)), ""):
+            found[name] = UnknownColumn(index, head.title_of(index), "text", (*counts,))
+    return found
+
+
+def _is_named(body: LedgerBody, field: str, values: Collection[str]) -> bool:
+    """Return whether more than half of the values are names of a field."""
+    names = sum(body.known_names.has(field, fold(value)) for value in values)
+    return names > _MIN_SHARE * len(values)
 
 
 def _dimensions_of(column: UnknownColumn, known: KnownNames) -> list[str]:
