@@ -152,6 +152,7 @@ def pull_snapshot(
                 deadline=settings.deadline,
                 clock=lambda: int(now().timestamp() * 1000),
                 spool_dir=layout.work,
+                ca_file=access.ca_file,
                 on_event=on_event,
                 on_bytes=lambda size: requests.add(amount=size),
             ) as client:
