@@ -339,3 +339,10 @@ def test_a_binary_dotenv_is_reported_without_a_traceback(tmp_path: Path) -> None
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
     with pytest.raises(InvalidSettings, match=r"\.env cannot be read"):
         settings.environment(tmp_path, {})
+
+
+def test_a_folder_instead_of_dotenv_is_refused(tmp_path: Path) -> None:
+    """A folder `.env`, as Docker makes it for a missing file, is not taken for no settings."""
+    (tmp_path / ".env").mkdir()
+    with pytest.raises(InvalidSettings, match=r"\.env cannot be read: Is a directory"):
+        settings.environment(tmp_path, {})
