@@ -498,8 +498,9 @@ def states_other_day(column: UnknownColumn, head: Header) -> bool:
     if days:
         return len(column.counts) == 1 and day not in days and any(_is_near(d, day) for d in days)
     [(rest, month), *others] = {month_title(value) for value in column.counts}
-    is_month = month is not None and not rest and not others
-    return is_month and (month.year, month.month) != (day.year, day.month)
+    if month is None or rest or others:
+        return False
+    return (month.year, month.month) != (day.year, day.month)
 
 
 def _is_near(found: date | None, day: date) -> bool:

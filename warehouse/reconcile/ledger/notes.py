@@ -41,7 +41,7 @@ def note_text(cells: Row) -> str:
 def unused_notes(head: Header, notes: Mapping[int, str]) -> Iterator[Unused]:
     """Yield the lines of text by row number, each with its text. Count the lines after the 20th."""
     counts = Counter(text[:_MAX_LENGTH] for text in notes.values())
-    first = {text[:_MAX_LENGTH]: number for number, text in reversed(notes.items())}
+    first = {text[:_MAX_LENGTH]: number for number, text in reversed([*notes.items()])}
     for text, count in [*counts.items()][:_MAX_QUOTED]:
         reason = f'{NOTE}: "{text}"'
         yield Unused(head.place, FilePart.ROW, f"row {first[text]}", reason, "low", count)

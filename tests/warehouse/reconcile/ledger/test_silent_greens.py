@@ -261,3 +261,32 @@ def test_rounding_of_number_cells_adds_up(tmp_path: Path, more: str, code: int) 
         book.active.append(["p1", "v1", "main", asset, float(lot)])
     book.save(desk.folder.inbox / "ledger.xlsx")
     assert desk.run().exit_code == code
+
+
+@pytest.mark.parametrize("settings", ["", '[file."ledger*"]\nsheet = "Positions"\n'])
+def test_an_index_and_a_general_ledger_beside_the_ledger(desk: Desk, settings: str) -> None:
+    """The setting `sheet` for a file chooses the tab, and without it, the question proposes it."""
+    desk.folder.make()
+    book = openpyxl.Workbook()
+    book.active.title = "Index"
+    for row in (["Sheet", "Description"], ["Positions", "All positions"], ["GL", "Accounts"]):
+        book.active.append(row)
+    positions, accounts = book.create_sheet("Positions"), book.create_sheet("GL")
+    for row in (HEAD, *ROWS):
+        positions.append(row.split(","))
+    for cells in (["GL account", "Currency", "Debit", "Credit"], ["1000", "EUR", 5, 0]):
+        accounts.append(cells)
+    book.save(desk.folder.inbox / "ledger.xlsx")
+    desk.settle(settings)
+    if not settings:
+        with pytest.raises(Ambiguous, match='sheet = "Positions"') as question:
+            desk.run()
+        paste(desk, str(question.value).replace("# sheet", "sheet"))
+    assert desk.run().exit_code == 0
+
+
+def test_the_result_states_how_many_positions_match(desk: Desk) -> None:
+    """The result has a match rate, which is rounded down, so only a full match is 100 %."""
+    desk.put("\n".join([HEAD, *ROWS[:-1]]))
+    ran = desk.run()
+    assert "3 of 4 matched (75 %)" in ran.message
