@@ -50,6 +50,7 @@ def api_command(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str]
         access.url,
         Credentials(access.key, access.secret),
         deadline=settings.deadline,
+        ca_file=access.ca_file,
         clock=lambda: int(nightbook.now().timestamp() * 1000),
     ) as client:
         response = client.fetch(call)

@@ -62,6 +62,14 @@ def combine_command(nightbook: Nightbook, *, homes: tuple[str, ...], out: str) -
     print(f"Left out, because they need one home's history: {', '.join(LEFT_OUT)}")
     if len({row["snapshot_date"] for row in sources}) > 1:
         print("The books have different dates, so views have rows for each date.", file=sys.stderr)
+    servers = {row["origin"] for row in sources}
+    if len(servers) > 1 and counts.total() > counts["custom asset"]:
+        print(
+            f"The homes read different servers ({', '.join(sorted(servers))}), but have IDs in "
+            "common. If these are different portfolios, venues or instruments, the file lacks the "
+            "rows of the later homes: see ops.shared and ops.sources.",
+            file=sys.stderr,
+        )
     if counts["custom asset"]:
         print(
             "Custom assets with one ID in several homes may be different assets, but views by "

@@ -23,6 +23,7 @@ from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
+from pipelines.edge.access import Access
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import (
     AccessDenied,
@@ -177,8 +178,12 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     except InvalidCredential as error:
         yield _wrong("key", str(error))
         return
+    yield from ignored_variables(access)
     with EdgeClient(
-        access.url, credentials, clock=lambda: int(nightbook.now().timestamp() * 1000)
+        access.url,
+        credentials,
+        clock=lambda: int(nightbook.now().timestamp() * 1000),
+        ca_file=access.ca_file,
     ) as client:
         check = client.check()
     if not check.reached:
@@ -187,6 +192,21 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     yield _well("reach", f"{access.url} responds ({check.status})")
     yield _key(check)
     yield _clock(check)
+
+
+def ignored_variables(access: Access) -> Iterator[Finding]:
+    """Yield a finding if a variable is set that other programs use for connections, but we do not.
+
+    A connection that the environment changes could send the key to another server.
+    """
+    if not access.url.startswith("https:"):
+        return
+    names = {name.upper() for name, value in os.environ.items() if value.strip()}
+    if "SSL_CERT_FILE" in names and access.ca_file is None:
+        message = "SSL_CERT_FILE is ignored. For a private authority, set NIGHTBOOK_CA_FILE"
+        yield _well("certificates", message)
+    if used := sorted(names & {"HTTPS_PROXY", "ALL_PROXY"}):
+        yield _well("proxy", f"{' and '.join(used)} is ignored: nightbook connects directly")
 
 
 def _key(check: ServiceCheck) -> Finding:

@@ -4,6 +4,7 @@ This module does not import httpx.
 """
 
 import ipaddress
+import ssl
 import stat
 import unicodedata
 from collections.abc import Mapping
@@ -31,11 +32,15 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The API's address, key and secret. The `repr` contains neither the key nor the secret."""
+    """The API's address, key and secret. The `repr` contains neither the key nor the secret.
+
+    `ca_file` has the certificates of a private certificate authority, or is None.
+    """
 
     url: str
     key: str = field(repr=False)
     secret: str = field(repr=False)
+    ca_file: Path | None = None
 
 
 def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
@@ -56,7 +61,7 @@ def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
         )
     elif not is_visible_ascii(key):
         errors.append(f"NIGHTBOOK_API_KEY {NOT_VISIBLE_ASCII}")
-    return Access(url, key, _read_secret(variables, errors))
+    return Access(url, key, _read_secret(variables, errors), _read_ca_file(variables, errors))
 
 
 def find_origin_problem(url: str) -> str | None:
@@ -99,6 +104,25 @@ def is_visible_ascii(text: str) -> bool:
     Such a string can be sent in an HTTP header unchanged.
     """
     return text.isascii() and text.isprintable() and " " not in text
+
+
+def _read_ca_file(variables: Mapping[str, str], errors: list[str]) -> Path | None:
+    """Return the file of a private authority, which must contain certificates."""
+    text = variables.get("NIGHTBOOK_CA_FILE", "").strip()
+    if not text:
+        return None
+    try:
+        path = Path(text).expanduser()
+        ssl.create_default_context(cafile=str(path))
+    except (OSError, RuntimeError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "strerror", None) if not isinstance(error, ssl.SSLError) else None
+        errors.append(
+            f"NIGHTBOOK_CA_FILE {text[:80]!r} cannot be used: "
+            f"{reason or 'it has no certificates in PEM format'}. Name the file with the "
+            "certificate of the authority that signed the API's certificate."
+        )
+        return None
+    return path
 
 
 def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:

@@ -35,9 +35,11 @@ from pipelines.edge.sending.retries import Event, RetryingSender, RetryMode
 from pipelines.edge.sending.transport import OneShotTransport, parse_origin
 from pipelines.edge.signing import Credentials
 
-_HEADERS = {
+HEADERS = {
     "accept": "application/json",
     "accept-encoding": "gzip",
+    # No cache on the way may answer or keep a response, because it would be tonight's book.
+    "cache-control": "no-cache, no-store",
     "connection": "close",
     "user-agent": "nightbook",
 }
@@ -74,8 +76,9 @@ class EdgeClient:
     `origin` is scheme, host and port. `concurrency` is the maximum number of simultaneous requests.
     `deadline` is the time limit for all of the client's calls, in seconds from now. `clock` returns
     Unix milliseconds. `on_event` receives retries, slowdowns, clock corrections and outages.
-    `on_bytes` receives the size of each piece of a body. Both may be called from any thread. Raises
-    `InvalidOrigin` if the origin is invalid or would leak the key.
+    `on_bytes` receives the size of each piece of a body. Both may be called from any thread.
+    `ca_file` has the certificates of a private authority. Raises `InvalidOrigin` if the origin is
+    invalid or would leak the key.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class EdgeClient:
         transport: httpx.BaseTransport | None = None,
         limits: Limits | None = None,
         spool_dir: Path | None = None,
+        ca_file: Path | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -99,8 +103,8 @@ class EdgeClient:
         deadline_time = None if deadline is None else monotonic() + deadline
         self._concurrency = concurrency
         self._http = httpx.Client(
-            transport=transport or OneShotTransport(tls=url.scheme == "https"),
-            headers=_HEADERS,
+            transport=transport or OneShotTransport(tls=url.scheme == "https", ca_file=ca_file),
+            headers=HEADERS,
             trust_env=False,
             follow_redirects=False,
         )

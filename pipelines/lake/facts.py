@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pipelines.lake.date_doubts import DateDoubt
+from pipelines.lake.origins import OtherServer
 from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Window
@@ -122,7 +123,8 @@ class Findings:
     `venues` is the number of venues whose instruments were requested. `date_doubts` contains the
     reasons why the night's date is uncertain. `notices` contains messages about signs of incomplete
     responses (4.6), and `signs` the signs with counts and examples. `window` is the result of the
-    recheck. `repeated` contains the accounts that are listed more than once.
+    recheck. `repeated` contains the accounts that are listed more than once. `other_server` is set
+    if a different server answered on the last accepted night.
     """
 
     rejects: Sequence[RejectGroup] = ()
@@ -135,3 +137,4 @@ class Findings:
     window: Window = field(default_factory=Window)
     date_doubts: Sequence[DateDoubt] = ()
     repeated: Sequence[RepeatedAccounts] = ()
+    other_server: OtherServer | None = None

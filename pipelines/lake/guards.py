@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from pipelines.lake.facts import Facts, Findings, PortfolioChange
 from pipelines.lake.measures import bases, limit, moves
+from pipelines.lake.origins import ORIGIN
 from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, ROSE, SCALE, Slice
 from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
@@ -50,6 +51,13 @@ def find_reasons(
 
 
 def _broken(night: Findings) -> Iterator[Reason]:
+    if other := night.other_server:
+        yield Reason(
+            f"{ORIGIN}{other.server}",
+            f"another server answered: {other.server}, but {other.before} on the last accepted "
+            f"night, {other.night_before}. Accept the night only if both have the same books",
+            is_teachable=True,
+        )
     for doubt in night.date_doubts:
         yield Reason(f"date: {doubt.code}", doubt.message)
     for shape in night.rejects:

@@ -15,10 +15,11 @@ from typing import Any
 
 from pipelines.flatten import flatten
 from pipelines.lake import guards, lake_manifest, lessons
-from pipelines.lake.date_doubts import DateDoubt, find_date_doubts
+from pipelines.lake.date_doubts import find_date_doubts
 from pipelines.lake.decision_rows import rows_of_decisions
 from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
+from pipelines.lake.origins import find_other_server
 from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
@@ -103,7 +104,7 @@ def decide_by_guards(known: LakeManifests, manifest: Manifest, *, at: datetime) 
     causes = guards.find_reasons(
         Facts.of(content["facts"]),
         lake_manifest.facts_before(known, manifest),
-        _night(content, manifest, find_date_doubts(manifest, landed)),
+        _night(content, manifest, landed),
     )
     reasons = lessons.apply_lessons(causes, landed)
     is_held = not all(reason.is_known for reason in reasons)
@@ -176,7 +177,7 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
     )
 
 
-def _night(content: Row, manifest: Manifest, date_doubts: Sequence[DateDoubt]) -> Findings:
+def _night(content: Row, manifest: Manifest, landed: Sequence[Snapshot]) -> Findings:
     failed = flatten.failed_venues(manifest)
     return Findings(
         rejects=tuple(RejectGroup(**shape) for shape in content.get("money_shapes", ())),
@@ -187,8 +188,9 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[DateDoubt]) -
         notices=manifest.notices,
         signs=manifest.signs,
         window=manifest.window,
-        date_doubts=date_doubts,
+        date_doubts=find_date_doubts(manifest, landed),
         repeated=tuple(RepeatedAccounts(**venue) for venue in content.get("repeated", ())),
+        other_server=find_other_server(manifest, landed),
     )
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import IO
 
 from pipelines.lake.night_files import Role, entries, places
+from pipelines.lake.origins import ORIGIN, server_of
 from pipelines.lakehouse.decisions import OnFollowed, agreement, follow, has_bodies
 from pipelines.lakehouse.night_manifest import (
     ADVICE,
     Document,
     NightManifest,
+    NightOfOtherServer,
     ShelvedFile,
     by_object,
     generation_of,
@@ -29,11 +31,11 @@ from pipelines.lakehouse.shelf_list import (
 )
 from pipelines.lakehouse.transfer import PARALLEL_FILES, Transfer, move_each
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing.manifest import convert_manifest
+from pipelines.landing.manifest import convert_manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION
 from warehouse.contract.lake import lake_contract
-from warehouse.contract.states import PRUNED
+from warehouse.contract.states import ACCEPTED, PRUNED
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import (
     Layout,
@@ -196,8 +198,11 @@ def fetch(
     record = read_record(layout, store.address.url)
     newest = newest_manifests(store, record.shelved_nights)
 
+    servers = _servers(layout)
+
     def load(key: str) -> NightRecord:
         night = read_night(store, key)
+        _require_known_server(night, servers)
         return Arrival.of(layout, store, night, with_landing=with_landing).load(on_followed)
 
     wanted = {
@@ -208,6 +213,26 @@ def fetch(
     progress = Tally(say, len(wanted), "nights fetched")
     done, problems = move_each(layout, record, wanted, load, progress=progress)
     return Transfer(done, problems, on_shelf=len(newest))
+
+
+def _servers(layout: Layout) -> set[str]:
+    """Return the server of the newest accepted night here, or an empty set without a night."""
+    books = snapshots.books(snapshots.landed_snapshots(layout))
+    newest = next(reversed(books.values()), None)
+    return {server_of(load_manifest(newest.folder).origin)} if newest else set()
+
+
+def _require_known_server(night: NightManifest, servers: set[str]) -> None:
+    """Raise `NightOfOtherServer`, unless the server is known or somebody accepted the change.
+
+    Add the server of the night to the known ones.
+    """
+    server = server_of(str(night.parse(Document.LANDED)["origin"]))
+    causes = (cause for decision in night.decisions for cause in decision.causes)
+    is_accepted = night.state == ACCEPTED and any(c.key.startswith(ORIGIN) for c in causes)
+    if servers and server not in servers and not is_accepted:
+        raise NightOfOtherServer(night.snapshot_id, server, min(servers))
+    servers.add(server)
 
 
 def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:

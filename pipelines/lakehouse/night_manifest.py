@@ -117,7 +117,19 @@ class DuplicateNight(Exception):
         )
 
 
-UNUSABLE = (DuplicateNight, DamagedFile, NewerManifest)
+class NightOfOtherServer(Exception):
+    """A night on the shelf was read from another server than this home's nights."""
+
+    def __init__(self, snapshot_id: str, server: str, here: str) -> None:
+        super().__init__(
+            f"night {snapshot_id} on the shelf was read from {server}, but this home's nights from "
+            f"{here}, and nobody accepted the change. It was not fetched. Two environments must "
+            "not share a shelf: set NIGHTBOOK_SHELF of one of them to another folder. If the "
+            "server changed, decide on the night on the machine that read it"
+        )
+
+
+UNUSABLE = (DuplicateNight, NightOfOtherServer, DamagedFile, NewerManifest)
 """The errors that affect only one night. All other nights are still shelved or fetched."""
 
 

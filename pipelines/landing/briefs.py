@@ -80,7 +80,8 @@ class Briefs:
         if brief is None or name not in self._seen:
             landed = edition(f"{snapshot.folder}/{MANIFEST}")
             files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
-            if brief is None or brief.files != files:
+            # Earlier versions cached rows without some columns.
+            if brief is None or brief.files != files or "origin" not in brief.row:
                 brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
                 self._is_changed = True
             # Check once per command whether a night's files have changed. If the night is not
@@ -139,6 +140,7 @@ def _row(manifest: Manifest, sealed: Mapping[str, Any]) -> Row:
     """Return the `ops.snapshots` columns that decisions do not change. Timestamps are strings."""
     counts = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
     return {
+        "origin": manifest.origin,
         "started_at": manifest.started_at,
         "finished_at": manifest.finished_at,
         "request_count": len(manifest.answers),

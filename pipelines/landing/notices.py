@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pipelines.edge.response.freshness import MAX_AGE, OLD_CODES
 from pipelines.edge.response.hints import describe
-from pipelines.edge.response.wholeness import TruncationHint
+from pipelines.edge.response.wholeness import META, TruncationHint
 from pipelines.landing.reasons import Reason, shape_of
 
 
@@ -74,8 +75,15 @@ def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[R
         count = sum(notice.answers for notice in group)
         operations = ", ".join(sorted(notice.operation for notice in group))
         example = min(notice.example for notice in group)
-        sentence = _sentence(count, f"{place}: {describe(words)} (in {operations}, like {example})")
-        yield Reason(f"notice: {shape_of(f'{place}: {words}')}", sentence, is_teachable=True)
+        # A cache is a fault of the night. But a service may state every night how old its data is.
+        is_teachable = words not in OLD_CODES or place.startswith(META)
+        if words in OLD_CODES:
+            sentence = _age_sentence(count, f"{place}: {example} (in {operations})")
+        else:
+            sign = f"{place}: {describe(words)} (in {operations}, like {example})"
+            sentence = _sentence(count, sign)
+        key = f"notice: {shape_of(f'{place}: {words}')}"
+        yield Reason(key, sentence, is_teachable=is_teachable)
     for text in sorted(unexplained):
         yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
 
@@ -86,4 +94,13 @@ def _sentence(count: int, sign: str) -> str:
     return (
         f"{look} like one page of several, or incomplete, although the API document does not "
         f"mention pages or incomplete responses (4.6): {sign}"
+    )
+
+
+def _age_sentence(count: int, sign: str) -> str:
+    """Describe a sign of old responses, and the number of responses that show it."""
+    was = "a response was" if count == 1 else f"{count} responses were"
+    return (
+        f"{was} more than {MAX_AGE.seconds // 60} minutes old, although nothing on the way may "
+        f"answer from a cache. The second request did not help: {sign}"
     )

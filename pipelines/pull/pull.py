@@ -46,7 +46,7 @@ class Pull:
     ) -> None:
         self._pulling, self._known, self._pause = pulling, known, pause
         self._client, self._monotonic = client, monotonic
-        self._recorder = Recorder(client, pulling, requests)
+        self._recorder = Recorder(client, pulling, requests, pause)
 
     def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read all lists from the API, and land the responses as a snapshot.
@@ -152,6 +152,7 @@ def pull_snapshot(
                 deadline=settings.deadline,
                 clock=lambda: int(now().timestamp() * 1000),
                 spool_dir=layout.work,
+                ca_file=access.ca_file,
                 on_event=on_event,
                 on_bytes=lambda size: requests.add(amount=size),
             ) as client:

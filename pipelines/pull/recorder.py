@@ -1,6 +1,6 @@
 """Recording of a night's responses, and comparison of two reads of the same list."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -17,6 +17,8 @@ from pipelines.edge.errors import (
 )
 from pipelines.edge.requests import Call, list_instruments
 from pipelines.edge.response.envelope import raw_records
+from pipelines.edge.response.freshness import DATE, MAX_AGE, OldSign
+from pipelines.edge.response.wholeness import TruncationHint
 from pipelines.edge.sending.clock import Skew
 from pipelines.edge.sending.exchange import ApiResponse
 from pipelines.edge.sending.retries import RetryMode
@@ -39,12 +41,15 @@ from warehouse.progress import Tally
 
 # Seconds between two reads of a list. The second read confirms that portfolios are missing.
 CONFIRM_AFTER = 10.0
+# Seconds before an old response is requested again.
+ASK_AGAIN_AFTER = 2.0
 # The maximum number of portfolios to request by ID.
 MAX_ASKED = 10
 MAX_SHOWN = 3
 
 # Maps each record's ID to the fields that show whether the record has changed.
 Marks = Mapping[str, tuple[str | None, ...]]
+_NO_LAG = timedelta(0)
 _RELEASE_INTERVAL = 1 << 25  # number of bytes to read from a body before releasing memory pages
 
 
@@ -90,8 +95,17 @@ class Recorder:
     correction in milliseconds, and `told` is the most precise skew measured from a response.
     """
 
-    def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
+    def __init__(
+        self,
+        client: EdgeClient,
+        pulling: PendingSnapshot,
+        requests: Tally,
+        pause: Callable[[float], None],
+    ) -> None:
         self._client, self._pulling, self._requests = client, pulling, requests
+        self._pause = pause
+        # How far the `Date` of a server that is not a cache is behind the corrected clock.
+        self._lag = timedelta(0)
         self._count = 0
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
@@ -145,10 +159,32 @@ class Recorder:
             return None
 
     def send(self, requests: Iterable[PlannedRequest], *, required: bool = False) -> None:
-        """Send requests and record the responses.
+        """Send requests and record the responses. Send a request again if its response is old.
 
         If `required`, raise `EdgeError` for the first failure.
         """
+        old: dict[int, ApiResponse] = {}
+        again: list[PlannedRequest] = []
+        for request, reply in self._replies(requests, required=required):
+            if self._old_signs(reply):
+                reply.body.close()
+                old[request.number] = reply
+                again.append(request)
+            else:
+                self._keep(request, reply, required=required)
+                self._requests.add(1)
+        if again:
+            # A server's `Date` has whole seconds. If it is the same after this wait, it is cached.
+            self._pause(ASK_AGAIN_AFTER)
+        for request, reply in self._replies(again, required=required):
+            self._note_age(request, old[request.number], reply)
+            self._keep(request, reply, required=required)
+            self._requests.add(1)
+
+    def _replies(
+        self, requests: Iterable[PlannedRequest], *, required: bool
+    ) -> Iterator[tuple[PlannedRequest, ApiResponse]]:
+        """Send requests and yield the successful responses. Record the failures, or raise one."""
         by_call = {id(request.call): request for request in requests}
         mode = RetryMode.REQUIRED if required else RetryMode.OPTIONAL
         calls = [request.call for request in by_call.values()]
@@ -158,9 +194,28 @@ class Recorder:
                 if required or isinstance(outcome, AuthenticationFailed):
                     raise outcome
                 self._give_up(request, outcome)
+                self._requests.add(1)
             else:
-                self._keep(request, outcome, required=required)
-            self._requests.add(1)
+                yield request, outcome
+
+    def _old_signs(self, reply: ApiResponse) -> list[OldSign]:
+        """Return the signs that a response is old, except an old `Date` that the clock explains."""
+        return [
+            sign
+            for sign in reply.old_signs
+            if sign.location != DATE or (sign.age or _NO_LAG) - self._lag > MAX_AGE
+        ]
+
+    def _note_age(self, request: PlannedRequest, first: ApiResponse, reply: ApiResponse) -> None:
+        """Note that a response is still old when it is requested again."""
+        # If the date went on, a server wrote it, so this machine's clock or the server's is wrong.
+        if reply.date is not None and reply.date != first.date:
+            self._lag = max(self._lag, min(reply.sent_at, reply.received_at) - reply.date)
+        hints = [
+            TruncationHint(sign.location, sign.code, sign.example)
+            for sign in self._old_signs(reply)
+        ]
+        self.notices.note(request.call.operation, hints)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
         """Yield the rows for `ops.requests`, with all timestamps converted to the corrected clock.

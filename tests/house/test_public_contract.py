@@ -94,7 +94,7 @@ def _workbook(path: Path) -> Iterator[str]:
         titles = next(
             (row for row in sheet.iter_rows(values_only=True) if sum(map(bool, row)) > 3), ()
         )
-        yield f"{sheet.title}: {', '.join(str(title) for title in titles if title)}"
+        yield f"{sheet.title}: {'; '.join(str(title) for title in titles if title)}"
 
 
 def _options() -> Iterator[str]:
@@ -121,7 +121,7 @@ def test_workbook_sheets_and_columns_keep_their_names_and_order(
     # Check this even if the golden file is updated.
     later = iter(now)
     for line in before:
-        assert any(new == line or new.startswith(f"{line}, ") for new in later), line
+        assert any(new == line or new.startswith(f"{line}; ") for new in later), line
     golden(WORKBOOKS, "\n".join(now) + "\n")
     page = FINANCE.read_text("utf-8")
     assert [line for line in now if f"| {line.replace(': ', ' | ', 1)} |" not in page] == []

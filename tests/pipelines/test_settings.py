@@ -8,6 +8,7 @@ from pipelines import settings
 from pipelines.edge import access
 from pipelines.schedule import is_schedule
 from pipelines.settings import InvalidSettings
+from tests.pipelines.edge.test_transport import CERTIFICATE
 
 SECRET = "canary-secret-9f31"
 GOOD = {
@@ -270,6 +271,20 @@ def test_an_unreadable_secret_file_is_refused_without_its_path(tmp_path: Path) -
         assert "NIGHTBOOK_API_SECRET_FILE" in complaint
 
 
+def test_a_file_of_a_private_authority_must_have_certificates(tmp_path: Path) -> None:
+    """The file is checked before anything is sent, and the complaint says what is wrong."""
+    file = tmp_path / "ca.pem"
+    file.write_text(CERTIFICATE)
+    read = settings.read(GOOD | {"NIGHTBOOK_CA_FILE": str(file)}, api=True)
+    assert read.access
+    assert read.access.ca_file == file
+    file.write_text("not a certificate")
+    [complaint] = complaints({"NIGHTBOOK_CA_FILE": str(file)})
+    assert "no certificates in PEM format" in complaint
+    [complaint] = complaints({"NIGHTBOOK_CA_FILE": str(tmp_path / "missing")})
+    assert "No such file" in complaint
+
+
 def test_a_secret_and_a_secret_file_are_refused_together() -> None:
     """If both a secret and a secret file are set, the settings are refused."""
     [complaint] = complaints({"NIGHTBOOK_API_SECRET_FILE": "somewhere"})
@@ -323,4 +338,11 @@ def test_a_binary_dotenv_is_reported_without_a_traceback(tmp_path: Path) -> None
     """If `.env` is not text, the error says so in a message without a traceback."""
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
     with pytest.raises(InvalidSettings, match=r"\.env cannot be read"):
+        settings.environment(tmp_path, {})
+
+
+def test_a_folder_instead_of_dotenv_is_refused(tmp_path: Path) -> None:
+    """A folder `.env`, as Docker makes it for a missing file, is not taken for no settings."""
+    (tmp_path / ".env").mkdir()
+    with pytest.raises(InvalidSettings, match=r"\.env cannot be read: Is a directory"):
         settings.environment(tmp_path, {})

@@ -59,7 +59,13 @@ def small(amount: str = "1") -> Book:
     )
 
 
-def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "UTC") -> Manifest:
+def land(
+    layout: Layout,
+    book: Book,
+    started: datetime = STARTED,
+    zone: str = "UTC",
+    origin: str = "http://127.0.0.1",
+) -> Manifest:
     """Land a night as a pull does."""
     pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
     answers = [
@@ -78,7 +84,7 @@ def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "U
     return pulling.finish(
         started,
         tuple(answers),
-        origin="http://127.0.0.1",
+        origin=origin,
         program_version="0",
         clock_skew_ms=None,
     )

@@ -25,6 +25,7 @@ SOURCES = ops_table(
         text("home", "Folder of the home."),
         *(SNAPSHOT_DATE, SNAPSHOT_ID),
         text("version", "Version of the home's warehouse from which the book was copied."),
+        text("origin", "Address of the API from which the home read the book."),
     ),
 )
 SHARED = ops_table(

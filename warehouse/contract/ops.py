@@ -381,6 +381,7 @@ SNAPSHOTS = ops_table(
             "correction.",
             nullable=True,
         ),
+        text("origin", "Address of the API from which the snapshot was read."),
         text(
             "stillness",
             "Whether portfolios or venues changed during the read. still: nothing changed. "

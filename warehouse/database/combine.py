@@ -145,7 +145,7 @@ def _copy(connection: DuckDBPyConnection, source: str, home: Path) -> tuple[str,
     if book["snapshot_id"] is None:
         return "has no book yet", "status"
     row = [source, str(home), *(book[name] for name in SOURCES.names[2:])]
-    connection.execute("insert into ops.sources values (?, ?, ?, ?, ?)", row)
+    connection.execute("insert into ops.sources values (?, ?, ?, ?, ?, ?)", row)
     for kind, ids in _KINDS.items():
         key = f"{ids[0] if len(ids) > 1 else literal('')}, {ids[-1]}"
         shared = f"incoming.main.{kind}s semi join main.{kind}s using ({', '.join(ids)})"

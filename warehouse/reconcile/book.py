@@ -50,6 +50,7 @@ _MIN_SIMILARITY = 0.8
 # Maximum number of name comparisons in a run. More would not be worth the time, because suggestions
 # are only hints.
 _MAX_COMPARED = 50_000
+_MAX_ACCOUNTS = 50_000
 
 _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
 
@@ -234,7 +235,8 @@ class Reference:
     """The IDs in the book and in earlier nights, each with all its names.
 
     `delivered` are the portfolios in this book. Other portfolios are known from earlier nights.
-    `closed` has the status of each venue that is not trading.
+    `closed` has the status of each venue that is not trading. `accounts` are the account names in
+    this book, which only help to find columns. They are empty if the book has too many.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
@@ -242,6 +244,11 @@ class Reference:
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
+    accounts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def known_names(self, aliases: Mapping[str, Mapping[str, str]]) -> KnownNames:
+        """Return all names, with the aliases from recon.toml."""
+        return KnownNames.of({**self.names, "account": self.accounts}, aliases)
 
 
 def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
@@ -286,7 +293,10 @@ def in_name_cell(text: str) -> str:
 
 
 def skeleton(text: str) -> str:
-    """Reduce a name to Latin letters and digits, so that names that look alike become equal."""
+    """Reduce a name to its letters and digits, so that names that look alike become equal.
+
+    Letters that look like Latin ones become Latin.
+    """
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters
@@ -349,6 +359,10 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         f"select distinct unnest([base_asset, term_asset]) from history.instruments "
         f"where snapshot_date = {day}"
     ).fetchall()
+    accounts = ask(
+        f"select distinct {key_expression('account')} from history.accounts "
+        f"where snapshot_date = {day} limit {_MAX_ACCOUNTS + 1}"
+    ).fetchall()
     current = [row for row in portfolios if row[2] == source.day]
     return Reference(
         names={
@@ -364,6 +378,7 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         delivered=frozenset(row[0] for row in current),
         closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
         notices=tuple(_stale(current, source.snapshot["started_at"], stale_hours)),
+        accounts={row[0]: () for row in accounts} if len(accounts) <= _MAX_ACCOUNTS else {},
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -565,6 +566,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             (self.counts[Result.PRECISION.value], "within the ledger's precision"),
         )
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
+        if self.position_count:
+            matched = equal + sum(count for count, _ in settled)
+            # Round down, so that only a book without any break has matched by 100 %.
+            share = Decimal(1000 * matched // self.position_count) / 10
+            parts.append(f"{matched:,} of {self.position_count:,} matched ({share} %)")
         return (
             f"{self.day}: {self.extent} {format_level(self.coverage.level)}; {', '.join(parts)}, "
             f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile import book
-from warehouse.reconcile.book import KnownNames, Reference
+from warehouse.reconcile.book import Reference
 from warehouse.reconcile.ledger import inbox
 from warehouse.reconcile.ledger.days import day_of
 from warehouse.reconcile.ledger.header_settings import ReadingContext
@@ -173,7 +173,7 @@ def reading_context(
         config=config,
         day=day,
         remembered=record.lessons(),
-        known=KnownNames.of(reference.names, config.aliases),
+        known=reference.known_names(config.aliases),
     )
 
 

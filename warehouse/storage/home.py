@@ -1,5 +1,7 @@
 """The home folder set in the environment or in a `.env` file, for commands and for analysts."""
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,7 +19,11 @@ def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str,
     Empty process variables are ignored. A `$` in a value is kept and not interpolated.
     Raises `OSError` or `UnicodeDecodeError` if `.env` cannot be read.
     """
-    values = dotenv_values(directory / ".env", interpolate=False)
+    path = directory / ".env"
+    if path.is_dir():
+        # The library ignores a folder. Docker makes one if a mounted file is missing.
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    values = dotenv_values(path, interpolate=False)
     own = {name: value for name, value in process.items() if value.strip()}
     return {name: value or "" for name, value in values.items()} | own
 

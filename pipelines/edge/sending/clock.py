@@ -4,11 +4,12 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from pipelines.edge.response.freshness import MAX_AGE, parse_age
 from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
 
 # If the clocks differ by more milliseconds than this, the server's date is wrong, so our clock is
@@ -28,6 +29,7 @@ TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
 _SECONDS_PER_DAY = 86_400.0
+_NO_AGE = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +112,19 @@ def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew |
     """Measure the clock skew from a response's `Date` header.
 
     `sent` and `received` are this machine's time in Unix milliseconds. Returns None if the response
-    has no valid `Date`, or has an `Age`, because a cached response has an old date.
+    has no valid `Date`, or if a cache states that the response is more than five minutes old.
     """
     date = parse_http_date(headers.get("date", ""))
-    if date is None or "age" in headers:
+    age = parse_age(headers)
+    if date is None or (age or _NO_AGE) > MAX_AGE:
         return None
     # The server wrote the date between `sent` and `received`, so the midpoint is off by at most
-    # half the round trip. The date has whole seconds, so on average it is half a second behind.
-    ahead = int(date.timestamp() * 1000) + 500 - (sent + received) // 2
-    return Skew(ahead, 500 + (received - sent + 1) // 2)
+    # half the round trip. The date has whole seconds, so on average it is half a second behind. A
+    # cache states an age in whole seconds, too, which it may have rounded up or down.
+    trip, rounding = max(0, received - sent), 500 if age is None else 1500
+    now = date + (age or _NO_AGE)
+    ahead = int(now.timestamp() * 1000) + 500 - (sent + received) // 2
+    return Skew(ahead, rounding + (trip + 1) // 2)
 
 
 def requested_wait(headers: Mapping[str, str], status: int, received: int) -> float | None:
@@ -128,7 +134,7 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     with the `Date` header of the same response, because our clock may be off. `received`, the
     corrected time in Unix milliseconds, replaces a missing `Date`.
     """
-    date = None if "age" in headers else parse_http_date(headers.get("date", ""))
+    date = None if parse_age(headers) else parse_http_date(headers.get("date", ""))
     now = date or to_utc(received)
     wait = parse_retry_after(headers.get("retry-after"), now)
     if wait is not None or status != TOO_MANY_REQUESTS:

@@ -8,7 +8,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -28,9 +28,17 @@ from pipelines.edge.errors import (
 from pipelines.edge.requests import Call
 from pipelines.edge.response.body import Body, Limits, decode_body, require_framing
 from pipelines.edge.response.envelope import Envelope
+from pipelines.edge.response.freshness import OldSign, find_old_signs
 from pipelines.edge.response.refusal import MAX_ERROR_BODY, check_response
 from pipelines.edge.response.wholeness import TruncationHint, find_truncation_hints
-from pipelines.edge.sending.clock import Clock, Skew, measure_skew, requested_wait, to_utc
+from pipelines.edge.sending.clock import (
+    Clock,
+    Skew,
+    measure_skew,
+    parse_http_date,
+    requested_wait,
+    to_utc,
+)
 from pipelines.edge.sending.transport import AttemptTimeout
 from pipelines.edge.signing import Credentials
 
@@ -83,7 +91,8 @@ class ApiResponse:
     to sign the request, in milliseconds (positive if the server is ahead), or None. `size` (bytes)
     and `sha256` describe the body after content decoding. `truncation_hints` indicate that the
     response may be incomplete. `measured_skew` is the skew according to the `Date` header, or None.
-    It is not measured for instrument lists, because there are many of them.
+    It is not measured for instrument lists, because there are many of them. `old_signs` are signs
+    that the response was made more than five minutes ago, and `date` is its `Date` header.
     """
 
     call: Call
@@ -98,6 +107,8 @@ class ApiResponse:
     skew_ms: int | None
     truncation_hints: tuple[TruncationHint, ...] = ()
     measured_skew: Skew | None = None
+    old_signs: tuple[OldSign, ...] = ()
+    date: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +172,16 @@ class Sender:
         """Build the result of a successful request from the response and its checked envelope."""
         offset, scrub = response.signed_with or 0, self.credentials.scrub
         resource = call.operation.partition("_")[2]
+        sent_at = to_utc(response.sent + offset)
+        received_at = to_utc(response.received + offset)
+        # If the clock jumped in between, the earlier time does not make a response look old.
+        asked_at = min(sent_at, received_at)
+        date = parse_http_date(response.headers.get("date", ""))
         return ApiResponse(
             call=call,
             status=response.status,
-            sent_at=to_utc(response.sent + offset),
-            received_at=to_utc(response.received + offset),
+            sent_at=sent_at,
+            received_at=received_at,
             attempts=attempts,
             size=response.body.size,
             sha256=response.body.sha256,
@@ -177,6 +193,11 @@ class Sender:
                 for hint in find_truncation_hints(envelope, response.headers, resource)
             ),
             measured_skew=None if call.operation == "list_instruments" else response.skew,
+            old_signs=tuple(
+                replace(sign, location=scrub(sign.location), example=scrub(sign.example))
+                for sign in find_old_signs(response.headers, envelope.meta, asked_at, date)
+            ),
+            date=date,
         )
 
     def _exchange(self, call: Call, body: Body, on_accepted: Callable[[], None]) -> HttpResponse:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from assets.commands.doctor import ignored_variables
+from pipelines.edge.access import Access
 from tests.support.operator_home import FIRST, SECOND, Keeper
 
 ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
@@ -38,6 +40,16 @@ def test_doctor_names_each_wrong_setting(
     assert (said.code, said.err) == (2, "")
     [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
     assert words in line
+
+
+def test_doctor_names_ignored_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables for certificates and proxies that other programs use are named as ignored."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/certificates.pem")
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    first, second = ignored_variables(Access("https://api.example.com", "key", "secret"))
+    assert "SSL_CERT_FILE is ignored" in first.message
+    assert second.message == "HTTPS_PROXY is ignored: nightbook connects directly"
+    assert not [*ignored_variables(Access("http://127.0.0.1", "key", "secret"))]
 
 
 def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:

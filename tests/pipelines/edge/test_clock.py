@@ -148,7 +148,7 @@ def test_an_unusable_date_does_not_correct_the_clock(
     shape: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """A `Date` that is missing, invalid or from a cache (`Age`) does not correct the clock."""
-    service = Service(NOW, **({"Age": "5"} if shape == "an age" else {}))
+    service = Service(NOW, **({"Age": "90000"} if shape == "an age" else {}))
     service.date = {"no date": None, "garbage": "soon"}.get(shape, service.date)
     with pytest.raises(TimestampRefused, match="no usable date"):
         connected(connect, service, -45_000).fetch(list_venues())
@@ -159,7 +159,9 @@ def test_the_skew_adds_half_a_second_and_half_the_round_trip() -> None:
     """The skew adds half a second, because `Date` has whole seconds, and half the round trip."""
     headers = {"date": formatdate(NOW / 1000, usegmt=True)}
     assert measure_skew(headers, NOW - 2000, NOW) == Skew(ahead=1500, uncertainty=1500)
-    assert measure_skew({**headers, "age": "0"}, NOW, NOW) is None
+    assert measure_skew({**headers, "age": "60"}, NOW, NOW) == Skew(ahead=60_500, uncertainty=1500)
+    assert measure_skew({**headers, "age": "301"}, NOW, NOW) is None
+    assert measure_skew(headers, NOW, NOW - 2000) == Skew(ahead=1500, uncertainty=500)
     assert measure_skew({}, NOW, NOW) is None
 
 

@@ -66,6 +66,18 @@ def test_requests_work_over_tls(
     assert server.requests[0].target == "/edge/v1beta/portfolios?include=integrations"
 
 
+def test_a_private_authority_is_trusted_by_its_file(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """With the file of its authority, a server with a private certificate is trusted."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    file = tmp_path / "ca.pem"
+    file.write_text(CERTIFICATE)
+    edge = connect(server.origin, ca_file=file)
+    assert edge.fetch(list_venues()).size == len(EMPTY)
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_stopping_fetch_all_interrupts_hanging_requests(
     serve: "Callable[[Script], Server]",

@@ -17,6 +17,7 @@ from pipelines.lake import guards, measures
 from pipelines.lake.date_doubts import DateDoubt
 from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import read_manifest
+from pipelines.lake.origins import OtherServer
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
@@ -55,6 +56,14 @@ def total(text: str, asset: str = "BTC") -> Facts:
 def past(*drops: str, measure: str = "accounts") -> list[Facts]:
     """Return accepted nights with these drops of a measure."""
     return [replace(GOOD, drops={measure: drop}) for drop in drops]
+
+
+def test_another_server_holds_a_night() -> None:
+    """If another server answered than on the last accepted night, the night is held once."""
+    other = OtherServer("b.example", "a.example", "20261119T021500Z")
+    [reason] = guards.find_reasons(GOOD, [GOOD], Findings(other_server=other))
+    assert (reason.key, reason.is_teachable) == ("origin: b.example", True)
+    assert "b.example, but a.example on the last accepted night, 20261119T021500Z" in reason.words
 
 
 def test_a_first_night_is_held_only_if_a_list_is_empty() -> None:

@@ -128,6 +128,18 @@ _ANSWERS: Mapping[str, tuple[str, Twist]] = {
         _cached_timestamp_error,
     ),
     "html-200": ("200 with an HTML page", _html(200, "Welcome")),
+    "cached": (
+        "an answer of a cache that is 25 hours old",
+        alter(Age="90000", X_Cache="HIT"),
+    ),
+    "cached-date": (
+        "an answer of a cache that repeats the date of its first answer",
+        alter(Date="Fri, 20 Nov 2026 02:15:00 GMT"),
+    ),
+    "as-of": (
+        "`meta` says that the data is from an earlier day",
+        alter(lambda body: body.replace(b'"meta":{', b'"meta":{"asOf":"2024-01-01T00:00:00Z"', 1)),
+    ),
     "text-plain": ("valid JSON as text/plain", alter(Content_Type="text/plain")),
     "set-cookie": ("the response sets a cookie", alter(Set_Cookie="visit=1; Path=/")),
     "no-content-type": ("valid JSON without a Content-Type", alter(Content_Type="")),

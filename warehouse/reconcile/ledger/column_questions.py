@@ -16,6 +16,8 @@ from warehouse.reconcile.ledger.columns import (
     LedgerBody,
     UnknownColumn,
     is_factor,
+    signs_by_word,
+    states_other_day,
 )
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.words import Words
@@ -209,14 +211,16 @@ def _settlement_of(
     fields = _fields_of(asked, body, missing)
     lines = [setting(name, column.title) for name, column in fields.items()]
     meanings: list[str] = []
-    unused = [head.title_of(head.columns[name]) for name in fields if name in head.columns]
+    named_titles = {column.title for column in fields.values()}
+    displaced = [head.title_of(head.columns[name]) for name in fields if name in head.columns]
+    unused = [title for title in displaced if title not in named_titles]
     rows: _RowWords = {}
     has_sign, has_unit = shape.sign is not None, bool(shape.unit_column)
     for column in asked:
         name = next((name for name, other in fields.items() if other is column), "")
         named = [name] if name in NAMED_DIMENSIONS else _dimensions_of(column, body.known_names)
         voids = [] if name else _voids_of(column, head)
-        signs = [] if has_sign or name else _sign_lines(column, head.words)
+        signs = [] if has_sign or name else _lines_of_signs(column, body)
         units = [] if has_unit or name or signs else _unit_lines(column, body)
         has_sign, has_unit = has_sign or bool(signs), has_unit or bool(units)
         lines += [*signs, *units]
@@ -224,7 +228,7 @@ def _settlement_of(
             rows[column.title] = [w for w in _words_of(column) if w not in voids], voids
         elif not name and not signs and not units:
             unused.append(column.title)
-        elif units and units[0].startswith(CHOICE):
+        elif any(found and found[0].startswith(CHOICE) for found in (signs, units)):
             lines.append(f"{CHOICE}{UNUSED} = {quote_list([*shape.unused, column.title])}")
         meaning = {
             f"contains names of the book's {'s and '.join(named)}s": named,
@@ -251,26 +255,43 @@ def _fields_of(
     A field that already has a column is included only if that column does not contain such names.
     """
     head, fields = body.head, dict[str, UnknownColumn]()
-
-    def is_named(field: str, values: Collection[str]) -> bool:
-        names = sum(body.known_names.has(field, fold(value)) for value in values)
-        return names > _MIN_SHARE * len(values)
-
     others = [
         name
         for name in FIELDS
-        if name in head.columns and not is_named(name, body.counts(head.columns[name])[0])
+        if name in head.columns and not _is_named(body, name, body.counts(head.columns[name])[0])
     ]
-    for column in asked:
+    # Of two columns with names of one field, the one with more different names has more detail.
+    for column in sorted(asked, key=lambda column: -column.different):
         for name in (*missing, *others):
-            if name not in fields and is_named(name, column.values):
+            if name not in fields and _is_named(body, name, column.values):
                 fields[name] = column
                 break
         is_dated = "as_of" in {*head.columns, *head.shape.columns, *fields}
         if column.kind == "date" and not is_dated:
-            has_days = body.dates_for_each_key(column.index) >= _DAYS
+            has_days = (
+                states_other_day(column, head) or body.dates_for_each_key(column.index) >= _DAYS
+            )
             fields |= {"as_of": column} if has_days else {}
-    return fields
+    return fields | _displaced(fields, body, missing)
+
+
+def _displaced(
+    fields: Mapping[str, UnknownColumn], body: LedgerBody, missing: Sequence[str]
+) -> dict[str, UnknownColumn]:
+    """Return the missing fields whose names are in columns that give their fields to others."""
+    head, found = body.head, dict[str, UnknownColumn]()
+    for index in [head.columns[name] for name in fields if name in head.columns]:
+        counts, *_ = body.counts(index)
+        free = (name for name in missing if name not in {*fields, *found})
+        if name := next((name for name in free if _is_named(body, name, counts)), ""):
+            found[name] = UnknownColumn(index, head.title_of(index), "text", (*counts,))
+    return found
+
+
+def _is_named(body: LedgerBody, field: str, values: Collection[str]) -> bool:
+    """Return whether more than half of the values are names of a field."""
+    names = sum(body.known_names.has(field, fold(value)) for value in values)
+    return names > _MIN_SHARE * len(values)
 
 
 def _dimensions_of(column: UnknownColumn, known: KnownNames) -> list[str]:
@@ -290,15 +311,38 @@ def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
     """Return the values in a column that mark rows to skip."""
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
-        return [word for word in words if head.words.is_void(word)]
+        voids = [word for word in words if _is_left_out(word, head.words)]
+        return voids if len(voids) < len(words) else [w for w in voids if head.words.is_void(w)]
     # If the title is a question like `Void?`, a mark in the cell means yes.
     marks = [word for word in words if head.words.is_cell(word, "mark")]
     is_known = all(head.words.is_unmarked(word) for word in words if word not in marks)
     return marks if is_known else []
 
 
+def _is_left_out(word: str, words: Words) -> bool:
+    """Return whether a word marks a row that is void, or that is a total of other rows."""
+    return words.is_void(word) or words.total_name(word) == ""
+
+
 def _word_setting(name: str, words: Sequence[str]) -> str:
     return setting(name, words[0]) if len(words) == 1 else f"{name} = {quote_list(words)}"
+
+
+def _lines_of_signs(column: UnknownColumn, body: LedgerBody) -> list[str]:
+    """Return the settings for a sign column, or an empty list if the amounts have the signs.
+
+    If only some amounts are negative already, a person must choose.
+    """
+    lines = _sign_lines(column, body.head.words)
+    written = signs_by_word(body, column.index) if lines else {}
+    is_mixed = any(len(signs) > 1 for signs in written.values())
+    if not is_mixed and not any(-1 in signs for signs in written.values()):
+        return lines  # No amount is negative, so the column has the signs.
+    negative = {fold(word) for word, signs in written.items() if -1 in signs}
+    stated = {fold(word) for word in written if body.head.words.side_of(word) == "negative"}
+    if not is_mixed and (negative == stated or not stated):
+        return []
+    return [line if line.startswith(CHOICE) else f"{CHOICE}{line}" for line in lines]
 
 
 def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
@@ -322,7 +366,10 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
     negative = [word for word in stated if words.side_of(word) == "negative"]
     if pair := _PAIRS.get(frozenset(by_fold)):
         negative = [by_fold[pair]]
-    if set(by_fold) - {""} == {"-"} and "" not in written:
+    # A dash beside dates or other words means that nothing is there.
+    others = [word for word in stated if word != "-"]
+    is_blank = negative == ["-"] and not all(words.side_of(w) == "positive" for w in others)
+    if is_blank or (set(by_fold) - {""} == {"-"} and "" not in written):
         negative = []
     if not negative:
         return []

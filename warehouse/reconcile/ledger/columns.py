@@ -18,18 +18,29 @@ import pyarrow.compute as pc
 from warehouse.contract.model import count_of
 from warehouse.exact import exact
 from warehouse.reconcile.book import KnownNames
-from warehouse.reconcile.ledger.dates import date_of, is_date
+from warehouse.reconcile.ledger.amount_reader import is_negative
+from warehouse.reconcile.ledger.dates import ORDERS, date_of, is_date, month_title
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.words import Words
-from warehouse.reconcile.model import FilePart, Unused
+from warehouse.reconcile.model import FilePart, Notice, Unused
+from warehouse.reconcile.settings.layout import UNUSED
 from warehouse.reconcile.settings.toml import setting
-from warehouse.reconcile.terms import FIELDS, LEDGER_FIELDS, Ambiguous, choices, letters
+from warehouse.reconcile.terms import (
+    FIELDS,
+    LEDGER_FIELDS,
+    Ambiguous,
+    NotReconciled,
+    choices,
+    letters,
+)
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 NAMED_DIMENSIONS = ("portfolio", "venue", "account")
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
+_MAX_SHOWN = 8  # maximum number of values of an unused column in a message
+SAID_UNUSED = "recon.toml says that it is unused"
 _FEW_VALUES, _MAX_VALUES, _REPEATED = 12, 100, 2
 _MIN_WORD_LENGTH = 3  # minimum length of a word that matters even if it is in every row
 _MAX_TITLE_LENGTH = 60  # maximum number of characters of a title line in a message
@@ -37,6 +48,9 @@ _NUMBERED = 5  # minimum number of consecutive numbers to recognise as row numbe
 # No asset has more decimal places than this, and no unit has a larger exponent.
 _MAX_DIGIT = Decimal(36)
 _YEARS = range(1900, 2101)
+# A date further from the book's day than this is not the date of the amounts, but a maturity.
+_NEAR_DAYS = 400
+_MIN_DATED = 3  # minimum number of rows with one date, because two rows may have it by chance
 
 _TIME = re.compile(
     r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?( ?[a-z]{1,4})?", re.IGNORECASE
@@ -49,6 +63,7 @@ _MAX_STARTS = 20_000
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # ask a person if more than this fraction of the keys has no row for the ledger's day
 
+_MINUS = re.compile(r"[^0-9]*[-\u2212(]")
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
     re.IGNORECASE,
@@ -197,6 +212,8 @@ def is_total(
         return False
     if not asset or head.words.total_name(asset) == "":
         return True
+    if not group and first.rstrip().endswith(":"):
+        return True  # `Total:` with the asset beside it, because no account is called that
     is_known = bool(known.dimension_of(group))
     return bool(group) and (is_known or (asset == first and is_name(group)))
 
@@ -253,8 +270,39 @@ def unused_columns(
             asked.append(column)
         elif title or column.kind:
             part = repr(column.title)
-            unused.append(Unused(body.head.place, FilePart.COLUMN, part, reason))
+            severity = "medium" if reason.startswith(f"{SAID_UNUSED},") else "low"
+            unused.append(Unused(body.head.place, FilePart.COLUMN, part, reason, severity))
     return unused, asked
+
+
+def is_declared_unused(column: UnknownColumn, head: Header) -> bool:
+    """Return whether a setting says that a column is unused."""
+    titles = {fold(head.titles[column.index] or column.title), fold(column.title)}
+    return bool(titles & set(map(fold, head.shape.unused)))
+
+
+def _warning(column: UnknownColumn) -> str:
+    """Return the values of an unused column that could change the amounts, each with its count."""
+    if not column.is_suspect:
+        return ""
+    counts = sorted(column.counts.items(), key=lambda item: (item[1], item[0]))
+    shown = [f"{value[:30] or '(blank)'} \u00d7{count}" for value, count in counts]
+    more = ", ..." if len(shown) > _MAX_SHOWN else ""
+    return f", but it could change amounts: {', '.join(shown[:_MAX_SHOWN])}{more}"
+
+
+def require_unused(head: Header) -> None:
+    """Raise `NotReconciled` if `unused` in recon.toml names a column that is used."""
+    by_profile = set(map(fold, head.profile.shape.unused if head.profile else ()))
+    used = {fold(head.title_of(column)) for column in head.used_columns}
+    stated = [title for title in head.shape.unused if fold(title) not in by_profile]
+    if both := [title for title in stated if fold(title) in used]:
+        titles = ", ".join(map(repr, both))
+        raise NotReconciled(
+            f"{head.place}: recon.toml lists {titles} under `{UNUSED}`, but nightbook reads names, "
+            f"amounts, dates, signs or units from there. Nothing was reconciled. Take {titles} off "
+            "the list, or name another column for these in recon.toml."
+        )
 
 
 def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
@@ -264,10 +312,10 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
     """
     title = head.titles[column.index] or column.title
     field = head.words.field_of(title) or head.words.second_field_of(title)
-    if {fold(title), fold(column.title)} & set(map(fold, head.shape.unused)):
+    if is_declared_unused(column, head):
         if head.profile and fold(title) in map(fold, head.profile.shape.unused):
             yield f"this column of the {head.profile.name} export does not contain holdings"
-        yield "recon.toml says that it is unused"
+        yield f"{SAID_UNUSED}{_warning(column)}"
     if is_sign(column, head):
         yield f"recon.toml says {setting('sign', '')}" if head.shape.sign == "" else ""
     if field and head.shape.columns.get(field) == "":
@@ -298,6 +346,33 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
     elif head.words.is_title(title, "number") and not missing:
         yield "it contains counts, not amounts"
     yield ""
+
+
+def signs_by_word(body: LedgerBody, column: int) -> dict[str, set[int]]:
+    """Return the signs of the amounts in the rows with each word of a column: 1, -1 or both."""
+    signs: dict[str, set[int]] = {}
+    for amounts in body.head.amount_columns:
+        for word, text in body.pairs(column, amounts):
+            if re.search("[1-9]", text):
+                is_minus = bool(_MINUS.match(text) or text.endswith(("-", "\u2212")))
+                signs.setdefault(word, set()).add(-1 if is_minus else 1)
+    return signs
+
+
+def doubled_signs(body: LedgerBody) -> Iterator[Notice]:
+    """Yield a notice if negative amounts have a negative word in the sign column."""
+    head = body.head
+    if head.sign is None:
+        return
+    signs = signs_by_word(body, head.sign)
+    words = [word for word, found in signs.items() if -1 in found and is_negative(word, head)]
+    if words:
+        message = (
+            f"amounts that are already negative have {' or '.join(map(repr, words[:_EXAMPLES]))} "
+            f"in the {head.title_of(head.sign)!r} column, so they were read as positive. If the "
+            f"amounts have the right signs, remove `sign` and add the column to `{UNUSED}`"
+        )
+        yield Notice("high", message, head.place)
 
 
 def is_sign(column: UnknownColumn, head: Header) -> bool:
@@ -410,6 +485,28 @@ def _dates_matter(column: UnknownColumn) -> bool:
     return _are_few(len(days), column.rows)
 
 
+def states_other_day(column: UnknownColumn, head: Header) -> bool:
+    """Return whether all rows have one date or month that is near the book's day, but not it.
+
+    If another column or a title has the day of the amounts, the column does not matter.
+    """
+    day = head.context.day
+    has_day = "as_of" in {*head.columns, *head.shape.columns} or head.layers[0].day == day
+    if has_day or column.rows < _MIN_DATED or "" in column.counts:
+        return False
+    days = {date_of(value, order) for value in column.counts for order in ORDERS} - {None}
+    if days:
+        return len(column.counts) == 1 and day not in days and any(_is_near(d, day) for d in days)
+    [(rest, month), *others] = {month_title(value) for value in column.counts}
+    if month is None or rest or others:
+        return False
+    return (month.year, month.month) != (day.year, day.month)
+
+
+def _is_near(found: date | None, day: date) -> bool:
+    return found is not None and abs((found - day).days) <= _NEAR_DAYS
+
+
 def _numbers_matter(column: UnknownColumn, body: LedgerBody) -> bool:
     """Return whether a column's figures may change the meaning of the amounts."""
     values = [value for value in column.counts if value not in ("", "-", "--")]
@@ -462,7 +559,8 @@ def _column(body: LedgerBody, index: int) -> UnknownColumn:
     kinds = [_kind(value) for value in values]
     kind = max(("text", "number", "date"), key=kinds.count)
     column = UnknownColumn(index, title, kind, texts, *body.counts(index))
-    return replace(column, is_suspect=_may_change_amounts(column, body))
+    is_suspect = _may_change_amounts(column, body) or states_other_day(column, body.head)
+    return replace(column, is_suspect=is_suspect)
 
 
 def _values(body: LedgerBody, index: int) -> list[object]:

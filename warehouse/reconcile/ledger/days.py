@@ -33,15 +33,14 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
     was printed does not count. If several dates are equally good, for example the two ends of a
     period, return the book's day if it is one of them, or else the latest date.
     """
-    days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
-    for row in rows:
-        label = ""
-        for cell in row:
-            for about, written in _days(cell, label, day):
-                days_by_kind[about].append(written)
-            label = as_text(cell) or label
+    days_by_kind = _days_by_kind(rows, day)
     counting = days_by_kind[_STATED] or days_by_kind[""]
     return day if day in counting else max(counting, default=None)
+
+
+def stated_days(rows: Iterable[Row], day: date) -> list[date]:
+    """Return the dates after words like `as of`, which say for which day the amounts are."""
+    return _days_by_kind(rows, day)[_STATED]
 
 
 def day_of(source: LedgerSource) -> date | None:
@@ -73,6 +72,18 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> LateError:
         "line to recon.toml.",
         choices(f"[late.{day}]", *lines),
     )
+
+
+def _days_by_kind(rows: Iterable[Row], day: date) -> dict[str, list[date]]:
+    """Return the dates in rows, by the kind of the words before them."""
+    days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
+    for row in rows:
+        label = ""
+        for cell in row:
+            for about, written in _days(cell, label, day):
+                days_by_kind[about].append(written)
+            label = as_text(cell) or label
+    return days_by_kind
 
 
 def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:

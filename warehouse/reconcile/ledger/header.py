@@ -12,6 +12,7 @@ from warehouse.reconcile.ledger.dates import (
     ORDERS,
     date_of,
     dated_title,
+    is_date,
     month_title,
     order_of,
     order_with,
@@ -25,6 +26,7 @@ from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
 
 DateCell = TypeVar("DateCell")
+_FIGURE = re.compile(r"[-+(\u2212]?[0-9][0-9,.'\u2019 ]*[.,][0-9]+\)?")  # an amount with decimals
 _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 
@@ -387,7 +389,7 @@ def _is_header(candidate: Candidate) -> bool:
     shape = candidate.shape
     titles = [column for column, title in enumerate(candidate.titles) if title]
     refusal = candidate.profile.refusal if candidate.profile else ""
-    if not titles or (refusal and not shape.amount_titles):
+    if not titles or (refusal and not shape.amount_titles) or _is_data(candidate):
         return False
     stated = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
     # A column from the settings counts only if its title is in this row.
@@ -398,6 +400,21 @@ def _is_header(candidate: Candidate) -> bool:
     }
     stated |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
     return "asset" in stated and ("amount" in stated or _has_amounts(candidate))
+
+
+def _is_data(candidate: Candidate) -> bool:
+    """Return whether a row is one of the ledger's rows: it has an amount, or names of two kinds.
+
+    Titles may be names of one kind, such as the venues of several amount columns.
+    """
+    known, shape = candidate.context.known, candidate.shape
+    cells = [
+        title
+        for column, title in enumerate(candidate.titles)
+        if title and not candidate.field_of(column) and title not in shape.columns.values()
+    ]
+    kinds = {known.dimension_of(cell) for cell in cells} - {""}
+    return len(kinds) > 1 or any(_FIGURE.fullmatch(cell) and not is_date(cell) for cell in cells)
 
 
 def _has_amounts(candidate: Candidate) -> bool:

@@ -15,7 +15,9 @@ from warehouse.reconcile.ledger.column_questions import (
 )
 from warehouse.reconcile.ledger.columns import (
     LedgerBody,
+    doubled_signs,
     missing_fields,
+    require_unused,
     rows_above,
     rows_of_other_dates,
     unused_columns,
@@ -26,6 +28,7 @@ from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import InboxContents
 from warehouse.reconcile.ledger.labels import row_labels
 from warehouse.reconcile.ledger.notation import dates_of, rules_of
+from warehouse.reconcile.ledger.notes import ask_for_notes, day_of_notes
 from warehouse.reconcile.ledger.rows import BodyRows, SheetReading, heading_of, read_rows
 from warehouse.reconcile.ledger.spellings import ask_for_spellings, renames_of
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
@@ -67,6 +70,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
             with _collecting(questions):
                 reading = _start_reading(file, head, number=len(sources))
                 rows = read_rows(reading, lines)
+                ask_for_notes(head, rows.notes, _stated_day(reading))
                 rejected += rows.rejected
                 notices += reading.notices
                 unused += reading.unused
@@ -100,6 +104,7 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
     unused = list(rows_above(head))
     labels = row_labels(head)
     body = LedgerBody(head)
+    require_unused(head)
     ask_for_asset(body)
     ask_for_spellings(body)
     columns, asked = unused_columns(body, lacking)
@@ -127,7 +132,7 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
         number=number,
         renames=renames_of(head),
         headings=frozenset(filter(None, map(heading_of, islice(head.grid.rows, head.row)))),
-        notices=[*notices, *unit_notices, *_hidden(head)],
+        notices=[*notices, *unit_notices, *doubled_signs(body), *_hidden(head)],
         unused=unused,
     )
 
@@ -168,6 +173,13 @@ def _hidden(head: Header) -> Iterator[Notice]:
         yield Notice("medium", f"the hidden column {names} was also read", head.location)
 
 
+def _stated_day(reading: SheetReading) -> date | None:
+    """Return the day of the amounts by their dates, their titles, or the lines above the header."""
+    head = reading.head
+    above = head.grid.rows[: head.row]
+    return reading.day or head.layers[0].day or title_day(above, head.context.day)
+
+
 def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSource:
     head, grid = reading.head, reading.grid
     tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
@@ -175,9 +187,7 @@ def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSo
         name=file.path.name,
         sheet=grid.sheet,
         sha256=file.sha256,
-        as_of=reading.day
-        or head.layers[0].day
-        or title_day(grid.rows[: head.row], head.context.day),
+        as_of=_stated_day(reading) or day_of_notes(rows.notes, head.context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
         used=rows.used,
         skipped=dict(sorted(rows.skipped.items())),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from warehouse.reconcile.ledger.amount_reader import AmountReader
 from warehouse.reconcile.ledger.amounts import BLANK, add_up, is_plain, plain_amounts
-from warehouse.reconcile.ledger.columns import LedgerBody, is_total
+from warehouse.reconcile.ledger.columns import NAMED_DIMENSIONS, LedgerBody, is_total
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.labels import (
@@ -30,6 +30,7 @@ from warehouse.reconcile.ledger.labels import (
     merged_blocks,
     object_array,
 )
+from warehouse.reconcile.ledger.notes import NOTE, note_text, unused_notes
 from warehouse.reconcile.ledger.spellings import Rename, rename_all
 from warehouse.reconcile.ledger.totals import SumLine, check_totals
 from warehouse.reconcile.model import Amount, FilePart, LedgerRows, Notice, RejectedRow, Unused
@@ -53,6 +54,11 @@ _PAGE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 
+# A figure with or without a currency, such as `EUR 250,000.00`, `$12` or `-3 BTC`.
+_MONEY = re.compile(
+    r"(?:[A-Z]{2,6}|[$\u20ac\u00a3\u00a5])?\s*[-+\u2212(]?\s*[$\u20ac\u00a3\u00a5]?\s*[0-9][0-9\s.,'\u2019]*"
+    r"(?:\)|-)?\s*(?:[A-Z]{2,6}|[$\u20ac\u00a3\u00a5])?"
+)
 _BATCH = 50_000  # number of rows to read at once
 _OTHER_DATE = "another date"
 
@@ -101,7 +107,7 @@ class BodyRows:
     """The result of reading a sheet: used and rejected rows, and skipped rows counted by reason.
 
     `lines` has the used rows from all sheets. `totals` are the total lines whose amount can be
-    read.
+    read. `notes` are the lines of text by row number.
     """
 
     lines: LedgerRows
@@ -109,6 +115,7 @@ class BodyRows:
     rejected: list[RejectedRow] = dataclasses.field(default_factory=list)
     skipped: Counter[str] = dataclasses.field(default_factory=Counter)
     totals: list[SumLine] = dataclasses.field(default_factory=list)
+    notes: dict[int, str] = dataclasses.field(default_factory=dict)
 
     def use(self, columns: Mapping[str, Any]) -> None:
         """Add used rows, given as one array for each column in `LINES`."""
@@ -181,8 +188,9 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     reading.unused.extend(
         Unused(reading.head.place, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(found.skipped.items())
-        if reason != _OTHER_DATE
+        if reason not in (_OTHER_DATE, NOTE)
     )
+    reading.unused.extend(unused_notes(reading.head, found.notes))
     return found
 
 
@@ -259,6 +267,8 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: Table, found: BodyRows
     rows["amount"] = object_array(read(rows["cells"], repeat("")))
     rows["reason"] = _first_reasons(rows, _skip_reasons(reading, rows))
     found.skipped.update(rows["reason"][rows["reason"] != ""])
+    notes = _keep(rows, rows["reason"] == NOTE)
+    found.notes.update(zip(notes["line"], map(note_text, notes["cells"]), strict=True))
     if len(reading.head.layers) == 1:
         found.totals += _total_lines(reading, _keep(rows, rows["reason"] == "total line"))
     rows = _keep(rows, rows["reason"] == "")
@@ -321,8 +331,9 @@ def _skip_reasons(reading: SheetReading, rows: Table) -> Iterator[Texts]:
     is_name = map(cache(lambda name: name != "" and not is_date(name)), assets)
     is_named = np.fromiter(is_name, bool) & ("asset" in head.columns)
     has_amount = map(partial(_has_amount_cell, reading), rows["number"], cells)
-    is_note = ~np.fromiter(has_amount, bool) & ~is_named
-    yield _if(is_note, "title or note")
+    holds = map(partial(_holds_position, reading), cells)
+    is_note = ~np.fromiter(has_amount, bool) & ~is_named & ~np.fromiter(holds, bool)
+    yield _if(is_note, NOTE)
     if reading.day is not None:
         days = (reading.days[row] for row in rows["number"])
         yield _if((day not in (None, reading.day) for day in days), _OTHER_DATE)
@@ -341,6 +352,25 @@ def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
         (len(cells) > column and cells[column] != "") or (row, column) in reading.grid.errors
         for column in reading.head.amount_columns
     )
+
+
+def _holds_position(reading: SheetReading, cells: Row) -> bool:
+    """Return whether a row without an asset and amount may still state a position.
+
+    It has an amount in another column, or the name of a portfolio, venue or account of the book.
+    """
+    head, known = reading.head, reading.head.context.known
+    texts = {column: text for column, cell in enumerate(cells) if (text := as_text(cell).strip())}
+    names = {at: name for name, at in head.columns.items() if name in NAMED_DIMENSIONS}
+    if any(known.has(names[at], text) for at, text in texts.items() if at in names):
+        return True
+    figures = (
+        text
+        for column, text in texts.items()
+        if column < len(head.titles) and head.titles[column] and column not in head.columns.values()
+    )
+    # A single cell is a line of text, such as `Rates of 20.11.2026`.
+    return len(texts) > 1 and any(_MONEY.fullmatch(t) and not is_date(t) for t in figures)
 
 
 def _is_page_heading(

@@ -51,7 +51,8 @@ def unknown_header(
     grids: Sequence[Grid], file: str, context: ReadingContext
 ) -> Ambiguous | NotReconciled:
     """Return the question to ask about a file without a known header. It lists the columns."""
-    for grid in grids:
+    # A contents page has titles, but no amounts.
+    for grid in sorted(grids, key=lambda grid: not has_amounts(grid.rows)):
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
             return Ambiguous(f"{file}: {refusal}, and remove this file from the inbox.", line)
@@ -197,26 +198,67 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
     Raises `Ambiguous` if several sheets may be the ledger.
     """
     name = file.path.name
-    grids = (grid for grid in file.grids if not _is_put_aside(grid, name, context))
-    tabs = [head for grid in grids if (head := find_header(grid, context, name)) is not None]
+    grids = _grids_to_read(file, context)
+    tabs, unclear = _headers(grids, name, context)
     if not tabs:
-        raise unknown_header(file.grids, name, context)
+        raise unknown_header(grids, name, context)
     wanted = {head.shape.sheet for head in tabs} - {""}
     if ALL in wanted or context.config.of_file(name).tab:
+        for question in unclear.values():
+            raise question
         return tabs
     if wanted:
         named = [head for head in tabs if head.grid.sheet in wanted]
         if not named:
-            raise NotReconciled(
-                f"{name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
-                f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Correct "
-                "`sheet` in recon.toml."
-            )
+            raise _no_such_sheet(file, wanted)
         tabs = named
+    elif unclear:
+        asked = [grid for grid in grids if grid.sheet in unclear]
+        raise _question_of_others(asked, tabs)
     tabs = _tabs_of_day(tabs, context.day)
     if len(tabs) > 1:
         raise _several_tabs(tabs)
     return tabs
+
+
+def _grids_to_read(file: OpenedFile, context: ReadingContext) -> list[Grid]:
+    """Return the sheets that recon.toml does not exclude. Raise an error if none has the name."""
+    name = file.path.name
+    stated = context.config.of_file(name).shape.sheet
+    is_any = stated in ("", ALL)
+    grids = [grid for grid in file.grids if is_any or grid.sheet == stated]
+    if not grids and not is_any:
+        raise _no_such_sheet(file, [stated])
+    return [grid for grid in grids if not _is_put_aside(grid, name, context)]
+
+
+def _headers(
+    grids: Sequence[Grid], name: str, context: ReadingContext
+) -> tuple[list[Header], dict[str, Ambiguous]]:
+    """Return the headers of the sheets, and the questions about sheets that have none so far.
+
+    Raises `Ambiguous` if there are only questions.
+    """
+    tabs: list[Header] = []
+    questions: dict[str, Ambiguous] = {}
+    for grid in grids:
+        try:
+            head = find_header(grid, context, name)
+        except Ambiguous as question:
+            questions[grid.sheet] = question
+        else:
+            tabs += [head] if head else []
+    for question in () if tabs else questions.values():
+        raise question
+    return tabs, questions
+
+
+def _no_such_sheet(file: OpenedFile, wanted: Iterable[str]) -> NotReconciled:
+    return NotReconciled(
+        f"{file.path.name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
+        f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Correct "
+        "`sheet` in recon.toml."
+    )
 
 
 def _tabs_of_day(tabs: list[Header], day: date) -> list[Header]:

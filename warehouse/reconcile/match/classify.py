@@ -17,7 +17,7 @@ from warehouse.exact import EXACT, exact, exact_sum, plain, subtract
 from warehouse.reconcile.book import columns, copy_rows
 from warehouse.reconcile.match import compare
 from warehouse.reconcile.match.compare import IS_BREAK, decimals_of
-from warehouse.reconcile.match.precision import is_cell_of, largest_loss, rounding_loss
+from warehouse.reconcile.match.precision import are_cells_of, largest_loss, rounding_loss
 from warehouse.reconcile.model import FLOAT_DIGITS, Key, Notice, RejectedRow, Result
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
@@ -215,7 +215,7 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
         """Return the difference that a rule allows, or "" if the rule does not apply."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
-            return "0" if is_cell_of(ledger[0], book) else ""
+            return "0" if are_cells_of(ledger, book) else ""
         if rule == "relative":
             return plain(EXACT.multiply(rules.config.relative, EXACT.abs(book)))
         if not {*files} <= rules.kept.keys():

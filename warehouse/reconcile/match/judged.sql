@@ -38,7 +38,7 @@ with unequal as (
 ), ruled as (
     select *, (case
         when result_of_key is not null then row('none', '', '0')
-        when '{rounding}' <> 'off' and rows = 1 and is_number
+        when '{rounding}' <> 'off' and is_number
             and allowance('number cell', files, amounts, snapshot) <> ''
             then row('number cell', '{digits} digits of a number cell', '0')
         when '{rounding}' = 'written' and rows = 1 and not is_number and {is_within_written}

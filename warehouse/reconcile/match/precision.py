@@ -10,6 +10,7 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
 _DOUBLE_DIGITS = 17  # enough digits to write any double and read it back unchanged
+_ZEROS = 2  # number of last digits of a full number cell that may be zeros by chance
 _MAX_EXPONENT = 300  # doubles have full precision up to this power of ten
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
@@ -77,6 +78,20 @@ def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
         doubles = (nearest, float(format(nearest, ".16g")))
         shown += [exact(format(double, f".{FLOAT_DIGITS}g")) for double in doubles]
     return ledger in shown
+
+
+def are_cells_of(amounts: Sequence[Decimal], snapshot: Decimal) -> bool:
+    """Return whether number cells whose exact amounts add up to the snapshot's may show these."""
+    if len(amounts) == 1:
+        return is_cell_of(amounts[0], snapshot)
+    # Each cell with all its digits lost at most half a unit of the last one. A cell with fewer
+    # digits lost nothing, except if its last digits happen to be zeros.
+    lost = [
+        Decimal(5).scaleb(amount.adjusted() - FLOAT_DIGITS, EXACT)
+        for amount in amounts
+        if digits(amount) >= FLOAT_DIGITS - _ZEROS
+    ]
+    return EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot)) <= exact_sum(lost)
 
 
 def digits(amount: Decimal) -> int:

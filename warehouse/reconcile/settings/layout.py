@@ -43,7 +43,7 @@ NEGATIVE_WORDS = (
 LAYOUT = (
     "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
     "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes portfolio_spelling asset_spelling venue_spelling account_spelling"
+    "footnotes notes portfolio_spelling asset_spelling venue_spelling account_spelling"
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
@@ -54,7 +54,7 @@ NAME, ANY = "{}", "*"
 _MARKS = ("CR", "DR")
 
 # Settings whose values are added to earlier values instead of replacing them.
-_JOINED = ("unused", "positive_words")
+_JOINED = ("unused", "positive_words", "notes")
 
 _Words = Mapping[str, tuple[str, ...]]
 ALL = "*"  # the value for a file that covers all names in a field
@@ -214,8 +214,8 @@ class Shape:
     skip. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields
     that a row with only a name sets for the rows below it. `columns_are` is the field whose values
     are the titles of several amount columns, and `label_columns` lists these columns. `keeps` is
-    the amounts' precision. `footnotes` are marks after amounts and names. `spellings` have, by
-    field, the characters around its names.
+    the amounts' precision. `footnotes` are marks after amounts and names. `notes` are lines of text
+    that a person has read. `spellings` have, by field, the characters around its names.
     """
 
     columns: Mapping[str, str] = toml_value(_columns)
@@ -241,6 +241,7 @@ class Shape:
     header_rows: int = toml_value(lambda table: table.count("header_rows", 0))
     keeps: Precision | None = toml_value(partial(precision_of, name="keeps"))
     footnotes: tuple[str, ...] = toml_value(lambda table: table.texts("footnotes") or ())
+    notes: tuple[str, ...] = toml_value(lambda table: table.texts("notes") or ())
     spellings: Mapping[str, str] = toml_value(_spellings)
 
     @property

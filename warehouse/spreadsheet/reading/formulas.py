@@ -1,8 +1,8 @@
 """A calculator for simple formulas, which finds values that a program has not recalculated.
 
 If a program writes a workbook without calculating, its formulas keep old values or 0. So this
-module recalculates simple sums from the stored inputs. It does so only to find stale values: their
-rows are rejected, and no value is replaced.
+module recalculates simple sums from the stored inputs. It does so only to find stale values, and to
+prove the values of a workbook that asks to be recalculated. No value is replaced.
 """
 
 import re
@@ -63,8 +63,11 @@ class CalculatedSheet:
         self._visits = 0
         self._depth = 0
 
-    def stale(self) -> Iterator[tuple[Location, str]]:
-        """Yield each cell whose stored value is provably stale, with a message."""
+    def check(self) -> Iterator[tuple[Location, str]]:
+        """Yield each formula that can be calculated, with a message if its stored value is stale.
+
+        The message is empty if the stored value is right.
+        """
         for location, cell in self._formulas.items():
             try:
                 value, magnitude = self.value(location)
@@ -77,6 +80,8 @@ class CalculatedSheet:
                     location,
                     f"{message}: open the file in the program that created it, and save it",
                 )
+            else:
+                yield location, ""
 
     def value(self, location: Location) -> tuple[float, float]:
         """Return a cell's value and magnitude, which is the sum of its terms' absolute values."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 
 from warehouse.spreadsheet.reading.formulas import CalculatedSheet, FormulaCell, column_of
-from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
+from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE, NOT_CALCULATED
 
 _PREFIX = rb"<(?:\w+:)?"
 _CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
@@ -21,6 +21,7 @@ _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
 _COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
+_ASKS_TO_CALCULATE = re.compile(rb'\bfullCalcOnLoad="(?:1|true)"')
 _MAX_CALCULATED = 64_000_000  # the largest sheet in which formulas are checked, in bytes
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
@@ -43,7 +44,8 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")
 class SheetFindings:
     """A sheet's error cells (by row and column index), hidden columns, and number of hidden rows.
 
-    Formulas without a value count as error cells. `scaled` maps the index of each column that
+    Formulas without a value count as error cells, and so do formulas that the workbook asks to
+    calculate, if their stored values cannot be proved. `scaled` maps the index of each column that
     shows its numbers in thousands or millions to the number format.
     """
 
@@ -60,13 +62,17 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
         return {}
     # Do not check formulas if `fullPrecision` is off. Programs then add up rounded numbers, so even
     # a correct total may look stale.
-    is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
+    book = names.read(_BOOK)
+    is_calculated = b'fullPrecision="0"' not in book
+    # Programs that cannot calculate store 0 or an old value, and ask for a calculation.
+    must_prove = bool(_ASKS_TO_CALCULATE.search(book))
     scaled = _scaled_styles(names)
     by_sheet = {}
     for name, path in paths.items():
         xml = names.read(path)
         columns = _scaled_columns(xml, scaled) if scaled else {}
-        by_sheet[name] = replace(_scan(xml, is_calculated=is_calculated), scaled=columns)
+        found = _scan(xml, is_calculated=is_calculated, must_prove=must_prove)
+        by_sheet[name] = replace(found, scaled=columns)
     return by_sheet
 
 
@@ -121,13 +127,14 @@ def _attribute(tag: str, name: str) -> str:
     return (match[1] or match[2] or "") if match else ""
 
 
-def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
+def _scan(xml: bytes, *, is_calculated: bool, must_prove: bool) -> SheetFindings:
     # Search for plain bytes first, because most sheets have neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
         return SheetFindings({}, hidden, columns)
-    errors = _stale(xml) if is_calculated and len(xml) <= _MAX_CALCULATED else {}
+    checked = _checked(xml) if is_calculated and len(xml) <= _MAX_CALCULATED else {}
+    errors = {location: message for location, message in checked.items() if message}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
         reference = _REFERENCE_OF_CELL.search(attributes)
@@ -141,11 +148,13 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
             errors[_location(reference)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_location(reference)] = NO_VALUE
+        elif must_prove and _FORMULA.search(inside) and _location(reference) not in checked:
+            errors[_location(reference)] = NOT_CALCULATED
     return SheetFindings(errors, hidden, columns)
 
 
-def _stale(xml: bytes) -> dict[tuple[int, int], str]:
-    """Return a message for each cell whose stored value is provably stale."""
+def _checked(xml: bytes) -> dict[tuple[int, int], str]:
+    """Return the formulas that could be calculated, each with a message if its value is stale."""
     numbers: dict[tuple[int, int], float] = {}
     formulas: dict[tuple[int, int], FormulaCell] = {}
     others: dict[tuple[int, int], bool] = {}
@@ -176,7 +185,7 @@ def _stale(xml: bytes) -> dict[tuple[int, int], str]:
                 formulas[location] = FormulaCell(text, origin, stored.decode())
             else:
                 others[location] = False
-    return dict(CalculatedSheet(numbers, formulas, others).stale())
+    return dict(CalculatedSheet(numbers, formulas, others).check())
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:

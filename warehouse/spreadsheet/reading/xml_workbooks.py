@@ -19,6 +19,10 @@ _CHUNK = 1_000_000
 MAX_COLUMNS = 16_384  # the maximum number of columns in spreadsheet programs
 MAX_ROWS = 1_048_576
 Span = tuple[tuple[int, int], tuple[int, int]]
+NOT_CALCULATED = (
+    "a formula whose result may be old, because the workbook asks to be recalculated: open the "
+    "file in a spreadsheet program, and save it"
+)
 NO_VALUE = "a formula without a value: open the file in a spreadsheet program, and save it"
 _CELLS = ("table-cell", "covered-table-cell")
 _NUMBERS = ("float", "percentage", "currency")

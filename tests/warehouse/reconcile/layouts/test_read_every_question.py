@@ -263,6 +263,9 @@ CASES: dict[str, list[Case]] = {
         Case(lambda t: ledger(["Amount"], [f"{t[0]} (1)", *t[1:]])),
         Case(lambda t: ledger(["Amount"], [f"{t[0]} a)", *t[1:]])),
     ],
+    "ledger.notes.ask_for_notes": [
+        Case(lambda t: {"ledger.csv": csv([*plain(t), ["PRELIMINARY"]])}),
+    ],
     f"{V}_ask_for_negative_word": [
         Case(lambda t: marked(t, "CR", "DR"), (RIGHT, BREAKS)),
         Case(lambda t: marked(t, "DR", "CR"), (BREAKS, RIGHT)),

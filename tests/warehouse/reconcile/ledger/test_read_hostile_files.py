@@ -37,7 +37,7 @@ ROW = '<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2" t="str"><v>10</v></c
 
 
 def sheet(rows: str, size: str = "A1:C2") -> bytes:
-    """Return a workbook of one sheet with these rows, given as XML."""
+    """Return a calculated workbook of one sheet with these rows, given as XML."""
     made, changed = io.BytesIO(), io.BytesIO()
     book = xlsxwriter.Workbook(made)
     book.add_worksheet().write_string(0, 0, "asset")
@@ -48,7 +48,8 @@ def sheet(rows: str, size: str = "A1:C2") -> bytes:
     )
     with zipfile.ZipFile(made) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
         for info in old.infolist():
-            new.writestr(info.filename, xml if info.filename == SHEET else old.read(info))
+            part = old.read(info).replace(b'fullCalcOnLoad="1"', b"")
+            new.writestr(info.filename, xml if info.filename == SHEET else part)
     return changed.getvalue()
 
 

@@ -1,5 +1,6 @@
 """Tests of formula cells: a stored value that is older than its inputs is named and not used."""
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from warehouse.reconcile.ledger.titles import fingerprint
 from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Shape
+from warehouse.spreadsheet.reading.xml_workbooks import NOT_CALCULATED
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
@@ -24,6 +26,19 @@ def book(path: Path, amounts: Mapping[str, float], free: float = 5) -> Path:
         for row, (formula, value) in enumerate(amounts.items(), 1):
             page.write_row(row, 0, ("BTC", free, 2, f"a{row}"))
             page.write_formula(row, 4, formula, None, value)
+    return path
+
+
+def calculated(path: Path) -> Path:
+    """Remove the request to calculate from a workbook, as a program does that has calculated."""
+    with zipfile.ZipFile(path) as given:
+        parts = {name: given.read(name) for name in given.namelist()}
+    asks = b'fullCalcOnLoad="1"'
+    assert asks in parts["xl/workbook.xml"]
+    parts["xl/workbook.xml"] = parts["xl/workbook.xml"].replace(asks, b"")
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in parts.items():
+            made.writestr(name, content)
     return path
 
 
@@ -88,8 +103,47 @@ def test_the_value_of_an_unchecked_formula_is_used(
 
     Examples are an unsupported function, a different sheet, a text input or a circular reference.
     """
-    path = book(tmp_path / "ledger.xlsx", {formula: 42})
+    path = calculated(book(tmp_path / "ledger.xlsx", {formula: 42}))
     assert amounts(read_book(read, path)) == ["42"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "stored"),
+    [
+        ("=ROUND(499.6,0)", 0),
+        ("=IF(1=1,500,0)", 0),
+        ("=VLOOKUP(A2,A2:B2,2)", 0),
+        ("=SUMIFS(B2:B3,A2:A3,A2)", 0),
+        ("=LET(x,5,x)", 0),
+        ("=PRODUCT(5,100)", 0),
+        ("=ROUND(B2+1,8)", 5),
+        ("=Other!B2", 42),
+        ('=A2&"x"', 0),
+    ],
+)
+def test_a_workbook_that_asks_to_be_calculated_has_no_results(
+    tmp_path: Path, read: Read, formula: str, stored: float
+) -> None:
+    """A stored result is not used if the workbook asks to be calculated, unless it is proved."""
+    path = book(tmp_path / "ledger.xlsx", {formula: stored, "=B3+C3": 7})
+    ledger = read_book(read, path)
+    assert amounts(ledger) == ["7"]
+    [row] = ledger.rejected
+    assert row.reason == f"the cell with the amount contains an error: {NOT_CALCULATED}"
+
+
+def test_a_name_from_a_formula_needs_a_calculation_too(tmp_path: Path, read: Read) -> None:
+    """A name that is a formula is not used if the workbook asks to be calculated."""
+    path = tmp_path / "ledger.xlsx"
+    with xlsxwriter.Workbook(path) as made:
+        page = made.add_worksheet()
+        page.write_row(0, 0, ("asset", "account", "amount"))
+        page.write_formula(1, 0, '=UPPER("btc")', None, "btc")
+        page.write_row(1, 1, ("a", 5))
+        page.write_row(2, 0, ("ETH", "a", 6))
+    ledger = read(path)
+    assert amounts(ledger) == ["6"]
+    assert "the cell with the asset contains an error" in ledger.rejected[0].reason
 
 
 def test_a_value_that_differs_in_its_last_digits_is_used(tmp_path: Path, read: Read) -> None:
@@ -123,7 +177,7 @@ def test_a_shared_formula_uses_the_inputs_of_each_row(write: Write, read: Read) 
 def test_the_work_to_check_a_running_total_is_limited(tmp_path: Path, read: Read) -> None:
     """Of 3,000 sums of growing ranges, only the first are checked, because the work is limited."""
     formulas = {f"=SUM(B$2:B{row})": 0.0 for row in range(2, 3002)}
-    ledger = read_book(read, book(tmp_path / "ledger.xlsx", formulas))
+    ledger = read_book(read, calculated(book(tmp_path / "ledger.xlsx", formulas)))
     assert len(ledger.rejected) + len(ledger.lines) == 3000
     assert min(len(ledger.rejected), len(ledger.lines)) > 1000
 
