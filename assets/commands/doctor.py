@@ -16,7 +16,7 @@ from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command, spell_for
 from assets.console.parameters import flag, format_option
 from assets.console.rows import print_records
-from assets.console.terminal import mark
+from assets.console.terminal import YELLOW, mark, paint
 from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
 SETTINGS = "settings"
+WARNING = "!"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -56,6 +57,8 @@ class Finding:
     subject: str
     is_well: bool
     message: str
+    is_warning: bool = False
+    """Whether the result is not well, but a night can still be read and published."""
 
 
 def _well(subject: str, message: str) -> Finding:
@@ -64,6 +67,10 @@ def _well(subject: str, message: str) -> Finding:
 
 def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
+
+
+def _warning(subject: str, message: str) -> Finding:
+    return Finding(subject, is_well=False, message=message, is_warning=True)
 
 
 @click.command(cls=HomeCommand, needs_home=False, prints_result=True)
@@ -92,12 +99,14 @@ def _spell_commands(nightbook: Nightbook, findings: Iterable[Finding]) -> Iterat
 def _show(findings: Sequence[Finding], output_format: str | None) -> int:
     """Print one line per finding. Return the exit code."""
     if output_format:
-        print_records(output_format, ("subject", "is_well", "message"), findings)
+        print_records(output_format, ("subject", "is_well", "message", "is_warning"), findings)
     else:
         for finding in findings:
             line = f"{finding.subject:<10} {finding.message}"
-            print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
-    wrong = [finding.subject for finding in findings if not finding.is_well]
+            warning = paint(WARNING, YELLOW)
+            icon = warning if finding.is_warning else mark(is_well=finding.is_well)
+            print(f"{icon} {printable_lines(line)}")
+    wrong = [finding.subject for finding in findings if not (finding.is_well or finding.is_warning)]
     if SETTINGS in wrong:
         return WRONG_USAGE
     return FAILED if wrong else DONE
@@ -117,7 +126,7 @@ def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         if settings is not None:  # The API can be called only with valid settings.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
-        yield from _channels(home) if alert else ()
+        yield from _channels(home) if alert else _recipients(home, is_reader=is_reader)
 
 
 def _findings_at_home(
@@ -260,7 +269,10 @@ def _schedule(nightbook: Nightbook, settings: Settings) -> Finding:
         return _wrong("schedule", f"{message}; the daemon's last report: {switches.error}")
     if is_demo(layout):
         off = "; a demo's schedule is off until somebody turns it on in Dagster"
-        return _well("schedule", message + (f", {switches.daemon(now)}" if switches.is_on else off))
+        if not switches.is_on:
+            return _well("schedule", message + off)
+        state = _well if switches.is_running(now) else _warning
+        return state("schedule", f"{message}, {switches.daemon(now)}")
     if switches.off:
         command = full_command(layout, "doctor", "--turn-on")
         names = ", ".join(switches.off)
@@ -297,6 +309,29 @@ def _shelf(lakehouse: "Lakehouse", *, is_reader: bool) -> Finding:
             "nightbook shelve"
         )
     return Finding("shelf", is_well=not missing, message=message)
+
+
+def _recipients(settings: Settings, *, is_reader: bool) -> Iterator[Finding]:
+    """Yield a finding about who learns of a problem. Demos and readers' homes need nobody."""
+    if is_reader or is_demo(Layout(settings.home)):
+        return
+    channels, has_switch = count_of(len(settings.alerts), "channel"), bool(settings.heartbeat)
+    if not settings.alerts and not has_switch:
+        yield _warning(
+            "alerts",
+            "neither NIGHTBOOK_ALERTS nor NIGHTBOOK_HEARTBEAT is set, so nobody gets a message if "
+            "a night is held, fails or does not start",
+        )
+    elif not settings.alerts:
+        yield _warning(
+            "alerts",
+            "NIGHTBOOK_ALERTS is not set, so only the monitoring service of NIGHTBOOK_HEARTBEAT "
+            "reports a problem, a day later and without a reason",
+        )
+    else:
+        switch = "a dead-man's switch" if has_switch else "no dead-man's switch"
+        advice = "" if has_switch else ": set NIGHTBOOK_HEARTBEAT, to learn that the daemon died"
+        yield _well("alerts", f"{channels} and {switch}{advice}")
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:

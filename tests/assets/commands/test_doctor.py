@@ -1,5 +1,6 @@
 """Tests of `nightbook doctor`, which prints a line with a remedy for each problem."""
 
+import json
 import re
 import shutil
 import socket
@@ -7,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from assets.home.demo import MARK
+from tests.support.operator import DEAD
 from tests.support.operator_home import FIRST, SECOND, Keeper
 
 ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
@@ -43,11 +46,40 @@ def test_doctor_names_each_wrong_setting(
 def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:
     """Without problems, `doctor` prints one line for each check, each with a check mark."""
     copied.report()
+    copied.more.update(NIGHTBOOK_ALERTS=DEAD, NIGHTBOOK_HEARTBEAT="http://127.0.0.1:9/alive")
     said = copied("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
-    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
+    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule", "alerts"]
     assert all(line.startswith("✓ ") for line in said.out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("settings", "mark", "words"),
+    [
+        ({}, "!", "neither NIGHTBOOK_ALERTS nor NIGHTBOOK_HEARTBEAT is set"),
+        ({"NIGHTBOOK_HEARTBEAT": "http://127.0.0.1:9/alive"}, "!", "NIGHTBOOK_ALERTS is not set"),
+        ({"NIGHTBOOK_ALERTS": DEAD}, "✓", "1 channel and no dead-man's switch: set "),
+    ],
+)
+def test_doctor_warns_if_nobody_learns_of_a_problem(
+    copied: Keeper, settings: dict[str, str], mark: str, words: str
+) -> None:
+    """Without alerts, `doctor` prints a warning, which does not change the exit code."""
+    copied.report()
+    copied.more.update(settings)
+    said = copied("doctor")
+    assert said.code == 0
+    assert said.out.splitlines()[-1].startswith(f"{mark} alerts")
+    assert words in said.out.splitlines()[-1]
+    last = json.loads(copied("doctor", "--format", "jsonl").out.splitlines()[-1])
+    assert (last["is_well"], last["is_warning"]) == (mark == "✓", mark == "!")
+
+
+def test_a_demo_needs_no_alerts(copied: Keeper) -> None:
+    """`doctor` says nothing about the alerts of a demo, whose nights are simulated."""
+    (copied.home / MARK).write_text("{}", encoding="utf-8")
+    assert " alerts " not in copied("doctor").out
 
 
 def test_doctor_reports_an_unknown_key(empty: Callable[..., Keeper]) -> None:
