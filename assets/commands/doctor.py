@@ -20,7 +20,13 @@ from assets.console.terminal import YELLOW, mark, paint
 from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
+from assets.monitoring.switches import (
+    has_api,
+    is_reader_home,
+    next_tick,
+    read_switches,
+    start_alert,
+)
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -47,6 +53,9 @@ MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
 SETTINGS = "settings"
 WARNING = "!"
+FIRST_NIGHT = "nightbook run, typed in a terminal, pulls the first night"
+# A demo in the home of real nights would make it unusable for them.
+EXAMPLE = "nightbook demo shows an example, and nightbook run needs the settings of the API"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -134,7 +143,10 @@ def _findings_at_home(
 ) -> Iterator[Finding]:
     """Yield the findings about nights, schedule, shelf and catalog, which do not need the API."""
     now, layout = nightbook.now(), Layout(home.home)
-    yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
+    first = FIRST_NIGHT if has_api(nightbook) else EXAMPLE
+    yield from _run_check(
+        "warehouse", lambda: [_warehouse(layout, now, first, is_reader=is_reader)]
+    )
     if not is_reader:
         yield from _run_check("schedule", lambda: [_schedule(nightbook, home)])
     if (lakehouse := shelf.shelf_of(nightbook)) is not None:
@@ -228,10 +240,9 @@ def _clock(check: ServiceCheck) -> Finding:
     )
 
 
-def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
+def _warehouse(layout: Layout, now: datetime, first: str, *, is_reader: bool = False) -> Finding:
     download = f"to download nights from the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
-        first = "nightbook run pulls the first night (nightbook demo shows an example)"
         return _well("warehouse", f"no night yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
     landed = snapshots.landed_snapshots(layout)

@@ -82,6 +82,20 @@ def test_a_demo_needs_no_alerts(copied: Keeper) -> None:
     assert " alerts " not in copied("doctor").out
 
 
+@pytest.mark.parametrize("folder", ["", "landing"])
+def test_doctor_suggests_a_demo_only_without_an_api(
+    empty: Callable[..., Keeper], folder: str
+) -> None:
+    """In an empty home, `doctor` suggests the first run, and a demo only if no API is set."""
+    keeper = empty()
+    (keeper.home / folder).mkdir(parents=True)
+    for variables, said in (({}, "run"), (dict.fromkeys(ACCESS, ""), "demo")):
+        keeper.more.update(variables)
+        [line] = [line for line in keeper("doctor").out.splitlines() if " warehouse " in line]
+        assert (" demo " in line) == (said == "demo")
+        assert " run" in line
+
+
 def test_doctor_reports_an_unknown_key(empty: Callable[..., Keeper]) -> None:
     """An unknown key is reported with the API's error, and the other checks still run."""
     said = empty(NIGHTBOOK_API_SECRET="not-the-secret")("doctor")
