@@ -9,6 +9,7 @@ import click
 from click import option
 
 from assets.console.command import HomeCommand
+from assets.console.invocation import full_command
 from assets.console.parameters import flag
 from assets.home.creation import create_home
 from assets.nightbook import Nightbook
@@ -41,6 +42,7 @@ def install_command(nightbook: Nightbook, *, into: str | None, only_home: bool) 
     layout = nightbook.layout
     if only_home:
         _create_home(layout)
+        print(f"For cron, add this line (crontab -e):\n  {crontab_line(nightbook)}")
         return 0
     _require_settings(Path.cwd() / ".env")
     folder = Path(into).resolve() if into else _unit_folder()
@@ -99,6 +101,13 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
     return "".join(
         line for line in text.splitlines(keepends=True) if not line.startswith(system_lines)
     )
+
+
+def crontab_line(nightbook: Nightbook) -> str:
+    """Return a line for cron, which has neither this shell's PATH nor its working folder."""
+    command = full_command(nightbook.layout, "run", "--unless-taken")
+    # Cron replaces a percent sign with a line break.
+    return f"{nightbook.settings().schedule} {command}".replace("%", r"\%")
 
 
 def _create_home(layout: Layout) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from assets.console.invocation import full_command
 from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
@@ -137,8 +138,8 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
         return None
     command = ["install"]
     remedy = (
-        "Start the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
-        "--unless-taken"
+        "Start the daemon (nightbook install, or nightbook dev), or let cron type: "
+        f"{full_command(layout, 'run', '--unless-taken')}"
     )
     if switches.is_locked:
         command = ["doctor", "--turn-on"]

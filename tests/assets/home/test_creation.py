@@ -150,8 +150,8 @@ def test_install_creates_a_home_for_cron_and_containers(shown: Sandbox, tmp_path
     """`install --only-home` creates a home without systemd, and does nothing to a home."""
     keeper = Keeper(tmp_path / "home", shown, is_created_first=False)
     said = keeper("install", "--only-home")
-    assert (said.code, said.out) == (0, f"created  {keeper.home}\n"), said.err
-    assert keeper("install", "--only-home").out == f"exists   {keeper.home}\n"
+    assert (said.code, said.out.splitlines()[0]) == (0, f"created  {keeper.home}"), said.err
+    assert keeper("install", "--only-home").out.startswith(f"exists   {keeper.home}\n")
     assert keeper.run(FIRST).code == 0
 
 
