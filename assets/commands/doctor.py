@@ -1,5 +1,6 @@
 """`nightbook doctor`: check settings, disk, API, key, clock, warehouse and schedule."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.console.command import HomeCommand
+from assets.console.disks import is_read_only
 from assets.console.errors import disk_message, is_ours
 from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command, spell_for
@@ -178,6 +180,8 @@ def _disk(layout: Layout) -> Finding:
     folder = layout.home
     while not folder.exists():
         folder = folder.parent
+    if is_read_only(folder):
+        return _wrong("disk", disk_message(OSError(errno.EROFS, "", str(folder)), folder) or "")
     if not os.access(folder, os.W_OK | os.X_OK):
         return _wrong(
             "disk", f"{folder} is not writable: change its owner to the user who runs nightbook"
