@@ -12,9 +12,11 @@ from click import option
 from assets.commands.sandbox import LOOPBACK, PORT, require_free
 from assets.console.command import HomeCommand
 from assets.console.terminal import wants_color
+from assets.home.creation import create_home, is_person
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
 from assets.runs.instance import DAEMON_MODULE
+from pipelines.landing.lock import require_owner
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import UMASK, Layout
 
@@ -35,6 +37,9 @@ def dev_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...])
     # Wait for Ctrl-C, or for SIGTERM from a supervisor.
     layout = nightbook.layout
     require_free(port, "dev")
+    require_owner(layout, "nightbook dev")
+    if is_person():
+        create_home(layout)
     with os.fdopen(reap(nightbook)) as lock:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
         print(

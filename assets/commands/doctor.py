@@ -1,5 +1,6 @@
 """`nightbook doctor`: check settings, disk, API, key, clock, warehouse and schedule."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,16 +12,23 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.console.command import HomeCommand
+from assets.console.disks import is_read_only
 from assets.console.errors import disk_message, is_ours
 from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command, spell_for
 from assets.console.parameters import flag, format_option
 from assets.console.rows import print_records
-from assets.console.terminal import mark
+from assets.console.terminal import YELLOW, mark, paint
 from assets.home.daemon_state import change_record
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.switches import is_reader_home, next_tick, read_switches, start_alert
+from assets.monitoring.switches import (
+    has_api,
+    is_reader_home,
+    next_tick,
+    read_switches,
+    start_alert,
+)
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.access import Access
@@ -47,6 +55,10 @@ if TYPE_CHECKING:
 MAX_SKEW_MS = 10_000
 MIN_FREE_BYTES = 1_000_000_000
 SETTINGS = "settings"
+WARNING = "!"
+FIRST_NIGHT = "nightbook run, typed in a terminal, pulls the first night"
+# A demo in the home of real nights would make it unusable for them.
+EXAMPLE = "nightbook demo shows an example, and nightbook run needs the settings of the API"
 READER = "no API is configured, so this home only downloads nights from the shelf"
 
 
@@ -57,6 +69,8 @@ class Finding:
     subject: str
     is_well: bool
     message: str
+    is_warning: bool = False
+    """Whether the result is not well, but a night can still be read and published."""
 
 
 def _well(subject: str, message: str) -> Finding:
@@ -65,6 +79,10 @@ def _well(subject: str, message: str) -> Finding:
 
 def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
+
+
+def _warning(subject: str, message: str) -> Finding:
+    return Finding(subject, is_well=False, message=message, is_warning=True)
 
 
 @click.command(cls=HomeCommand, needs_home=False, prints_result=True)
@@ -93,12 +111,14 @@ def _spell_commands(nightbook: Nightbook, findings: Iterable[Finding]) -> Iterat
 def _show(findings: Sequence[Finding], output_format: str | None) -> int:
     """Print one line per finding. Return the exit code."""
     if output_format:
-        print_records(output_format, ("subject", "is_well", "message"), findings)
+        print_records(output_format, ("subject", "is_well", "message", "is_warning"), findings)
     else:
         for finding in findings:
             line = f"{finding.subject:<10} {finding.message}"
-            print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
-    wrong = [finding.subject for finding in findings if not finding.is_well]
+            warning = paint(WARNING, YELLOW)
+            icon = warning if finding.is_warning else mark(is_well=finding.is_well)
+            print(f"{icon} {printable_lines(line)}")
+    wrong = [finding.subject for finding in findings if not (finding.is_well or finding.is_warning)]
     if SETTINGS in wrong:
         return WRONG_USAGE
     return FAILED if wrong else DONE
@@ -118,7 +138,7 @@ def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         if settings is not None:  # The API can be called only with valid settings.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
-        yield from _channels(home) if alert else ()
+        yield from _channels(home) if alert else _recipients(home, is_reader=is_reader)
 
 
 def _findings_at_home(
@@ -126,7 +146,10 @@ def _findings_at_home(
 ) -> Iterator[Finding]:
     """Yield the findings about nights, schedule, shelf and catalog, which do not need the API."""
     now, layout = nightbook.now(), Layout(home.home)
-    yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
+    first = FIRST_NIGHT if has_api(nightbook) else EXAMPLE
+    yield from _run_check(
+        "warehouse", lambda: [_warehouse(layout, now, first, is_reader=is_reader)]
+    )
     if not is_reader:
         yield from _run_check("schedule", lambda: [_schedule(nightbook, home)])
     if (lakehouse := shelf.shelf_of(nightbook)) is not None:
@@ -158,6 +181,8 @@ def _disk(layout: Layout) -> Finding:
     folder = layout.home
     while not folder.exists():
         folder = folder.parent
+    if is_read_only(folder):
+        return _wrong("disk", disk_message(OSError(errno.EROFS, "", str(folder)), folder) or "")
     if not os.access(folder, os.W_OK | os.X_OK):
         return _wrong(
             "disk", f"{folder} is not writable: change its owner to the user who runs nightbook"
@@ -239,10 +264,9 @@ def _clock(check: ServiceCheck) -> Finding:
     )
 
 
-def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
+def _warehouse(layout: Layout, now: datetime, first: str, *, is_reader: bool = False) -> Finding:
     download = f"to download nights from the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
-        first = "nightbook run pulls the first night (nightbook demo shows an example)"
         return _well("warehouse", f"no night yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
     landed = snapshots.landed_snapshots(layout)
@@ -280,7 +304,10 @@ def _schedule(nightbook: Nightbook, settings: Settings) -> Finding:
         return _wrong("schedule", f"{message}; the daemon's last report: {switches.error}")
     if is_demo(layout):
         off = "; a demo's schedule is off until somebody turns it on in Dagster"
-        return _well("schedule", message + (f", {switches.daemon(now)}" if switches.is_on else off))
+        if not switches.is_on:
+            return _well("schedule", message + off)
+        state = _well if switches.is_running(now) else _warning
+        return state("schedule", f"{message}, {switches.daemon(now)}")
     if switches.off:
         command = full_command(layout, "doctor", "--turn-on")
         names = ", ".join(switches.off)
@@ -317,6 +344,29 @@ def _shelf(lakehouse: "Lakehouse", *, is_reader: bool) -> Finding:
             "nightbook shelve"
         )
     return Finding("shelf", is_well=not missing, message=message)
+
+
+def _recipients(settings: Settings, *, is_reader: bool) -> Iterator[Finding]:
+    """Yield a finding about who learns of a problem. Demos and readers' homes need nobody."""
+    if is_reader or is_demo(Layout(settings.home)):
+        return
+    channels, has_switch = count_of(len(settings.alerts), "channel"), bool(settings.heartbeat)
+    if not settings.alerts and not has_switch:
+        yield _warning(
+            "alerts",
+            "neither NIGHTBOOK_ALERTS nor NIGHTBOOK_HEARTBEAT is set, so nobody gets a message if "
+            "a night is held, fails or does not start",
+        )
+    elif not settings.alerts:
+        yield _warning(
+            "alerts",
+            "NIGHTBOOK_ALERTS is not set, so only the monitoring service of NIGHTBOOK_HEARTBEAT "
+            "reports a problem, a day later and without a reason",
+        )
+    else:
+        switch = "a dead-man's switch" if has_switch else "no dead-man's switch"
+        advice = "" if has_switch else ": set NIGHTBOOK_HEARTBEAT, to learn that the daemon died"
+        yield _well("alerts", f"{channels} and {switch}{advice}")
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`nightbook install`: systemd units for this home, this interpreter and this user."""
+"""`nightbook install`: the home, and systemd units for it, this interpreter and this user."""
 
 import os
 import sys
@@ -9,8 +9,12 @@ import click
 from click import option
 
 from assets.console.command import HomeCommand
+from assets.console.invocation import full_command
+from assets.console.parameters import flag
+from assets.home.creation import create_home
 from assets.nightbook import Nightbook
 from pipelines import settings
+from pipelines.landing.lock import require_writable
 from pipelines.settings import InvalidSettings
 from warehouse.storage.layout import Layout, make_directory
 
@@ -32,13 +36,19 @@ class UnsuitableHost(Exception):
     metavar="DIR",
     help="Write the units to this directory instead of systemd's own directory",
 )
-def install_command(nightbook: Nightbook, *, into: str | None) -> int:
-    """Write systemd units for this home and user (does not start them)."""
+@flag("--only-home", help="Create the home, but no units. Useful for containers and cron")
+def install_command(nightbook: Nightbook, *, into: str | None, only_home: bool) -> int:
+    """Create the home and systemd units for it (does not start them)."""
     layout = nightbook.layout
+    if only_home:
+        _create_home(layout)
+        print(f"For cron, add this line (crontab -e):\n  {crontab_line(nightbook)}")
+        return 0
     _require_settings(Path.cwd() / ".env")
     folder = Path(into).resolve() if into else _unit_folder()
     is_system = folder == SYSTEM
     texts = {name: render_unit(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
+    _create_home(layout)
     make_directory(folder)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -91,6 +101,20 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
     return "".join(
         line for line in text.splitlines(keepends=True) if not line.startswith(system_lines)
     )
+
+
+def crontab_line(nightbook: Nightbook) -> str:
+    """Return a line for cron, which has neither this shell's PATH nor its working folder."""
+    command = full_command(nightbook.layout, "run", "--unless-taken")
+    # Cron replaces a percent sign with a line break.
+    return f"{nightbook.settings().schedule} {command}".replace("%", r"\%")
+
+
+def _create_home(layout: Layout) -> None:
+    """Create the home if it does not exist, and print the result."""
+    if os.geteuid():  # root creates the home for the owner of its folder
+        require_writable(layout, "Creating the home")
+    print(f"{'created' if create_home(layout) else 'exists '}  {layout.home}")
 
 
 def _require_settings(file: Path) -> None:

@@ -16,11 +16,13 @@ from click import option
 
 from assets.console.command import HomeCommand
 from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
-from assets.console.invocation import command_for
+from assets.console.invocation import command_for, full_command
 from assets.console.parameters import Day, flag
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
+from assets.home.creation import HomeNotCreated, create_home, is_person, refuse_missing_home
 from assets.home.demo import require_real
+from assets.monitoring.alerts import FAILURE, Alert, deliver
 from assets.monitoring.failures import with_merge_alerts
 from assets.monitoring.inspection import look
 from assets.monitoring.switches import night_of
@@ -68,7 +70,8 @@ def look_after(nightbook: Nightbook) -> None:
 def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Download data from the API and publish tonight's book.
 
-    The run downloads all data, stores the responses unchanged, builds the tables, checks them, and
+    The first run in a terminal creates the home. Without a terminal, the home must exist. The run
+    downloads all data, stores the responses unchanged, builds the tables, checks them, and
     publishes the book. A suspicious night is held: the book does not change, and the command exits
     with code 3. To publish a held night, type `nightbook accept ID`.
     """
@@ -77,6 +80,11 @@ def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     today = night.business_date(settings, nightbook.now())
+    try:
+        refuse_missing_home(nightbook.layout, "The run", may_create=is_person())
+    except HomeNotCreated as missing:
+        _send_alert(nightbook, today, missing)
+        raise
     chosen = day or today
     if chosen == today:
         nightbook.settings(api=True)
@@ -93,11 +101,26 @@ def run_command(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -
         return 0
     operation = f"pulling the night of {chosen}"
     require_writable(nightbook.layout, operation)
+    if create_home(nightbook.layout):
+        print(f"{nightbook.layout.home} is a new home.")
     if chosen == today:
         # If another run is already reading this night, fail before this run leaves a log.
         with hold_pull_lock(nightbook.layout, operation, nightbook.now(), nightbook.pause):
             pass
     return take(nightbook, chosen, is_tick=unless_taken, is_logged=not is_terminal())
+
+
+def _send_alert(nightbook: Nightbook, today: date, missing: HomeNotCreated) -> None:
+    """Send an alert that is not recorded anywhere, because there is no home to record it in."""
+    alert = Alert(
+        cause=f"no home:{today}",
+        title=f"the run of {today} did not start",
+        words=str(missing),
+        see=str(nightbook.layout.home),
+        command=full_command(nightbook.layout, "doctor"),
+        kind=FAILURE,
+    )
+    deliver(nightbook.settings().alerts, (alert,))
 
 
 def take(

@@ -16,6 +16,7 @@ from assets.monitoring.alerts import Alert, spell_alerts
 from assets.monitoring.conditions import find_alerts, late_alert, unread_dates
 from assets.monitoring.staleness import published_books
 from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches, start_alert
+from assets.night.run_log import LoggedRun, newest_runs
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -28,8 +29,9 @@ DECISION_CAUSES = ("held:", "breaks:", "breaks-old:", "incomplete:")
 COLUMNS = (
     *("last_night", "last_snapshot_id", "last_state", "book", "book_snapshot_id"),
     *("nights", "unpublished", "dates_not_read", "next_night", "daemon_seen", "channels"),
-    *("has_heartbeat", "wrong"),
+    *("has_heartbeat", "wrong", "failed_night", "failed_reason"),
 )
+ENDED_EARLY = "the run ended before it had read the night, because it was stopped or killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class HomeStatus:
 
     settings: Settings
     last: Snapshot | None
+    failed: LoggedRun | None
+    """The newest run, if it did not land the night that it should have read."""
     books: Sequence[Snapshot]
     unpublished: int
     gaps: int
@@ -75,6 +79,7 @@ def _read_status(nightbook: Nightbook) -> HomeStatus:
     return HomeStatus(
         settings=settings,
         last=nights[-1] if nights else None,
+        failed=_failed_run(layout, nights),
         books=books,
         unpublished=len(unpublished),
         gaps=len(unread_dates(nightbook, nights, now.astimezone(settings.timezone).date())),
@@ -102,12 +107,19 @@ def _row(status: HomeStatus) -> tuple[object, ...]:
         len(status.settings.alerts),
         bool(status.settings.heartbeat),
         wrong,
+        *((status.failed.day, _reason(status.failed)) if status.failed else (None, None)),
     )
 
 
 def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     settings, dagster, alerts = status.settings, status.dagster, status.alerts
-    print(f"last night  {_line(status.last) if status.last else _none(layout)}")
+    last = _line(status.last) if status.last else _none(layout)
+    if status.failed is not None:
+        reason = printable(_reason(status.failed))
+        print(f"last night  {paint(f'{status.failed.day} was not read: {reason}', RED)}")
+        print(f"            the night before it: {last}")
+    else:
+        print(f"last night  {last}")
     counts = f"; {count_of(len(status.books), 'night')} in total"
     if status.unpublished:
         counts += f", {count_of(status.unpublished, 'book')} not published"
@@ -123,6 +135,21 @@ def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     print(f"problems    {paint(titles, RED) if titles else paint('none', GREEN)}")
     for alert in alerts:
         print(f"            {printable(f'{alert.title}: {alert.command}')}")
+
+
+def _failed_run(layout: Layout, nights: Sequence[Snapshot]) -> LoggedRun | None:
+    """Return the newest run by a command if it has ended, and its night is not there."""
+    newest = next(newest_runs(layout), None)
+    if newest is None or newest.is_alive:
+        return None
+    is_there = any(night.snapshot_date >= newest.day for night in nights)
+    return None if is_there else newest
+
+
+def _reason(run: LoggedRun) -> str:
+    """Return why a run did not read its night, as one sentence."""
+    message = next((failure.message for failure in run.failures), ENDED_EARLY)
+    return message.partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def _none(layout: Layout) -> str:

@@ -3,9 +3,11 @@
 import errno
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from assets.console import disks
 from assets.console.exit_codes import FAILED
 from assets.nightbook import Nightbook
 from pipelines.edge.errors import (
@@ -30,6 +32,9 @@ OUR_PACKAGES = {"assets", "pipelines", "warehouse"}
 UNCHANGED = "All unfinished work was discarded, and the last published warehouse was not changed"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_ACCESS = frozenset({errno.EACCES, errno.EPERM})
+NETWORK = {"httpx", "httpcore", "apprise", "requests", "urllib3"}
+ABOUT_DATA = {"ValueError", "TypeError", "LookupError", "DataError", "ProgrammingError"}
+"""Names of error classes whose messages may quote data."""
 DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -59,22 +64,21 @@ def is_ours(error: BaseException) -> bool:
 
 def disk_message(error: BaseException, home: Path) -> str | None:
     """Describe a disk error with its file and a remedy. Return None for other errors."""
-    # Search error messages too, because libraries copy the system's message into their own errors.
     for cause in _causes(error):
-        number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
+        number = _errno_of(cause)
+        if number in FULL:
+            return _full_message(disks.full_folder(cause, home), home)
         if number in DISK_ERRORS:
-            name = cause.filename if isinstance(cause, OSError) and cause.filename else home
-            return _disk_message(
-                number, os.fsdecode(name) if isinstance(name, bytes) else str(name)
-            )
+            return _disk_message(number, str(disks.path_of(cause) or home))
     return None
 
 
-def helping_command(error: BaseException) -> str:
+def helping_command(error: BaseException, home: Path) -> str:
     """Return the command that shows or fixes an error's cause."""
-    numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
-    if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
-        return "prune"
+    full = (cause for cause in _causes(error) if _errno_of(cause) in FULL)
+    if (cause := next(full, None)) is not None:
+        # The command prune makes room only on the disk of the home.
+        return "prune" if disks.is_same_disk(disks.full_folder(cause, home), home) else "doctor"
     if isinstance(error, PullRunning):
         return BUSY
     return "doctor" if isinstance(error, _SETTINGS_ERRORS) else "run"
@@ -89,25 +93,61 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _errno_in(text: str) -> int | None:
-    """Find the system's message for a disk error in a string. Return the error number, or None."""
+def _errno_of(cause: BaseException) -> int | None:
+    """Return the number of a disk error, or None.
+
+    Libraries copy the system's message into their own errors, so search their messages. Do not
+    search messages that may quote the API or a ledger.
+    """
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return cause.errno
+    names = {parent.__name__ for parent in type(cause).__mro__}
+    is_foreign = type(cause).__module__.partition(".")[0] in NETWORK
+    if is_ours(cause) or is_foreign or names & ABOUT_DATA:
+        return None
+    text = str(cause)
     return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
+def _full_message(full: Path, home: Path) -> str:
+    head = f"The disk with {full} is full. {UNCHANGED}."
+    if disks.is_same_disk(full, home):
+        return (
+            f"{head} Make room: nightbook prune --keep DAYS deletes old versions of the warehouse "
+            "first and then old nights (--dry-run lists them)."
+        )
+    temporary = Path(tempfile.gettempdir())
+    if full.is_relative_to(temporary) or disks.is_same_disk(full, temporary):
+        return (
+            f"{head} The home ({home}) is on a different disk, which has space. Make room in "
+            f"{temporary}, which is the folder for temporary files, or set TMPDIR to a folder on a "
+            "larger disk, and run the command again."
+        )
+    return (
+        f"{head} The home ({home}) is on a different disk. Make room on the full disk, or choose "
+        "another path, and run the command again."
+    )
+
+
+def _read_only_message(name: str) -> str:
+    if disks.is_only_mount_read_only(Path(name)):
+        return (
+            f"{name} is mounted read-only for this process, but its disk has not failed. "
+            f"{UNCHANGED}. A systemd unit can write only to its ReadWritePaths, and "
+            "a container only to its writable volumes. Add this folder there, or use a folder that "
+            "is already writable (NIGHTBOOK_HOME, TMPDIR)."
+        )
+    return (
+        f"{name} is on a read-only disk. {UNCHANGED}. It was mounted read-only, or the system made "
+        "it read-only because it is failing: check the mount options (findmnt) and the system log "
+        "(dmesg). If it is failing, back up to another disk first (nightbook backup FILE, which "
+        "does not write to this disk). Then mount the disk for writing."
+    )
+
+
 def _disk_message(number: int, name: str) -> str:
-    if number in FULL:
-        return (
-            f"The disk with {name} is full. {UNCHANGED}. Make room: nightbook prune --keep DAYS "
-            "deletes old versions of the warehouse first and then old nights (--dry-run lists "
-            "them)."
-        )
     if number == errno.EROFS:
-        return (
-            f"{name} is on a read-only disk. {UNCHANGED}. The system makes a failing disk "
-            "read-only, so back up to another disk first (nightbook backup FILE, which does not "
-            "write to this disk). Then check the system log (dmesg), and mount the disk for "
-            "writing."
-        )
+        return _read_only_message(name)
     if number == errno.EFBIG:
         return (
             f"A file in {name} would be larger than the file size limit. {UNCHANGED}. Raise the "

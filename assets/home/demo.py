@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
+from assets.home.creation import create_home
 from pipelines.landing import night_folders
 from pipelines.landing.lock import hold_lock, hold_writer_lock
 from warehouse.contract.model import count_of
@@ -119,6 +120,7 @@ def make_demo(layout: Layout) -> None:
     write_json(layout.home / MARK, MARK_CONTENT)
     for path in _places(layout):
         shutil.rmtree(path, ignore_errors=True)
+    create_home(layout)
 
 
 def _require_place(layout: Layout) -> None:

@@ -11,9 +11,9 @@ from typing import Self
 
 from assets.console.command import Invocation
 from assets.console.terminal import TerminalProgress
+from assets.home.creation import reason_for_no_home
 from assets.nightbook import EventCallback, Nightbook
 from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock, require_owner
-from warehouse.contract.model import and_more
 from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -88,20 +88,17 @@ class RunLock:
         self._stack.close()
 
 
-MAX_NAMED = 3
-
-
 class NoHome(Exception):
     """The directory is not a nightbook home."""
 
     exit_code = 2
 
-    def __init__(self, layout: Layout, problem: str, command: str) -> None:
+    def __init__(self, layout: Layout, command: str) -> None:
         super().__init__(
-            f"There is no nightbook home at {layout.home}: {problem}. Nothing was done. If the "
-            f"home is in another directory, use nightbook --home DIR {command}, or set "
-            "NIGHTBOOK_HOME. The first nightbook run creates a home, and nightbook demo creates an "
-            "example."
+            f"There is no nightbook home at {layout.home}: {reason_for_no_home(layout)}. Nothing "
+            f"was done. If the home is in another directory, use nightbook --home DIR {command}, "
+            "or set NIGHTBOOK_HOME. If its disk is not mounted, mount it. The first run in a "
+            "terminal creates a home, and nightbook --home OTHER demo creates an example."
         )
 
 
@@ -120,16 +117,12 @@ def require_place(layout: Layout, invocation: Invocation) -> None:
 def require_home(layout: Layout, command: str) -> None:
     """Raise `NoHome` if a directory is not a home, and `PermissionError` if it cannot be read."""
     home = layout.home
-    if not os.path.lexists(home):
-        raise NoHome(layout, "that folder does not exist", command)
     if not home.is_dir():
-        raise NoHome(layout, "that is not a folder", command)
+        raise NoHome(layout, command)
     _require_readable(home)
     folders = (layout.landing, layout.lake, layout.warehouse, layout.runs, layout.dagster)
     if not any(os.path.lexists(folder) for folder in folders):
-        names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
-        listed = f"it contains {and_more(names, MAX_NAMED)}, but no nightbook files"
-        raise NoHome(layout, listed if names else "that folder is empty", command)
+        raise NoHome(layout, command)
     for folder in (*folders[:3], layout.manifests, layout.database.parent):
         if folder.is_dir():
             _require_readable(folder)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from assets.console.invocation import full_command
 from assets.home.daemon_state import is_daemon_locked, read_daemon_state
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
@@ -108,18 +109,23 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
         )
 
 
+def has_api(nightbook: Nightbook) -> bool:
+    """Return whether any setting of the API is set, so that the home is for real nights."""
+    variables = nightbook.variables()
+    return any(name.startswith(API) and value.strip() for name, value in variables.items())
+
+
 def is_reader_home(nightbook: Nightbook) -> bool:
     """Return whether a home only downloads nights from a shelf and never calls the API.
 
     Such a home has a shelf, but no API settings and no past runs.
     """
     try:
-        variables, settings = nightbook.variables(), nightbook.settings()
+        settings = nightbook.settings()
     except InvalidSettings:
         return False
-    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
     layout = Layout(settings.home)
-    is_taker = has_api or layout.runs.exists() or layout.dagster.exists()
+    is_taker = has_api(nightbook) or layout.runs.exists() or layout.dagster.exists()
     return settings.shelf is not None and not is_taker
 
 
@@ -132,8 +138,8 @@ def start_alert(nightbook: Nightbook, switches: Switches) -> Alert | None:
         return None
     command = ["install"]
     remedy = (
-        "Start the daemon (nightbook install, or nightbook dev), or let cron type: nightbook run "
-        "--unless-taken"
+        "Start the daemon (nightbook install, or nightbook dev), or let cron type: "
+        f"{full_command(layout, 'run', '--unless-taken')}"
     )
     if switches.is_locked:
         command = ["doctor", "--turn-on"]

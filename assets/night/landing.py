@@ -9,6 +9,7 @@ from datetime import datetime
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
+from assets.home.creation import refuse_missing_home
 from assets.home.demo import require_real
 from assets.night.results import AssetResult, Value
 from assets.night.step import NightStep
@@ -59,6 +60,8 @@ def _land(step: NightStep, started: datetime) -> Manifest:
     # Pull without the writer lock. Otherwise, a command that holds the lock could make us miss the
     # night.
     nightbook, tell = step.nightbook, step.tell
+    # Check this before each night, because the disk may be unmounted while the daemon is running.
+    refuse_missing_home(step.layout, "The night")
     if not nightbook.is_demo:
         require_real(step.layout)
     manifest = pull_snapshot(

@@ -78,4 +78,4 @@ def explain(error: BaseException, home: Path) -> tuple[str, str] | None:
     message = str(error) if is_ours(error) else disk_message(error, home)
     if message is None:
         return None
-    return spell_for_any_folder(Layout(home), message), helping_command(error)
+    return spell_for_any_folder(Layout(home), message), helping_command(error, home)

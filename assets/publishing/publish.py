@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
 from assets.nightbook import Nightbook
@@ -41,7 +43,7 @@ from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.storage.layout import Layout, digest_of, sync_directory, written_aside
+from warehouse.storage.layout import NOTE, Layout, digest_of, sync_directory, written_aside
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import FlattenedNight
@@ -247,9 +249,6 @@ def _remove_lake(layout: Layout) -> None:
     shutil.rmtree(layout.lake)
 
 
-NOTE = ".rejected.txt"
-
-
 def files_showing(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
     """Return the files made from a night: its exports, reports and reconciliation files.
 
@@ -295,11 +294,21 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
-def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Return whether any file that was withdrawn by a decision still lacks a note."""
-    return any(
-        (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
-        for name in decision.withdrawn
+def files_without_note(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the files that were withdrawn by a night's decision and still lack a note.
+
+    A file that was written after the decision shows a different book, so it needs no note.
+    """
+    if snapshot.decision is None:
+        return ()
+    decided = (snapshot.folder / snapshots.DECISION).stat().st_mtime_ns
+    paths = {name: layout.home / name for name in snapshot.decision.withdrawn}
+    return tuple(
+        name
+        for name, path in paths.items()
+        if path.is_file()
+        and path.stat().st_mtime_ns <= decided
+        and not path.with_name(f"{path.name}{NOTE}").is_file()
     )
 
 
@@ -346,12 +355,13 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
     """Return whether a command was killed between storing a decision and publishing it."""
     return snapshot.decision is not None and (
         snapshot.snapshot_id in repair.unpublished_snapshots(layout)
-        or is_without_note(layout, snapshot.decision)
+        or bool(files_without_note(layout, snapshot))
     )
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
     """Complete the work of a command that was killed after it stored a decision."""
     if snapshot.decision is not None:
-        mark(nightbook.layout, snapshot, snapshot.decision)
+        files = files_without_note(nightbook.layout, snapshot)
+        mark(nightbook.layout, snapshot, replace(snapshot.decision, withdrawn=files))
     publish_pending(nightbook)

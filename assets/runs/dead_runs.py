@@ -16,6 +16,7 @@ from functools import partial
 from assets.console.errors import report_error
 from assets.graph.record import copy_runs, report_state
 from assets.graph.sensors import death_alert
+from assets.home.creation import refuse_missing_home
 from assets.home.daemon_state import DAEMON_LOCK
 from assets.monitoring.alerts import send_alerts
 from assets.monitoring.conditions import late_alert
@@ -42,10 +43,11 @@ class DaemonUp(Exception):
 def reap(nightbook: Nightbook) -> int:
     """Acquire the daemon's lock, close dead runs and send alerts about them.
 
-    Returns the lock's file descriptor, which the daemon inherits. Raises `DaemonUp` and
-    `RecordAway`.
+    Returns the lock's file descriptor, which the daemon inherits. Raises `DaemonUp`, `RecordAway`
+    and `HomeNotCreated`.
     """
     layout = nightbook.layout
+    refuse_missing_home(layout, "The daemon")
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)
     # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and

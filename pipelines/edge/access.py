@@ -4,6 +4,7 @@ This module does not import httpx.
 """
 
 import ipaddress
+import os
 import ssl
 import stat
 import unicodedata
@@ -154,14 +155,41 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
             errors.append(f"{name} is not a small text file. It should contain only the secret.")
             return ""
         secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
+        is_fixed = bool(os.statvfs(path.expanduser()).f_flag & os.ST_RDONLY)
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
         errors.append(f"{name} cannot be read: {reason}.")
         return ""
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        errors.append(f"{name} can be read by other users. Run chmod 600 on it.")
+    if problem := _access_problem(status, is_fixed=is_fixed):
+        errors.append(f"{name} {problem}")
     if not secret:
         errors.append(f"{name} is empty.")
     elif has_invisible(secret):
         errors.append(f"{name} {INVISIBLE}")
     return secret
+
+
+def _access_problem(status: os.stat_result, *, is_fixed: bool) -> str:
+    """Return why a secret file is not private, with advice that this user can follow, or "".
+
+    `is_fixed` is true if the file is on a read-only file system, so nobody can change its mode.
+    """
+    shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    # Kubernetes, Swarm and systemd mount a secret as a file of root that the service's group reads.
+    is_of_root = status.st_uid == 0 and os.geteuid() != 0
+    is_mounted = is_fixed or is_of_root
+    if not shared or (is_mounted and shared == stat.S_IRGRP):
+        return ""
+    if is_mounted:
+        return (
+            f"can be used by other users (mode {stat.S_IMODE(status.st_mode):04o}), and you cannot "
+            "change a file that is mounted or belongs to root. Mount it with mode 0440 for the "
+            "group of nightbook's user (Kubernetes: defaultMode: 0440 and fsGroup; Compose and "
+            "Swarm: mode: 0440 and gid), or type as root: chmod 440 FILE && chgrp GROUP FILE."
+        )
+    if os.geteuid() not in {status.st_uid, 0}:
+        return (
+            "can be read by other users, and it belongs to one of them. Copy it to a file of your "
+            "own, and run chmod 600 on the copy."
+        )
+    return "can be read by other users. Run chmod 600 on it."

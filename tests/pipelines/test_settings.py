@@ -1,6 +1,8 @@
 """Tests of the settings: all errors are reported at once, and no error contains a secret."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,6 +245,44 @@ def test_a_secret_file_that_others_can_read_is_refused(tmp_path: Path, mode: int
     """A secret file with any permission for other users is refused, with the command to type."""
     [complaint] = complaints(secret_file(tmp_path, SECRET.encode(), mode))
     assert "chmod 600" in complaint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create a file of root")
+@pytest.mark.parametrize(
+    ("mode", "owner", "advice"),
+    [
+        *[(mode, 0, "") for mode in (0o400, 0o440, 0o640)],
+        *[(mode, 0, "Mount it with mode 0440") for mode in (0o444, 0o644, 0o460, 0o450, 0o404)],
+        *[(mode, 1000, "Run chmod 600") for mode in (0o440, 0o444)],
+        *[(mode, 1001, "Copy it to a file of your own") for mode in (0o440, 0o444)],
+    ],
+)
+def test_a_mounted_secret_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, advice: str
+) -> None:
+    """A secret of root that the group may read is accepted. Other advice can be followed."""
+    changes = secret_file(tmp_path, SECRET.encode(), mode)
+    os.chown(changes["NIGHTBOOK_API_SECRET_FILE"], owner, 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = complaints(changes) if advice else []
+    assert [one for one in found if advice not in one] == []
+    assert bool(found) == bool(advice)
+    if not advice:
+        assert settings.read(GOOD | changes, api=True).access
+
+
+@pytest.mark.parametrize(("mode", "is_accepted"), [(0o440, True), (0o444, False)])
+def test_a_secret_on_a_read_only_mount_needs_no_chmod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, *, is_accepted: bool
+) -> None:
+    """Nobody can change the mode of a file on a read-only mount, not even its owner or root."""
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    changes = secret_file(tmp_path, SECRET.encode(), mode)
+    if is_accepted:
+        assert settings.read(GOOD | changes, api=True).access
+    else:
+        [complaint] = complaints(changes)
+        assert "chmod 600" not in complaint
 
 
 @pytest.mark.parametrize(

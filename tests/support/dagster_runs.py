@@ -8,6 +8,7 @@ import dagster as dg
 from assets.definitions import assemble
 from assets.graph.sensors import LOGGED, NIGHTLY, sensors
 from assets.runs.instance import open_instance
+from tests.support.created_home import created_home
 from tests.support.operator_home import Keeper
 
 ENDED = {
@@ -16,14 +17,20 @@ ENDED = {
 }
 
 
-def scheduled(keeper: Keeper, day: date) -> dg.ExecuteInProcessResult:
+def scheduled(
+    keeper: Keeper, day: date, *, is_created_first: bool = True
+) -> dg.ExecuteInProcessResult:
     """Run the night of a date at its time, as the schedule does."""
     keeper.sandbox.clock.night(day)
-    return launched(keeper, day)
+    return launched(keeper, day, is_created_first=is_created_first)
 
 
-def launched(keeper: Keeper, day: date) -> dg.ExecuteInProcessResult:
+def launched(
+    keeper: Keeper, day: date, *, is_created_first: bool = True
+) -> dg.ExecuteInProcessResult:
     """Run the nightly job for a date now, as a backfill does."""
+    if is_created_first:
+        created_home(keeper.home)
     job = assemble(keeper.nightbook).resolve_job_def(NIGHTLY)
     with open_instance(keeper.layout) as instance:
         return job.execute_in_process(

@@ -22,6 +22,7 @@ from pipelines.sandbox.server import DEMO_KEYS as CALLERS
 from pipelines.sandbox.server import application, serve
 from pipelines.sandbox.world.world import Calendar, LivingWorld
 from tests.support import clocks
+from tests.support.created_home import created_home
 from tests.support.faults.catalog import parse
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
@@ -88,11 +89,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """The command line of one home. `more` contains further settings."""
+    """The command line of one home. `more` contains further settings.
+
+    A run creates the home first, as a person would, unless `is_created_first` is false.
+    """
 
     home: Path
     sandbox: Sandbox
     more: dict[str, str] = field(default_factory=dict)
+    is_created_first: bool = True
 
     @property
     def layout(self) -> Layout:
@@ -122,6 +127,8 @@ class Keeper:
 
     def __call__(self, *words: str) -> Said:
         """Run one command, and return its exit code and output."""
+        if self.is_created_first and "run" in words[:1]:
+            created_home(self.home)
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
         kept = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = streams

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.commands.install import render_unit
+from tests.support.created_home import created_home
 from tests.support.operator_home import KEY, SECRET, Clock
 from warehouse.storage.layout import Layout
 
@@ -47,7 +48,8 @@ def free_port() -> int:
 
 
 def environment(home: Path, origin: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment variables, but with the nightbook settings of a home."""
+    """Create a home. Return this process's environment with the nightbook settings of the home."""
+    created_home(home)
     kept = {name: value for name, value in os.environ.items() if "NIGHTBOOK" not in name}
     access = {"API_URL": origin, "API_KEY": KEY, "API_SECRET": SECRET, "HOME": str(home)}
     return kept | {f"NIGHTBOOK_{name}": value for name, value in access.items()} | dict(more)

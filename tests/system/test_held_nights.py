@@ -15,6 +15,7 @@ from assets.night.run_log import newest_runs
 from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, Keeper, Said
+from warehouse.storage.layout import written_aside
 
 pytestmark = pytest.mark.torture
 
@@ -270,11 +271,42 @@ def test_an_accepted_night_can_be_rejected_later(after: Keeper) -> None:
     assert states == [(1, "held"), (2, "accepted"), (3, "rejected")]
     withdrawn = after.ask("select file, reason from ops.withdrawn")
     assert (f"exports/{file.name}", "the amount was real") in withdrawn
-    assert all(after.home.joinpath(f"{name}.rejected.txt").is_file() for name, _ in withdrawn)
+    noted = {name for name, _ in withdrawn if (after.home / f"{name}.rejected.txt").is_file()}
+    # The command wrote this page again, and it no longer shows the rejected night.
+    assert {name for name, _ in withdrawn} - noted <= {"reports/latest.html"}
     query = "select lesson_id, taken_back_at is not null from ops.lessons"
     assert after.ask(query) == [(lesson, True)]
     assert after("reject", snapshot_id).code == 0
     assert after("verify").code == 0
+
+
+def test_a_replaced_file_has_no_note(tmp_path: Path) -> None:
+    """A note goes with the file that it is about, and notes about other files stay."""
+    for name in ("latest.html.rejected.txt", "2026-11-20.html.rejected.txt"):
+        (tmp_path / name).write_text("no longer a book")
+    with written_aside(tmp_path / "latest.html") as file:
+        file.write(b"a later book")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("2026-11-20.html.rejected.txt", "latest.html")
+    ]
+
+
+def test_a_file_that_is_written_again_loses_its_note(after: Keeper) -> None:
+    """A report or an export that is written after a rejection has no note, and none comes back."""
+    snapshot_id = held(after, BROKEN)
+    assert after("accept", snapshot_id, "--why", "it is only one").code == 0
+    assert after("report").code == 0
+    assert after("export", "--as-of", str(BROKEN)).code == 0
+    assert after("reject", snapshot_id, "--why", "the amount was real").code == 0
+    note = after.layout.reports / "latest.html.rejected.txt"
+    [export] = after.layout.exports.glob("*.rejected.txt")
+    assert not note.exists(), "reject has updated the report"
+    assert after("reject", snapshot_id).code == 0  # completes what a killed command left undone
+    assert not note.exists()
+    export.unlink()
+    assert after("reject", snapshot_id).code == 0
+    assert export.exists(), "the note of a killed command was not written"
+    assert not note.exists()
 
 
 def test_a_lesson_applies_until_it_is_rejected(after: Keeper) -> None:

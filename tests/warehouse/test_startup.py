@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from tests.support.created_home import created_home
 from tests.support.operator_home import Keeper
 
 ARRAYS = """
@@ -82,6 +83,7 @@ def test_commands_that_only_read_files_do_not_load_httpx() -> None:
 def test_a_night_by_command_does_not_import_dagster(empty: Callable[..., Keeper]) -> None:
     """A night and a look at it import neither Dagster, which takes over a second, nor pandas."""
     keeper = empty()
+    created_home(keeper.home)
     given = json.dumps([keeper.variables, keeper.sandbox.clock().isoformat()])
     *_, last = _said(BY_COMMAND, given).splitlines()
     assert last == "[0, 1] [False, False]"  # nothing starts the next night

@@ -23,6 +23,8 @@ PUBLISHED_MODE = 0o440
 UMASK = 0o777 & ~DIRECTORY_MODE
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
+NOTE = ".rejected.txt"
+"""The end of the name of a note next to a file that shows a rejected night."""
 # The storage version, which is the oldest DuckDB version that can read the database.
 STORAGE_VERSION = "v1.2.0"
 # Disable metadata reuse, which leaves pointers in the file that DuckDB 1.2 and 1.3 cannot follow.
@@ -182,6 +184,9 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
     finally:
         os.close(descriptor)
     temporary.replace(path)
+    # The note was about the file that has just been replaced.
+    with contextlib.suppress(OSError):
+        path.with_name(f"{path.name}{NOTE}").unlink()
     sync_directory(path.parent)
 
 

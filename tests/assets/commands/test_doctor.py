@@ -1,5 +1,6 @@
 """Tests of `nightbook doctor`, which prints a line with a remedy for each problem."""
 
+import json
 import re
 import shutil
 import socket
@@ -8,7 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from assets.commands.doctor import ignored_variables
+from assets.home.demo import MARK
 from pipelines.edge.access import Access
+from tests.support.operator import DEAD
 from tests.support.operator_home import FIRST, SECOND, Keeper
 
 ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
@@ -55,11 +58,54 @@ def test_doctor_names_ignored_variables(monkeypatch: pytest.MonkeyPatch) -> None
 def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:
     """Without problems, `doctor` prints one line for each check, each with a check mark."""
     copied.report()
+    copied.more.update(NIGHTBOOK_ALERTS=DEAD, NIGHTBOOK_HEARTBEAT="http://127.0.0.1:9/alive")
     said = copied("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
-    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
+    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule", "alerts"]
     assert all(line.startswith("✓ ") for line in said.out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("settings", "mark", "words"),
+    [
+        ({}, "!", "neither NIGHTBOOK_ALERTS nor NIGHTBOOK_HEARTBEAT is set"),
+        ({"NIGHTBOOK_HEARTBEAT": "http://127.0.0.1:9/alive"}, "!", "NIGHTBOOK_ALERTS is not set"),
+        ({"NIGHTBOOK_ALERTS": DEAD}, "✓", "1 channel and no dead-man's switch: set "),
+    ],
+)
+def test_doctor_warns_if_nobody_learns_of_a_problem(
+    copied: Keeper, settings: dict[str, str], mark: str, words: str
+) -> None:
+    """Without alerts, `doctor` prints a warning, which does not change the exit code."""
+    copied.report()
+    copied.more.update(settings)
+    said = copied("doctor")
+    assert said.code == 0
+    assert said.out.splitlines()[-1].startswith(f"{mark} alerts")
+    assert words in said.out.splitlines()[-1]
+    last = json.loads(copied("doctor", "--format", "jsonl").out.splitlines()[-1])
+    assert (last["is_well"], last["is_warning"]) == (mark == "✓", mark == "!")
+
+
+def test_a_demo_needs_no_alerts(copied: Keeper) -> None:
+    """`doctor` says nothing about the alerts of a demo, whose nights are simulated."""
+    (copied.home / MARK).write_text("{}", encoding="utf-8")
+    assert " alerts " not in copied("doctor").out
+
+
+@pytest.mark.parametrize("folder", ["", "landing"])
+def test_doctor_suggests_a_demo_only_without_an_api(
+    empty: Callable[..., Keeper], folder: str
+) -> None:
+    """In an empty home, `doctor` suggests the first run, and a demo only if no API is set."""
+    keeper = empty()
+    (keeper.home / folder).mkdir(parents=True)
+    for variables, said in (({}, "run"), (dict.fromkeys(ACCESS, ""), "demo")):
+        keeper.more.update(variables)
+        [line] = [line for line in keeper("doctor").out.splitlines() if " warehouse " in line]
+        assert (" demo " in line) == (said == "demo")
+        assert " run" in line
 
 
 def test_doctor_reports_an_unknown_key(empty: Callable[..., Keeper]) -> None:
@@ -126,8 +172,7 @@ def test_writing_commands_reject_a_home_that_is_a_file(empty: Callable[..., Keep
         said = keeper(*words)
         assert said.code == 2
         if words == ("run",):
-            assert "cannot be written" in said.err
-            assert "did not start, and nothing was changed" in said.err
+            assert "that is not a folder. The run did not start." in said.err
         else:
             assert "that is not a folder. Nothing was done." in said.err
 

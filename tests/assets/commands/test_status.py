@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 from assets.monitoring.conditions import late_alert
+from assets.night.run_log import STOPPED, RunLog
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper
@@ -47,6 +48,38 @@ def test_status_of_a_good_home_shows_no_problem(watched: Make) -> None:
     assert said["next"].startswith(f"{THIRD} 02:15 UTC")
     assert said["alerts"] == "2 channels; and a dead-man's switch"
     assert said["problems"] == "none"
+
+
+def test_status_shows_the_failed_attempt_and_the_night_before(watched: Make) -> None:
+    """After a failed read, `status` shows the reason, then the last night, until a run succeeds."""
+    keeper = watched().keeper
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD, "--unless-taken").code == 1
+    said = keeper("status").out.splitlines()
+    assert said[0].startswith(f"last night  {THIRD} was not read: ")
+    assert "ACCESS_DENIED" in said[0]
+    assert said[1].startswith(f"            the night before it: {SECOND}, snapshot ")
+    [row] = json.loads(keeper("status", "--format", "json").out)
+    assert (row["last_night"], row["failed_night"]) == (str(SECOND), str(THIRD))
+    assert "ACCESS_DENIED" in row["failed_reason"]
+    keeper.sandbox.show()
+    assert keeper.run(THIRD, "--unless-taken", hour=4).code == 0
+    assert keeper("status").out.startswith(f"last night  {THIRD}, snapshot ")
+    [row] = json.loads(keeper("status", "--format", "json").out)
+    assert (row["failed_night"], row["failed_reason"]) == (None, None)
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_status_shows_a_run_that_ended_early(watched: Make, end: str) -> None:
+    """A run that a person stopped, or that was killed, is shown like a failed one."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(THIRD)
+    with RunLog(keeper.nightbook, "ours", THIRD) as log:
+        assert "was not read" not in keeper("status").out, "the run has not ended"
+        if end == "stopped":
+            log.end(STOPPED)
+    said = keeper("status").out
+    assert said.startswith(f"last night  {THIRD} was not read: the run ended before it had read ")
 
 
 def test_status_needs_no_write_permission(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:

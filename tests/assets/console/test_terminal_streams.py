@@ -12,6 +12,7 @@ import pytest
 from assets.cli import main
 from assets.console.terminal import SafeStream
 from pipelines.landing import snapshots
+from tests.support.created_home import created_home
 from tests.support.operator_home import FIRST, Keeper
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +68,7 @@ def test_a_night_succeeds_even_if_its_log_fails(
 ) -> None:
     """If the disk of the log is full or its reader died, the night is published and succeeds."""
     keeper = empty()
+    created_home(keeper.home)
     keeper.sandbox.clock.night(FIRST)
     monkeypatch.setattr(sys, "stdout", Failing(error, takes=20))
     assert main(["run"], keeper.nightbook) == 0
@@ -78,6 +80,7 @@ def test_a_failed_run_exits_with_1_even_if_its_log_fails(
 ) -> None:
     """A failed run exits with 1, even if its output cannot be written."""
     keeper = empty()
+    created_home(keeper.home)
     keeper.sandbox.clock.night(FIRST)
     keeper.sandbox.show("authentication-failed")
     monkeypatch.setattr(sys, "stdout", Failing(BrokenPipeError(32, "Broken pipe")))

@@ -111,10 +111,11 @@ def test_a_second_run_during_the_first_sends_no_alert(watched: Make, receiver: R
     assert receiver.alerts == []
 
 
-def test_the_command_for_a_full_disk_is_prune() -> None:
+def test_the_command_for_a_full_disk_is_prune(tmp_path: Path) -> None:
     """The command for a full disk is `prune`, even if a library reports it with its own error."""
-    assert helping_command(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) == "prune"
-    assert helping_command(RuntimeError(f"IO Error: {os.strerror(errno.ENOSPC)}")) == "prune"
+    home = tmp_path
+    assert helping_command(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), home) == "prune"
+    assert helping_command(RuntimeError(f"IO Error: {os.strerror(errno.ENOSPC)}"), home) == "prune"
 
 
 def test_accepting_a_held_night_sends_the_heartbeat(watched: Make, receiver: Receiver) -> None:

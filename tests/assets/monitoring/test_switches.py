@@ -21,7 +21,12 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets.graph.record import LOCATION
-from assets.home.daemon_state import DAEMON_LOCK, read_daemon_state
+from assets.home.daemon_state import (
+    DAEMON_LOCK,
+    DaemonState,
+    read_daemon_state,
+    write_daemon_state,
+)
 from assets.home.demo import MARK
 from assets.monitoring.switches import MAX_REPORT_AGE, SCHEDULE
 from assets.runs.instance import open_instance
@@ -156,3 +161,16 @@ def test_the_schedule_of_a_demo_is_reported_as_off(watched: Make) -> None:
     (keeper.home / MARK).write_text("{}", encoding="utf-8")
     assert "only by hand, because the schedule is off" in keeper("status").out
     assert "a demo's schedule is off" in keeper("doctor").out
+
+
+def test_a_demo_whose_daemon_has_stopped_is_a_warning(watched: Make) -> None:
+    """If somebody turned on the schedule of a demo, `doctor` warns if no daemon is running."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    (keeper.home / MARK).write_text("{}", encoding="utf-8")
+    state = DaemonState(reported_at=keeper.sandbox.clock(), on={SCHEDULE: True})
+    write_daemon_state(keeper.layout, state)
+    assert schedule_line(keeper).startswith("✓")
+    keeper.sandbox.clock.moment += timedelta(days=1)
+    assert schedule_line(keeper).startswith("!")
+    assert "no daemon has run since" in schedule_line(keeper)
