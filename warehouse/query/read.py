@@ -14,6 +14,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import QueryResult
+from warehouse.query.text_order import text_order
 
 # Read values of these DuckDB types as text, because Python would change the values. In Python,
 # intervals have no months, times have no nanoseconds, and bytes are printed in a different format.
@@ -101,6 +102,7 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
         connection = stack.enter_context(open_database(database, with_lake=False))
         try:
             statement_type = _require_one(connection, sql)
+            require_numeric_order(connection, sql)
             try:
                 connection.execute(sql)
             except duckdb.PermissionException:
@@ -124,6 +126,12 @@ def query_error(error: duckdb.Error, message: str) -> QueryFailed:
     return (QueryFailed if is_system_error else NotAQuestion)(
         f"DuckDB could not run the query: {message}"
     )
+
+
+def require_numeric_order(connection: DuckDBPyConnection, sql: str) -> None:
+    """Raise `NotAQuestion` if a query sorts or compares amounts by the characters of their text."""
+    if problem := text_order(connection, sql):
+        raise NotAQuestion(problem)
 
 
 def tables(database: Path) -> tuple[Description, ...]:
