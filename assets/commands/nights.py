@@ -31,6 +31,10 @@ from warehouse.report.build import LATEST, ReportFailed
 from warehouse.storage.layout import Layout
 
 MAX_SHOWN = 40
+ACCEPT_EXAMPLES = """\
+Examples:
+  nightbook accept 20261120T021500Z --dry-run
+  nightbook accept 20261120T021500Z --why 'the fund was closed'"""
 COLUMNS = ("date", "what", "name", "is_custom_asset", "before", "after")
 NOTHING = "none"
 _LESSON = re.compile(r"[0-9a-f]{8}")
@@ -42,7 +46,7 @@ def why_option(condition: str) -> Decorator:
     return click.option("--why", default="", help=help_text)
 
 
-@click.command(cls=HomeCommand, writes=True)
+@click.command(cls=HomeCommand, writes=True, epilog=ACCEPT_EXAMPLES)
 @argument(
     "snapshot_id",
     metavar="ID",

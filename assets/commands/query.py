@@ -25,6 +25,11 @@ PARQUET, WORKBOOK = "parquet", "xlsx"
 EXTENSIONS = (PARQUET, "csv", "json", "jsonl", WORKBOOK, "md")
 _FORMAT_OF = {"md": "markdown"}  # the extensions that are not the name of their format
 STANDARD_INPUT = "-"
+EXAMPLES = """\
+Examples:
+  nightbook query "from holdings where asset_id = 'BTC' order by total desc"
+  nightbook query -f exposure.sql -o exposure.parquet
+  nightbook query 'select * from ops.attention' --format markdown"""
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
 
@@ -61,7 +66,10 @@ class SqlCommand(HomeCommand):
 # Accept unknown options, because a query may start with a comment (`--`), which looks like an
 # option.
 @click.command(
-    cls=SqlCommand, prints_result=True, context_settings={"ignore_unknown_options": True}
+    cls=SqlCommand,
+    epilog=EXAMPLES,
+    prints_result=True,
+    context_settings={"ignore_unknown_options": True},
 )
 @argument("sql", required=False, help="Query to run, or - to read standard input")
 @option("-f", "--file", type=click.Path(), metavar="FILE", help="Read the SQL from a file")
@@ -85,7 +93,11 @@ def query_command(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Run read-only SQL on the warehouse."""
+    """Run read-only SQL on the warehouse.
+
+    A query is stopped after 60 seconds. In a terminal, a table is fitted to the window and long
+    results are shown with $PAGER, if it is set.
+    """
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
     if target is not None:

@@ -352,4 +352,9 @@ def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
 def _day(day: date | str | None) -> date | None:
     if isinstance(day, datetime):
         return day.date()
-    return date.fromisoformat(day) if isinstance(day, str) else day
+    try:
+        return date.fromisoformat(day) if isinstance(day, str) else day
+    except ValueError:
+        raise ValueError(
+            f"{day!r} is not a valid date. Write it as YYYY-MM-DD, for example 2026-11-20."
+        ) from None

@@ -707,6 +707,13 @@ def test_a_frame_keeps_its_comments_night_and_amounts(book: ReadOnlyBook, tmp_pa
     )
 
 
+def test_a_date_in_another_form_is_refused(book: ReadOnlyBook) -> None:
+    """A date that is not written as YYYY-MM-DD is refused with an example."""
+    for ask in (book.holdings, lambda day: book.history("holdings", since=day)):
+        with pytest.raises(ValueError, match=r"'20.11.2026' is not a valid date. Write it as YYYY"):
+            ask("20.11.2026")
+
+
 def test_a_date_without_a_book_lists_the_available_dates(book: ReadOnlyBook) -> None:
     """A date without a book and an unknown name are errors that list the available ones."""
     with pytest.raises(NoBookThatDay, match=r"2026-11-19 has no book.*nearest are.*2026-11-20"):

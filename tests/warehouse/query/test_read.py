@@ -138,6 +138,26 @@ def test_a_mistake_shows_duckdbs_hint_and_the_next_command(
         run(database, sql)
 
 
+@pytest.mark.parametrize(
+    ("sql", "wanted", "unwanted"),
+    [
+        ("", "The query is empty. Nothing was run. A query is one SQL statement", "instead of one"),
+        ("-- nothing", "The query is empty", "no statement"),
+        ("from pnl", "`nightbook tables` lists the tables", "pg_"),
+        ("from holdngs", 'Did you mean "holdings"?', "pg_"),
+        ("select list(r) from range(10000000000) t(r)", "failed to", "https://"),
+    ],
+)
+def test_messages_do_not_contain_what_only_duckdb_needs(
+    database: Path, sql: str, wanted: str, unwanted: str
+) -> None:
+    """Messages suggest no system tables and no links, and an empty query is called empty."""
+    with pytest.raises(QueryFailed) as refused:
+        run(database, sql)
+    assert wanted in str(refused.value)
+    assert unwanted not in str(refused.value)
+
+
 def test_a_missing_warehouse_names_the_next_command(tmp_path: Path) -> None:
     """Before the first night, the error names the command that pulls a night."""
     with pytest.raises(FileNotFoundError, match="nightbook run"):
