@@ -18,8 +18,12 @@ from warehouse.export.export import export
 from warehouse.query.formats import printable
 from warehouse.query.pandas_blocker import leave_pandas_out
 
+EXAMPLES = """\
+Examples:
+  nightbook export --as-of 2026-11-20 --format xlsx --format csv"""
 
-@click.command(cls=HomeCommand, writes=True)
+
+@click.command(cls=HomeCommand, writes=True, epilog=EXAMPLES)
 @as_of_option()
 @option(
     "--format",

@@ -1,6 +1,7 @@
 """Commands that change past nights: `accept`, `reject`, `rebuild`, `shelve` and `publish`."""
 
 import re
+import sys
 from datetime import date
 
 import click
@@ -12,6 +13,7 @@ from assets.console.completion import HELD, SNAPSHOTS, complete_from
 from assets.console.invocation import command_for, user_name
 from assets.console.parameters import Choice, Decorator, dry_run_options, flag
 from assets.console.rows import print_records
+from assets.console.terminal import is_terminal
 from assets.home.rehearsal import ROWS, Change, changes, rehearsing, state_changes
 from assets.home.writer_lock import writing, writing_with_progress
 from assets.nightbook import Nightbook
@@ -29,25 +31,29 @@ from warehouse.report.build import LATEST, ReportFailed
 from warehouse.storage.layout import Layout
 
 MAX_SHOWN = 40
+ACCEPT_EXAMPLES = """\
+Examples:
+  nightbook accept 20261120T021500Z --dry-run
+  nightbook accept 20261120T021500Z --why 'the fund was closed'"""
 COLUMNS = ("date", "what", "name", "is_custom_asset", "before", "after")
 NOTHING = "none"
 _LESSON = re.compile(r"[0-9a-f]{8}")
 
 
-def why_option(previous: str) -> Decorator:
-    """Declare `--why`, which is required to reverse an earlier decision."""
-    help_text = f"Reason for the decision. Required if the snapshot is currently {previous}"
+def why_option(condition: str) -> Decorator:
+    """Declare `--why`, which is required to reverse a decision and to accept a loss of money."""
+    help_text = f"Reason for the decision. Required if {condition}"
     return click.option("--why", default="", help=help_text)
 
 
-@click.command(cls=HomeCommand, writes=True)
+@click.command(cls=HomeCommand, writes=True, epilog=ACCEPT_EXAMPLES)
 @argument(
     "snapshot_id",
     metavar="ID",
     shell_complete=complete_from(HELD),
     help="Snapshot to accept, for example 20261120T021500Z",
 )
-@why_option("rejected")
+@why_option("money may be missing, or the snapshot is currently rejected")
 @dry_run_options()
 def accept_command(
     nightbook: Nightbook, *, snapshot_id: str, why: str, dry_run: bool, output_format: str | None
@@ -71,7 +77,7 @@ def accept_command(
     shell_complete=complete_from(SNAPSHOTS),
     help="Snapshot or lesson to reject, for example 20261120T021500Z or 1f0a2b3c",
 )
-@why_option("accepted")
+@why_option("the snapshot is currently accepted")
 def reject_command(nightbook: Nightbook, *, name: str, why: str) -> int:
     """Reject a snapshot, or revoke a lesson.
 
@@ -195,6 +201,8 @@ def _rehearse_accept(
 ) -> int:
     """Accept a night in a temporary copy of the home, and print what would change."""
     before = snapshots.find(nightbook.layout, snapshot_id)
+    if before.state == states.HELD:
+        why = why or "rehearsal"
     with rehearsing(nightbook) as rehearsal:
         is_open = snapshots.require_decidable(before, states.ACCEPTED, why=why)
         after = _record(rehearsal, snapshot_id, states.ACCEPTED, why) if is_open else before
@@ -213,6 +221,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         with writing(nightbook, f"reading decisions about {snapshot_id} from the shelf"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)
+    why = why or _ask_reason(before, state)
     if not snapshots.require_decidable(before, state, why=why):
         return _finish_decision(nightbook, before)
     held = {
@@ -235,6 +244,17 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         _print_withdrawn(layout, before, snapshot)
     _renew_report(nightbook)
     return 0
+
+
+def _ask_reason(snapshot: Snapshot, state: str) -> str:
+    """Ask why to accept a night in which money may be missing. Return "" without a terminal."""
+    if state != states.ACCEPTED or not snapshot.loss or not (is_terminal() and sys.stdin.isatty()):
+        return ""
+    print(f"Money may be missing in {snapshot.snapshot_id}: {printable(snapshot.loss)}")
+    try:
+        return input("Reason for accepting it (Enter stops): ").strip()
+    except EOFError:
+        return ""
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:

@@ -1,24 +1,35 @@
 """`nightbook query SQL`: run a read-only query on the published warehouse."""
 
 import difflib
+import os
 import re
+import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
 from click import argument, option
 
 from assets.console.command import HomeCommand
+from assets.console.parameters import FORMATS as NAMES
 from assets.console.parameters import format_option
+from assets.console.terminal import MAX_WIDTH, is_terminal
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.query import child
-from warehouse.query.formats import FORMATS
+from warehouse.query.formats import FORMATS, QueryResult, as_table
 from warehouse.storage.layout import Layout, written_aside
 
-PARQUET = "parquet"
-EXTENSIONS = (PARQUET, "csv", "json", "jsonl")
+PARQUET, WORKBOOK = "parquet", "xlsx"
+EXTENSIONS = (PARQUET, "csv", "json", "jsonl", WORKBOOK, "md")
+_FORMAT_OF = {"md": "markdown"}  # the extensions that are not the name of their format
 STANDARD_INPUT = "-"
+EXAMPLES = """\
+Examples:
+  nightbook query "from holdings where asset_id = 'BTC' order by total desc"
+  nightbook query -f exposure.sql -o exposure.parquet
+  nightbook query 'select * from ops.attention' --format markdown"""
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
 
@@ -55,17 +66,22 @@ class SqlCommand(HomeCommand):
 # Accept unknown options, because a query may start with a comment (`--`), which looks like an
 # option.
 @click.command(
-    cls=SqlCommand, prints_result=True, context_settings={"ignore_unknown_options": True}
+    cls=SqlCommand,
+    epilog=EXAMPLES,
+    prints_result=True,
+    context_settings={"ignore_unknown_options": True},
 )
 @argument("sql", required=False, help="Query to run, or - to read standard input")
 @option("-f", "--file", type=click.Path(), metavar="FILE", help="Read the SQL from a file")
-@format_option(help_text="Output format  [default: table]")
+@format_option(
+    *NAMES, "markdown", WORKBOOK, help_text="Output format  [default: table]; xlsx needs -o"
+)
 @option(
     "-o",
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="Write to a .parquet, .csv, .json or .jsonl file",
+    help="Write to a .parquet, .csv, .json, .jsonl, .xlsx or .md file",
 )
 @option("--limit", type=click.IntRange(min=0), metavar="N", help="Print at most N rows")
 def query_command(
@@ -77,20 +93,31 @@ def query_command(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Run read-only SQL on the warehouse."""
+    """Run read-only SQL on the warehouse.
+
+    A query is stopped after 60 seconds. In a terminal, a table is fitted to the window and long
+    results are shown with $PAGER, if it is set.
+    """
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
-    output_format = target.suffix[1:].lower() if target else output_format or "table"
+    if target is not None:
+        output_format = _format_of(target)
+    elif output_format == WORKBOOK:
+        raise InvalidQueryArguments(
+            "A workbook cannot be printed. Nothing was run. Add -o FILE.xlsx."
+        )
     database = nightbook.layout.database
     if output_format == PARQUET:
         stored = child.ask_parquet(database, query, limit)
         content, is_cut = stored.content, stored.is_cut
     else:
         result = child.ask(database, query, limit)
-        content, is_cut = FORMATS[output_format](result).encode(), result.is_cut
+        content, is_cut = _render(result, output_format), result.is_cut
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
-    if target is None:
+    if target is None and output_format is None and is_terminal():
+        _show(result)
+    elif target is None:
         sys.stdout.write(content.decode())
     else:
         _write(target, content)
@@ -98,6 +125,25 @@ def query_command(
         rows = "row is" if limit == 1 else f"{limit} rows are"
         print(f"Only the first {rows} shown (see --limit).", file=sys.stderr)
     return 0
+
+
+def _render(result: QueryResult, output_format: str | None) -> bytes:
+    if output_format == WORKBOOK:
+        # Import XlsxWriter only here, so that queries in a terminal start faster.
+        content: bytes = import_module("warehouse.query.workbook").as_workbook(result)
+        return content
+    return FORMATS[output_format or "table"](result).encode()
+
+
+def _show(result: QueryResult) -> None:
+    """Print a table that fits the window, with its row count, through $PAGER if it is long."""
+    window = shutil.get_terminal_size((MAX_WIDTH, 24))
+    count = f"{len(result.rows):,} {'row' if len(result.rows) == 1 else 'rows'}\n"
+    shown = as_table(result, window.columns) + count
+    if os.environ.get("PAGER") and shown.count("\n") >= window.lines:
+        click.echo_via_pager(shown)
+    else:
+        sys.stdout.write(shown)
 
 
 def _write(target: Path, content: bytes) -> None:
@@ -146,6 +192,11 @@ def _output_file(layout: Layout, output: str, output_format: str | None) -> Path
     return target
 
 
+def _format_of(target: Path) -> str:
+    extension = target.suffix[1:].lower()
+    return _FORMAT_OF.get(extension, extension)
+
+
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
     """Return the reason why a result cannot be written to this file, or an empty string."""
     extension = target.suffix[1:].lower()
@@ -154,7 +205,7 @@ def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
             return f"{folder} is reserved for nightbook's own files"
     if extension not in EXTENSIONS:
         return f"its extension must be one of .{', .'.join(EXTENSIONS)}"
-    if output_format not in (None, extension):
+    if output_format not in (None, _format_of(target)):
         return f"its extension contradicts --format {output_format}; leave out the option"
     if target.exists() and not target.is_file():
         return "it is not a regular file"

@@ -38,6 +38,10 @@ from warehouse.query.facts.published_sums import PublishedSum
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
+EXAMPLES = """\
+Examples:
+  nightbook trace --portfolio 'Treasury Reserve' --asset BTC --as-of 2026-11-20"""
+
 # Maximum number of rows and of characters in text output (JSON output is complete).
 MAX_SHOWN, MAX_CHARACTERS = 20, 2000
 _FROM_WAREHOUSE = "the amounts below come only from the warehouse."
@@ -117,7 +121,7 @@ def describe_key(sum_: PublishedSum) -> str:
     return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
 
 
-@click.command(cls=HomeCommand, prints_result=True)
+@click.command(cls=HomeCommand, prints_result=True, epilog=EXAMPLES)
 @option(
     "--portfolio",
     required=True,

@@ -45,9 +45,10 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
         message = message or str(error)
     if message is None:
+        reason = str(error).partition("\n\nPossible solutions")[0]  # without DuckDB's own advice
         message = (
-            f"nightbook stopped at an unexpected error ({type(error).__name__}: {error}). The last "
-            "published warehouse was not changed. To see the traceback, run "
+            f"nightbook stopped at an unexpected error ({type(error).__name__}: {reason}). The "
+            "last published warehouse was not changed. To see the traceback, run "
             "`nightbook --debug COMMAND`."
         )
     print(printable_lines(message), file=sys.stderr)

@@ -264,7 +264,8 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
                 if hashlib.file_digest(body, "sha256").hexdigest() != digest:
                     raise NotWhole(f"{name} has changed")
     except NOT_A_BACKUP as error:
-        raise NotWhole(f"it cannot be read ({error})") from None
+        reason = str(error).partition(":\n")[0]  # without the errors of each compression method
+        raise NotWhole(f"it cannot be read ({reason})") from None
     return digests
 
 

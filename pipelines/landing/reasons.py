@@ -12,6 +12,10 @@ from decimal import Decimal
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _INDEX = re.compile(r"\[\d+\]")
 _NUMBER = re.compile(r"\d+")
+# The keys of reasons that money of the book before, or of the night itself, is not in the night.
+_LOSS = re.compile(
+    r"(empty|missing|reject): .*|slice: .* (gone|fell)|measure: (accounts|assets fallen)", re.DOTALL
+)
 MARGIN = Decimal("1.5")
 MORE = Decimal("0.1")
 
@@ -32,6 +36,11 @@ class Reason:
     is_teachable: bool = False
     share: str = "0"
     is_known: bool = False
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether money may be missing in the night."""
+        return _LOSS.fullmatch(self.key) is not None
 
     @property
     def sentence(self) -> str:

@@ -59,15 +59,14 @@ class DecisionNotAllowed(Exception):
 
 
 class ReasonRequired(Exception):
-    """A decision that people may have relied on cannot be changed without a reason."""
+    """A decision that is risky, or that people may have relied on, needs a reason."""
 
     exit_code = 2
 
-    def __init__(self, snapshot_id: str, state: str, word: str) -> None:
+    def __init__(self, snapshot_id: str, risk: str, word: str) -> None:
         super().__init__(
-            f"Snapshot {snapshot_id} is {state}, and people may have relied on that. Give a "
-            "reason, which is stored with the decision. Nothing was changed. Type: nightbook "
-            f"{word} {snapshot_id} --why '...'"
+            f"Snapshot {snapshot_id} {risk}. Give a reason, which is stored with the decision. "
+            f"Nothing was changed. Type: nightbook {word} {snapshot_id} --why '...'"
         )
 
 
@@ -146,6 +145,12 @@ class Snapshot:
         """The guards' reasons when they last held the night (`Reason` objects)."""
         held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
+
+    @property
+    def loss(self) -> str:
+        """The first reason why money may be missing in a held night, or an empty string."""
+        causes = self.held_for if self.state == HELD else ()
+        return next((cause.words for cause in causes if cause.is_loss), "")
 
     @property
     def decision(self) -> Decision | None:
@@ -284,7 +289,11 @@ def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
     if snapshot.state not in (HELD, ACCEPTED, REJECTED):
         raise DecisionNotAllowed(snapshot.snapshot_id, snapshot.state, state)
     if snapshot.state != HELD and not why:
-        raise ReasonRequired(snapshot.snapshot_id, snapshot.state, WORDS[state])
+        risk = f"is {snapshot.state}, and people may have relied on that"
+        raise ReasonRequired(snapshot.snapshot_id, risk, WORDS[state])
+    if state == ACCEPTED and snapshot.loss and not why:
+        risk = f"may lack money ({snapshot.loss})"
+        raise ReasonRequired(snapshot.snapshot_id, risk, WORDS[state])
     return True
 
 

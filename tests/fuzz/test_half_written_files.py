@@ -28,7 +28,12 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.torture
 @pytest.mark.parametrize(
-    "words", [("accept", HELD), ("reject", HELD), ("prune", "--keep", "1", "--no-month-ends")]
+    "words",
+    [
+        ("accept", HELD, "--why", "sold"),
+        ("reject", HELD),
+        ("prune", "--keep", "1", "--no-month-ends"),
+    ],
 )
 @pytest.mark.parametrize("change", [20, 70, 120])
 def test_an_interrupted_rebuild_changes_no_later_result(

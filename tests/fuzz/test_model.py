@@ -170,7 +170,7 @@ class Keeping(RuleBasedStateMachine):
         """Accept or reject a held night. The command may die before its end."""
         snapshot_id = chance.choice(self.model.of(HELD))
         word, state = chance.choice([("accept", ACCEPTED), ("reject", REJECTED)])
-        died = self.says(change, word, snapshot_id)
+        died = self.says(change, word, snapshot_id, "--why", "checked")
         night = self.model.nights[snapshot_id]
         found = snapshots.find(self.layout, snapshot_id)
         assert found.state in ({state, HELD} if died else {state})

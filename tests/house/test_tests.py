@@ -115,7 +115,7 @@ TESTED_IN: dict[str, str] = {
     "tests/warehouse/query/test_door.py": (
         "assets/commands/query warehouse/query/exact_amount warehouse/query/lookup_keys"
     ),
-    "tests/warehouse/query/test_read.py": "warehouse/query/formats",
+    "tests/warehouse/query/test_formats.py": "warehouse/query/workbook",
     "tests/warehouse/test_startup.py": "warehouse/query/pandas_blocker",
     "tests/warehouse/reconcile/layouts/test_header.py": "warehouse/reconcile/ledger/titles",
     "tests/warehouse/reconcile/layouts/test_header_suggestions.py": (

@@ -190,7 +190,7 @@ def test_the_printed_command_keeps_the_accepted_snapshot(after: Keeper, *, is_to
     day = EMPTY
     after.sandbox.clock.night(day if is_today else LAST, hour=9)
     snapshot_id = held(after, day)
-    said = after("accept", snapshot_id).out.splitlines()
+    said = after("accept", snapshot_id, "--why", "sold").out.splitlines()
     [typed] = [line.partition(": ")[2] for line in said if line.startswith("To create its")]
     words = shlex.split(typed)
     words = words[words.index(str(after.home)) + 1 :]
@@ -311,7 +311,7 @@ def test_a_file_that_is_written_again_loses_its_note(after: Keeper) -> None:
 
 def test_a_lesson_applies_until_it_is_rejected(after: Keeper) -> None:
     """An accepted defect does not hold later nights, until its lesson is taken back."""
-    reply = after("accept", held(after, BROKEN)).out
+    reply = after("accept", held(after, BROKEN), "--why", "known").out
     [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", reply, re.MULTILINE)
     [folder] = (after.layout.landing / str(BROKEN)).iterdir()
     (folder / DECISION).unlink()  # restored by the next run, with the lesson that it taught

@@ -23,7 +23,7 @@ from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TEXT_SUFFIX, TypedResult, to_pandas, to_polars, to_texts
-from warehouse.query.read import NotAQuestion, query_error
+from warehouse.query.read import NotAQuestion, query_error, require_numeric_order
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import DATABASE, Layout
 
@@ -123,16 +123,19 @@ class ReadOnlyBook:
         return self._frame(sql, params, None)
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
-        """Run one query and return an Arrow table. Amounts are text, because Arrow sums overflow.
+        """Run one query and return an Arrow table.
 
+        Amounts are decimals if their sum has at most 28 digits, which every tool adds exactly. All
+        other amounts, and amount texts, are a dictionary of strings in the order of the amounts.
         Raises the same errors as `query`.
         """
         return to_texts(self._answer(sql, params))
 
     def polars(self, sql: str, params: Parameters = ()) -> Any:
-        """Run one query and return a polars frame, if polars is installed. Amounts are text.
+        """Run one query and return a polars frame, if polars is installed.
 
-        Raises the same errors as `query`, and `ModuleNotFoundError` if polars is missing.
+        Amounts are decimals as in `arrow`, or an `Enum` that is sorted by amount. Raises the same
+        errors as `query`, and `ModuleNotFoundError` if polars is missing.
         """
         return to_polars(self.arrow(sql, params))
 
@@ -213,6 +216,7 @@ class ReadOnlyBook:
 
     def _answer(self, sql: str, params: Parameters) -> TypedResult:
         try:
+            require_numeric_order(self._connection, sql)
             answer = self._connection.sql(
                 sql, params=dict(params) if isinstance(params, Mapping) else list(params)
             )
@@ -348,4 +352,9 @@ def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
 def _day(day: date | str | None) -> date | None:
     if isinstance(day, datetime):
         return day.date()
-    return date.fromisoformat(day) if isinstance(day, str) else day
+    try:
+        return date.fromisoformat(day) if isinstance(day, str) else day
+    except ValueError:
+        raise ValueError(
+            f"{day!r} is not a valid date. Write it as YYYY-MM-DD, for example 2026-11-20."
+        ) from None

@@ -7,6 +7,7 @@ plain `Decimal` objects lose all digits after the 28th. Arrow's decimal128 overf
 when pandas converts it to a float.
 """
 
+import operator
 import re
 from collections.abc import Callable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
@@ -14,7 +15,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from warehouse.exact import EXACT, plain
+from warehouse.exact import EXACT, exact, plain
 
 # Keep this pattern identical to the pattern in the macro internal.plain_digits.
 AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?"
@@ -118,13 +119,30 @@ class ExactAmount(Decimal):
         return int(rounded) if places is None else ExactAmount(rounded)
 
 
+def _order(compare: Callable[[Any, Any], bool]) -> Callable[[str, Any], Any]:
+    """Return a method that compares an amount's text with another one by their amounts."""
+
+    def method(text: str, other: Any) -> Any:
+        is_comparable = isinstance(other, str) and is_amount(other)
+        if is_comparable or isinstance(other, _EXACT_KINDS):
+            return compare(exact(str(text)), exact(str(other)))
+        return compare(str(text), other) if isinstance(other, str) else NotImplemented
+
+    return method
+
+
 class AmountText(str):
     """An amount as a string, which raises `NotExact` if it is added to another amount.
 
-    Python would concatenate the strings, and the result would look like an amount.
+    Python would concatenate the strings, and the result would look like an amount. Amounts are
+    sorted by their value, because Python would sort '9' after '10'.
     """
 
     __slots__ = ()
+
+    __lt__, __le__, __gt__, __ge__ = map(
+        _order, (operator.lt, operator.le, operator.gt, operator.ge)
+    )
 
     def __add__(self, other: Any) -> str:
         if isinstance(other, str) and not is_amount(other):

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,9 @@ from warehouse.exact import plain
 
 MAX_JSON_INTEGER = 2**53
 _LINE_END = "\r\n"
+_GAP = "  "  # between two columns of a table
+_MIN_WIDTH = 8  # the width to which a column of texts may be cut
+_AMOUNT = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,12 @@ def distinct_names(names: tuple[str, ...]) -> list[str]:
     return distinct
 
 
-def as_table(answer: QueryResult) -> str:
-    """Format the result as a terminal table and escape control characters."""
+def as_table(answer: QueryResult, window: int | None = None) -> str:
+    """Format the result as a terminal table and escape control characters.
+
+    If a `window` is narrower than the table, cut long texts with an ellipsis. If the table is still
+    wider, print one column per line. Numbers and amounts are never cut.
+    """
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
@@ -134,16 +142,63 @@ def as_table(answer: QueryResult) -> str:
         any(isinstance(row[n], int | float | Decimal) for row in answer.rows)
         for n in range(len(heads))
     ]
+    if window is not None:
+        whole = [
+            is_right or any(_AMOUNT.fullmatch(row[n]) for row in cells)
+            for n, is_right in enumerate(right)
+        ]
+        widths = _narrow(widths, whole, window)
+        if sum(widths) + len(_GAP) * (len(widths) - 1) > window:
+            return _as_records(heads, cells)
 
     def line(row: list[str]) -> str:
         aligned = zip(row, widths, right, strict=True)
-        return "  ".join(
-            cell.rjust(width) if is_right else cell.ljust(width)
+        return _GAP.join(
+            _cut(cell, width).rjust(width) if is_right else _cut(cell, width).ljust(width)
             for cell, width, is_right in aligned
         ).rstrip()
 
-    rule = "  ".join("-" * width for width in widths)
+    rule = _GAP.join("-" * width for width in widths)
     return "\n".join([line(heads), rule, *map(line, cells)]) + "\n"
+
+
+def _narrow(widths: list[int], whole: list[bool], window: int) -> list[int]:
+    """Reduce the widest columns that may be cut, one character at a time, to fit the window."""
+    reduced = list(widths)
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - window
+    for _ in range(excess):
+        n = max(range(len(reduced)), key=lambda column: (not whole[column], reduced[column]))
+        if whole[n] or reduced[n] <= _MIN_WIDTH:
+            break
+        reduced[n] -= 1
+    return reduced
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
+
+
+def _as_records(heads: list[str], cells: list[list[str]]) -> str:
+    width = max(map(len, heads))
+    return "\n".join(
+        f"-[ row {number} ]-\n"
+        + "".join(
+            f"{head.ljust(width)}  {cell}".rstrip() + "\n"
+            for head, cell in zip(heads, row, strict=True)
+        )
+        for number, row in enumerate(cells, 1)
+    )
+
+
+def as_markdown(answer: QueryResult) -> str:
+    """Format the result as a Markdown table."""
+    rows = [answer.columns, *([text(value) for value in row] for row in answer.rows)]
+    lines = [
+        "".join(f"| {printable(cell).replace('|', chr(92) + '|')} " for cell in row) + "|"
+        for row in rows
+    ]
+    lines.insert(1, "|---" * len(answer.columns) + "|")
+    return "\n".join(lines) + "\n"
 
 
 FORMATS: Mapping[str, Callable[[QueryResult], str]] = {
@@ -151,6 +206,7 @@ FORMATS: Mapping[str, Callable[[QueryResult], str]] = {
     "json": as_json,
     "csv": as_csv,
     "jsonl": as_jsonl,
+    "markdown": as_markdown,
 }
 
 

@@ -2,9 +2,9 @@
 
 If there is a column `..._text` next to an amount, the value is taken from that column, because the
 number is NULL if DECIMAL(38,18) cannot hold it. In pandas, an amount is an `ExactAmount` and its
-text is an `AmountText`, which cannot be added. Polars and Arrow receive amounts as categorical
-strings, which they cannot add. Their decimals overflow after 38 digits, and adding strings would
-concatenate them.
+text is an `AmountText`, which cannot be added. Polars and Arrow receive decimals if no tool can
+round or overflow their sum. All other amounts are a dictionary of strings in the order of the
+amounts, which cannot be added. Adding plain strings would concatenate them.
 """
 
 import importlib
@@ -28,6 +28,7 @@ from warehouse.query.exact_amount import (
     AmountText,
     ExactAmount,
     NotExact,
+    is_amount,
 )
 
 TEXT_SUFFIX = "_text"
@@ -49,6 +50,8 @@ _ROUNDING = re.compile(
 _CONVERSION = re.compile(r"\b(?:hugeint|varchar|text|string|char)\b", re.IGNORECASE)
 # A call of `exact_sum`, and the name of its column.
 _EXACT_SUM = re.compile(r"\bexact_sum\s*\([^()]*\)\s*(?:as\s+)?\"?(\w+)", re.IGNORECASE)
+# Python rounds sums of decimals after 28 digits, and Arrow's and polars' overflow after 38.
+_SAFE_DIGITS = 28
 _CELL_DIGITS = 15  # number of digits that Excel and LibreOffice keep in a cell
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
@@ -164,13 +167,45 @@ def to_pandas(answer: TypedResult) -> AmountFrame:
 
 
 def to_texts(answer: TypedResult) -> pa.Table:
-    """Return a table with amounts as categorical strings. Raises the same errors as `to_pandas`."""
+    """Return a table with amounts as decimals or ordered strings.
+
+    Raises the same errors as `to_pandas`.
+    """
     table = answer.table
     for name, values in _amount_columns(answer):
-        texts = [None if value is None else str(value) for value in values]
-        column = pa.array(texts, type=pa.string()).dictionary_encode()
+        column = _safe_decimals(values) or _ordered_texts(values)
         table = table.set_column(table.column_names.index(name), name, column)
     return table
+
+
+def _safe_decimals(values: Values) -> pa.Array | None:
+    """Return amounts as decimals, or None if a tool might round or overflow their sum."""
+    amounts = [value for value in values if isinstance(value, ExactAmount)]
+    if any(isinstance(value, AmountText) for value in values):
+        return None
+    total = sum(map(abs, amounts), start=ExactAmount(0))
+    scale = max((-_exponent(amount) for amount in amounts), default=0)
+    if total.adjusted() + 1 + scale > _SAFE_DIGITS or scale > _SAFE_DIGITS:
+        return None
+    return pa.array(values, type=pa.decimal128(38, scale))
+
+
+def _exponent(amount: Decimal) -> int:
+    return min(0, int(amount.normalize(EXACT).as_tuple().exponent))
+
+
+def _ordered_texts(values: Values) -> pa.Array:
+    """Return amounts as a dictionary of strings, in which smaller amounts come first."""
+    texts = [None if value is None else str(value) for value in values]
+    distinct = sorted({text for text in texts if text is not None}, key=_rank)
+    places = {text: place for place, text in enumerate(distinct)}
+    indices = pa.array([None if text is None else places[text] for text in texts], pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, pa.string()), ordered=True)
+
+
+def _rank(text: str) -> tuple[bool, Decimal, str]:
+    """Return a sort key: strings that are not amounts come first, then amounts by value."""
+    return (True, exact(text), text) if is_amount(text) else (False, Decimal(0), text)
 
 
 def to_polars(table: pa.Table) -> Any:
@@ -183,7 +218,16 @@ def to_polars(table: pa.Table) -> Any:
             "polars`, or use .query() for pandas or .arrow() for Arrow.",
             name="polars",
         ) from None
-    return polars.from_arrow(table)
+    frame = polars.from_arrow(table)
+    # Polars ignores the order of a dictionary, unless the column is an Enum.
+    categories = {
+        field.name: table[field.name].unify_dictionaries().chunk(0).dictionary.to_pylist()
+        for field in table.schema
+        if pa.types.is_dictionary(field.type) and field.type.ordered
+    }
+    return frame.with_columns(
+        polars.col(name).cast(polars.Enum(texts)) for name, texts in categories.items()
+    )
 
 
 def floats(amounts: "pd.Series[Any]") -> "pd.Series[float]":

@@ -14,11 +14,19 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import QueryResult
+from warehouse.query.text_order import text_order
 
 # Read values of these DuckDB types as text, because Python would change the values. In Python,
 # intervals have no months, times have no nanoseconds, and bytes are printed in a different format.
 _READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
+# Suggestions of names that are not tables of the book, and links to DuckDB's own manual.
+_NOT_OURS = re.compile(
+    r'\nDid you mean "(?:pg|duckdb|sqlite|pragma|information_schema)[^\n]*'
+    r"|\n\nPossible solutions:.*",
+    re.DOTALL,
+)
+_BEGIN = "A query is one SQL statement that begins with SELECT, WITH or FROM."
 _WRITING = ("ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DROP", "EXPORT", "INSERT", "UPDATE")
 _LISTED = """
 with listed as (
@@ -101,6 +109,7 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
         connection = stack.enter_context(open_database(database, with_lake=False))
         try:
             statement_type = _require_one(connection, sql)
+            require_numeric_order(connection, sql)
             try:
                 connection.execute(sql)
             except duckdb.PermissionException:
@@ -114,7 +123,8 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
                 connection.execute(sql)
             yield connection
         except duckdb.Error as error:
-            message = f"{error}\nNothing was changed.{_advice(connection, sql, error)}"
+            reason = _NOT_OURS.sub("", str(error))
+            message = f"{reason}\nNothing was changed.{_advice(connection, sql, error)}"
             raise query_error(error, message) from error
 
 
@@ -124,6 +134,12 @@ def query_error(error: duckdb.Error, message: str) -> QueryFailed:
     return (QueryFailed if is_system_error else NotAQuestion)(
         f"DuckDB could not run the query: {message}"
     )
+
+
+def require_numeric_order(connection: DuckDBPyConnection, sql: str) -> None:
+    """Raise `NotAQuestion` if a query sorts or compares amounts by the characters of their text."""
+    if problem := text_order(connection, sql):
+        raise NotAQuestion(problem)
 
 
 def tables(database: Path) -> tuple[Description, ...]:
@@ -159,7 +175,7 @@ def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> st
     try:
         [statement] = connection.extract_statements(sql)
     except (duckdb.Error, ValueError):
-        return " A query is one SQL statement that begins with SELECT, WITH or FROM."
+        return f" {_BEGIN}"
     if statement.type.name in _WRITING:
         return (
             " The book is read-only: a query must begin with SELECT, WITH or FROM. To save the "
@@ -190,9 +206,7 @@ def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementTy
     statements = connection.extract_statements(sql)
     count = len(statements)
     if count != 1:
-        found = f"{count} statements" if count else "no statement"
-        raise NotAQuestion(
-            f"The query has {found} instead of one. Nothing was run. Run the statements one "
-            "at a time."
-        )
+        problem = f"has {count} statements instead of one" if count else "is empty"
+        advice = "Run the statements one at a time." if count else _BEGIN
+        raise NotAQuestion(f"The query {problem}. Nothing was run. {advice}")
     return statements[0].type

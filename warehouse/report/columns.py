@@ -60,7 +60,7 @@ _MESSAGE: Column = ("Finding", _finding_message, "words")
 
 MOVED: Columns = (
     _ASSET,
-    ("Share", figure, "share"),
+    ("Change", figure, "share"),
     ("Delta", delta, "delta"),
     ("Now", amount, "now"),
 )

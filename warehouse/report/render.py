@@ -32,7 +32,6 @@ _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 _BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
 # Functions that the templates of reports may call.
 _FUNCTIONS = (
-    count_of,
     split_by_asset,
     formats.asset,
     formats.day,
@@ -111,9 +110,10 @@ def _environment() -> Environment:
         optimized=False,
     )
     templates.filters["markdown"] = _markdown
-    templates.filters["thousands"] = "{:,}".format
+    templates.filters["thousands"] = _thousands
     templates.globals |= {function.__name__: function for function in _FUNCTIONS}
     templates.globals |= {
+        "count_of": lambda number, noun: _with_gaps(count_of(number, noun)),
         "AGES": charts.AGES,
         "MARKS": charts.MARKS,
         "NUMBERS": formats.NUMBERS,
@@ -121,6 +121,15 @@ def _environment() -> Environment:
         "columns": columns,
     }
     return templates
+
+
+def _with_gaps(count: str) -> str:
+    """Separate thousands by narrow gaps, as in the amounts of the page."""
+    return count.replace(",", "\u202f")
+
+
+def _thousands(number: int) -> str:
+    return _with_gaps(f"{number:,}")
 
 
 def _cell(row: Record, column: Column) -> Markup:

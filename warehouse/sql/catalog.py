@@ -148,7 +148,7 @@ def _between(view: SqlFile) -> Macro:
     body = at_day(view.sql, "day2", "day1", or_fail=True)
     about = (
         f"{_DAY} The macro fails if there is no such book, if both days have the same book, "
-        "or if a day is in the future."
+        "if the first day is after the second, or if a day is in the future."
     )
     return Macro(
         name=macro,
@@ -189,7 +189,8 @@ def _no_book(day: str) -> str:
 def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
     """Return a query for the book date of one of two compared days.
 
-    The query raises an error if a day has no book or is in the future, or if both share a book.
+    The query raises an error if a day has no book or is in the future, if the first day is
+    after the second, or if both share a book.
     """
     first, second = days
     problems = [
@@ -205,6 +206,10 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
         "ops.gaps'"
     )
     pair = f"{first}::date || ' and ' || {second}::date"
+    problems.append(
+        f"{first}::date > {second}::date then error({first}::date || ' is after ' "
+        f"|| {second}::date || ': write the earlier day first')"
+    )
     problems.append(f"first_book = second_book then error({pair} {same})")
     cases = "\n".join(f"    when {problem}" for problem in problems)
     return (

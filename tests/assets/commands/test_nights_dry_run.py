@@ -94,7 +94,12 @@ def test_a_dry_run_of_accept_reports_all_changes(watched: Make) -> None:
     snapshot_id = f"{THIRD:%Y%m%d}T021500Z"
     before, named = _figures(keeper), _dry_run(keeper, "accept", snapshot_id)
     assert "Nothing was written" in keeper("accept", snapshot_id, "--dry-run").out
-    assert keeper("accept", snapshot_id).code == 0
+    refused = keeper("accept", snapshot_id)
+    assert (refused.code, refused.out) == (2, "")
+    assert "may lack money" in refused.err
+    assert "Nothing was changed. Type: " in refused.err
+    assert _figures(keeper) == before
+    assert keeper("accept", snapshot_id, "--why", "the fund was closed").code == 0
     happened = _differences(before, _figures(keeper))
     assert happened[1]
     assert _holds(named, happened)

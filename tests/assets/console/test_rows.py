@@ -173,7 +173,7 @@ def test_a_write_error_is_reported_with_a_remedy(nights: Keeper, tmp_path: Path)
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("out.xlsx", ()),
+        ("out.xls", ()),
         ("none/out.csv", ()),
         ("out.csv", ("--format", "json")),
         ("home/lake/out.parquet", ()),
@@ -306,3 +306,38 @@ def test_a_query_into_head_prints_no_error(nights: Keeper) -> None:
     )
     assert done.stdout == b"range\n0\n"
     assert [line for line in done.stderr.splitlines() if b"The latest book is" not in line] == []
+
+
+def test_query_fits_a_terminal_and_counts_the_rows(
+    nights: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a terminal, a result fits the window and has its row count. A pipe gets it unchanged."""
+    piped = nights("query", "from holdings").out
+    monkeypatch.setattr("assets.commands.query.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.delenv("PAGER", raising=False)
+    shown = nights("query", "from holdings").out
+    rows = len(piped.splitlines()) - 2
+    assert shown.endswith(f"\n{rows} rows\n")
+    assert shown.startswith("-[ row 1 ]-\n")
+    assert nights("query", "select 1 as n").out == "n\n-\n1\n1 row\n"
+    assert nights("query", "from holdings", "--format", "table").out == piped
+    monkeypatch.setenv("PAGER", "cat")
+    monkeypatch.setenv("LINES", "5")
+    paged: list[str] = []
+    monkeypatch.setattr("click.echo_via_pager", paged.append)
+    assert nights("query", "from holdings").out == ""
+    assert paged == [shown]
+
+
+def test_query_writes_markdown_and_workbooks(nights: Keeper, tmp_path: Path) -> None:
+    """`query` prints Markdown and writes .md and .xlsx files, but prints no workbook."""
+    markdown = nights("query", "select 1 as n", "--format", "markdown").out
+    assert markdown == "| n |\n|---|\n| 1 |\n"
+    for name in ("a.md", "a.xlsx"):
+        assert nights("query", "select 1 as n", "-o", str(tmp_path / name)).code == 0
+    assert (tmp_path / "a.md").read_text() == markdown
+    assert (tmp_path / "a.xlsx").read_bytes().startswith(b"PK")
+    refused = nights("query", "select 1", "--format", "xlsx")
+    assert (refused.code, refused.out) == (2, "")
+    assert "Add -o FILE.xlsx" in refused.err

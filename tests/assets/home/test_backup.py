@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import pytest
 
+from assets.home.backup import NotWhole, check_backup
 from tests.support.ledgers import inbox, reconciled
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, Keeper, Said, Sandbox
@@ -311,3 +312,9 @@ def test_a_backup_without_nights_restores_nothing(shown: Sandbox, tmp_path: Path
     said = keeper("restore", str(tmp_path / "empty.tar"))
     assert (said.code, said.out) == (1, "")
     assert "it contains no nights. Nothing was restored" in said.err
+
+
+def test_a_file_that_is_not_an_archive_has_one_reason() -> None:
+    """The error for a file that is not an archive does not list every compression method."""
+    with pytest.raises(NotWhole, match=r"^it cannot be read \(file could not be opened [a-z]+\)$"):
+        check_backup(io.BytesIO(b"portfolio,label\n"))

@@ -123,7 +123,7 @@ def test_accepting_a_held_night_sends_the_heartbeat(watched: Make, receiver: Rec
     home = watched()
     home.third("portfolios-empty")
     home.keeper.sandbox.clock.night(THIRD, hour=9)
-    assert home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z").code == 0
+    assert home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z", "--why", "sold").code == 0
     home.look()
     assert receiver.fetched == ["/alive"]
 

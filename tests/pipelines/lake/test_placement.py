@@ -16,6 +16,7 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.lock import machine_name
+from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import DecisionNotAllowed, ReasonRequired
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
@@ -131,6 +132,37 @@ def test_reversing_a_decision_needs_a_reason(layout: Layout, before: str, wanted
     found = snapshots.find(layout, snapshot.snapshot_id)
     assert [one.state for one in found.decisions] == [before, wanted]
     assert found.decisions[1].reasons == ("it was another company's book",)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_loss"),
+    [
+        ("empty: portfolios", True),
+        ("missing: portfolios", True),
+        ("reject: data[].balances[]: bad amount", True),
+        ("slice: portfolio p1 gone", True),
+        ("slice: venue a\nb fell", True),
+        ("measure: assets fallen", True),
+        ("measure: accounts", True),
+        ("measure: accounts risen", False),
+        ("slice: venue v1 rose", False),
+        ("new: portfolios", False),
+        ("control totals", False),
+    ],
+)
+def test_accepting_a_loss_of_money_needs_a_reason(
+    layout: Layout, key: str, *, is_loss: bool
+) -> None:
+    """A held night in which money may be missing is accepted only with a reason, or rejected."""
+    manifest = nights.land(layout, book())
+    snapshot = snapshots.find(layout, manifest.snapshot_id)
+    causes = (Reason("control totals", "they differ"), Reason(key, "money is gone"))
+    snapshot = snapshots.decide(snapshot, HELD, by="guards", at=START, causes=causes)
+    if is_loss:
+        with pytest.raises(ReasonRequired, match=r"may lack money \(money is gone\)"):
+            snapshots.require_decidable(snapshot, ACCEPTED, why="")
+    for state, why in ((ACCEPTED, "sold all"), (REJECTED, ""), (ACCEPTED, "x" * is_loss)):
+        assert snapshots.require_decidable(snapshot, state, why=why)
 
 
 def test_a_person_can_only_accept_or_reject_a_night(layout: Layout) -> None:

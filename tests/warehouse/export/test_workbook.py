@@ -229,7 +229,7 @@ def test_totals_tie_and_the_evidence_names_the_run(path: Path) -> None:
 def test_the_summary_shows_the_same_total_and_sum(tmp_path: Path) -> None:
     """Total and sum show only the digits in which they agree.
 
-    A total with more digits has a `~` before it.
+    A total with more digits has a `≈` before it.
     """
     layout = Layout(tmp_path)
     amounts = [
@@ -247,7 +247,7 @@ def test_the_summary_shows_the_same_total_and_sum(tmp_path: Path) -> None:
         form = total.number_format.partition(";")[0]
         decimals = len(re.search(r"0\.(0+)", form)[1])  # type: ignore[index]  # it has some
         assert f"{total.value:.{decimals}f}" == f"{added.value:.{decimals}f}"
-        assert form.startswith('"~"') == (len(row[4].value.partition(".")[2]) > decimals)
+        assert form.startswith('"≈"') == (len(row[4].value.partition(".")[2]) > decimals)
 
 
 def test_the_summary_names_a_total_that_does_not_tie(layout: Layout, tmp_path: Path) -> None:

@@ -228,6 +228,15 @@ def said(add):
     except Exception as error:
         return None
 
+texts = {
+    name: [str(frame.schema[name]).partition("(")[0], str(frame[name].max()),
+        frame.sort(name)[name].cast(pl.String).to_list()]
+    for name in ("total", "total_text", "s")
+}
+plain = open_book(sys.argv[3]).polars("select total, exact_sum(total_text) as s from holdings "
+    "group by all").sort("total")
+decimals = {name: [str(plain.schema[name]), str(plain[name].sum()), str(plain[name].max())]
+    for name in plain.columns}
 sums = [
     said(add)
     for name in ("total", "total_text", "s")
@@ -240,15 +249,17 @@ sums = [
         lambda: frame.to_arrow().to_pandas().groupby("asset_id")[name].sum().to_list(),
     )
 ]
-print(json.dumps({"totals": json.loads(totals), "sums": sums}))
+print(json.dumps({"totals": json.loads(totals), "sums": sums, "texts": texts,
+    "decimals": decimals}))
 """
 
 
 @pytest.fixture(scope="module")
-def polars_said(year: tuple[Path, list[date]]) -> dict[str, Any]:
+def polars_said(year: tuple[Path, list[date]], plain_book: ReadOnlyBook) -> dict[str, Any]:
     """Run a polars program on the book of that year, in a process that can import polars."""
     packages = str(environments.packages("engines"))
-    said: dict[str, Any] = json.loads(_ran(sys.executable, POLARS, str(year[0]), packages))
+    words = (str(year[0]), packages, str(plain_book.file))
+    said: dict[str, Any] = json.loads(_ran(sys.executable, POLARS, *words))
     return said
 
 
@@ -516,7 +527,7 @@ def test_adding_amount_texts_raises_an_error(book: ReadOnlyBook) -> None:
         (book.history("holdings_by_asset"), "free_text"),
         (book.query("select asset_id, total_text from holdings"), "total_text"),
         (book.query("from ops.control_totals where measure = 'sum'"), "in_json"),
-        (book.query("select asset_id, max(total_text) as t from holdings group by all"), "t"),
+        (book.query("select asset_id, any_value(total_text) as t from holdings group by all"), "t"),
         (book.arrow("from holdings").to_pandas(), "total_text"),
         (book.arrow("from holdings").to_pandas(), "total"),
         (
@@ -551,6 +562,16 @@ def test_a_name_of_digits_is_not_an_amount(plain_book: ReadOnlyBook) -> None:
 def test_polars_does_not_add_up_amount_texts(polars_said: dict[str, Any]) -> None:
     """In polars, and in pandas after a conversion, a sum of texts raises an error or is null."""
     assert polars_said["sums"] == [None] * 18
+
+
+def test_polars_sorts_amounts_by_their_size(polars_said: dict[str, Any]) -> None:
+    """In polars, amounts are decimals, or an Enum that is sorted by amount if they do not fit."""
+    for kind, largest, texts in polars_said["texts"].values():
+        assert kind == "Enum"
+        assert texts == sorted(texts, key=Decimal)
+        assert largest == texts[-1]
+    wanted = ["Decimal(precision=38, scale=18)", "42.000000000000000003", "40.000000000000000000"]
+    assert polars_said["decimals"] == {"total": wanted, "s": wanted}
 
 
 MOVES = "select total, lag(total) over (order by snapshot_date) as before"
@@ -684,6 +705,13 @@ def test_a_frame_keeps_its_comments_night_and_amounts(book: ReadOnlyBook, tmp_pa
     book.query("from holdings where total_text = '0' or total is not null").to_parquet(
         tmp_path / "a.parquet"
     )
+
+
+def test_a_date_in_another_form_is_refused(book: ReadOnlyBook) -> None:
+    """A date that is not written as YYYY-MM-DD is refused with an example."""
+    for ask in (book.holdings, lambda day: book.history("holdings", since=day)):
+        with pytest.raises(ValueError, match=r"'20.11.2026' is not a valid date. Write it as YYYY"):
+            ask("20.11.2026")
 
 
 def test_a_date_without_a_book_lists_the_available_dates(book: ReadOnlyBook) -> None:

@@ -30,7 +30,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_format_keeps_every_digit(database: Path) -> None:
     """Decimals have all their digits, in JSON as strings. NULL is empty or null."""
-    answer = run(database, "select asset_id, amount from balances order by amount_text")
+    answer = run(database, "select asset_id, amount from balances order by amount_text::varchar")
     assert [row[1] for row in csv.reader(io.StringIO(as_csv(answer)))] == [
         "amount",
         "1.5",
@@ -136,6 +136,26 @@ def test_a_mistake_shows_duckdbs_hint_and_the_next_command(
     """The error shows the mistake, DuckDB's suggestion and the next command to type."""
     with pytest.raises(QueryFailed, match=words):
         run(database, sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted", "unwanted"),
+    [
+        ("", "The query is empty. Nothing was run. A query is one SQL statement", "instead of one"),
+        ("-- nothing", "The query is empty", "no statement"),
+        ("from pnl", "`nightbook tables` lists the tables", "pg_"),
+        ("from holdngs", 'Did you mean "holdings"?', "pg_"),
+        ("select list(r) from range(10000000000) t(r)", "failed to", "https://"),
+    ],
+)
+def test_messages_do_not_contain_what_only_duckdb_needs(
+    database: Path, sql: str, wanted: str, unwanted: str
+) -> None:
+    """Messages suggest no system tables and no links, and an empty query is called empty."""
+    with pytest.raises(QueryFailed) as refused:
+        run(database, sql)
+    assert wanted in str(refused.value)
+    assert unwanted not in str(refused.value)
 
 
 def test_a_missing_warehouse_names_the_next_command(tmp_path: Path) -> None:

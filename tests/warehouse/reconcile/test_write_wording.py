@@ -188,14 +188,14 @@ def test_a_returning_break_has_the_same_age_in_all_outputs(desk: Desk) -> None:
 
 
 def shown(cell: Any) -> tuple[int, bool]:
-    """Return how many decimals a cell shows, and whether "~" marks it as rounded."""
+    """Return how many decimals a cell shows, and whether "≈" marks it as rounded."""
     form = cell.number_format.partition(";")[0]
     decimals = re.search(r"0\.(0+)", form)
-    return len(decimals[1]) if decimals else 0, form.startswith('"~"')
+    return len(decimals[1]) if decimals else 0, form.startswith('"≈"')
 
 
 def test_all_amounts_of_a_row_have_the_same_decimals(tmp_path: Path) -> None:
-    """In a row, all amounts show the same number of decimals. "~" marks rounded ones."""
+    """In a row, all amounts show the same number of decimals. "≈" marks rounded ones."""
     made = Desk(tmp_path)
     rows = [
         Amount("11062.08861834"),

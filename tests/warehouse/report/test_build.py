@@ -403,6 +403,15 @@ def test_a_held_night_shows_its_reason_and_the_command(tmp_path: Path) -> None:
     assert "1 night in the book, 1 held." in text
 
 
+def test_a_night_with_rejected_values_is_not_complete(tmp_path: Path) -> None:
+    """The headline says how many values are not in the book, and never that it is complete."""
+    text = shown(warehouse(tmp_path, two_nights(), reject_count=1320)).text
+    headline = "is the book, but 1 320 values from the API are not in it."
+    assert headline in text.partition("Needs attention")[0]
+    assert "1320 values are not in the book of 2026-11-20" in text
+    assert "is complete" not in text
+
+
 @pytest.mark.parametrize(
     ("nights", "words"),
     [

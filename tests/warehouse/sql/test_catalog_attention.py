@@ -24,13 +24,16 @@ LATER = "20261121T021500Z"
 Decided = Sequence[tuple[str, int, str, str]]
 
 
-def filled(tmp_path: Path, nights: Sequence[Night], **more: Any) -> Layout:
-    """Publish these nights with other rows of the tables of decisions and of the reconciliation."""
+def filled(tmp_path: Path, nights: Sequence[Night], rejects: int = 0, **more: Any) -> Layout:
+    """Publish these nights with other rows of the tables of decisions and of the reconciliation.
+
+    Each night has this number of rejected values.
+    """
     layout = Layout(tmp_path)
     contents = written(layout, nights)
     starts = [datetime.fromisoformat(snapshot["snapshot_id"]) for snapshot in contents.snapshots]
     snapshots = [
-        {**snapshot, "started_at": start}
+        {**snapshot, "started_at": start, "reject_count": rejects}
         for snapshot, start in zip(contents.snapshots, starts, strict=True)
     ]
     changed = replace(contents, snapshots=tuple(snapshots), **more)
@@ -219,6 +222,18 @@ def test_each_kind_of_problem_has_its_cause(tmp_path: Path) -> None:
     assert found["drift:2026-11-20:7"]["message"].endswith("\nand 2 more")
     assert found["stale:v9:2026-11-18"]["message"].endswith("carried over since then. status 404")
     assert {line["command"].split()[0] for line in found.values()} == {"nightbook"}
+
+
+@pytest.mark.parametrize(("rejects", "verb"), [(1, "value is"), (320, "values are")])
+def test_values_that_are_not_in_the_book_are_a_problem_each_night(
+    tmp_path: Path, rejects: int, verb: str
+) -> None:
+    """The newest book's rejected values are a problem with a cause of its own for each night."""
+    nights = [night(f"202611{day}T021500Z", [Amount("1")]) for day in (19, 20)]
+    found = problems(filled(tmp_path, nights, rejects))
+    assert found.keys() == {"rejects:20261120T021500Z"}
+    [line] = found.values()
+    assert line["title"] == f"{rejects} {verb} not in the book of 2026-11-20"
 
 
 @pytest.mark.parametrize("client", OLDER)

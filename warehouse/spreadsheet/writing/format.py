@@ -21,7 +21,7 @@ from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
 # The format for amounts with an unknown number of decimal places.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
-ROUNDED = "~"  # the prefix of a number that has more digits than its cell shows
+ROUNDED = "≈"  # the prefix of a number that has more digits than its cell shows
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"

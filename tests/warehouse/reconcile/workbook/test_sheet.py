@@ -95,7 +95,7 @@ def test_an_amount_is_the_double_nearest_to_its_text(text: str) -> None:
 
 
 def test_an_amount_too_long_for_its_column_is_marked() -> None:
-    """An amount with more decimals than its column has room for is marked with "~".
+    """An amount with more decimals than its column has room for is marked with "≈".
 
     A tiny amount is shown in scientific notation.
     """
@@ -107,7 +107,7 @@ def test_an_amount_too_long_for_its_column_is_marked() -> None:
     book = openpyxl.load_workbook(io.BytesIO(written(rows)))
     short, long, tiny = (book["Table"].cell(row, 2).number_format for row in (3, 4, 5))
     assert short.startswith("#,##0.00_0")
-    assert long.startswith('"~"#,##0.0000000000_)')
+    assert long.startswith('"≈"#,##0.0000000000_)')
     assert tiny.startswith("0.00###")
 
 

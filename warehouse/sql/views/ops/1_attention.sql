@@ -9,7 +9,7 @@
 --     was rejected, at the earliest seven days before the newest night. unfinished: a night landed,
 --     but is not judged. stale: the instruments of a venue are from an earlier night. drift: the API
 --     sent data that is not as documented, for the first time. check: a check or a control total
---     failed. round: a list has a round number of records, so it may be only one page of several.
+--     failed. rejects: values from the API are not in the newest book. round: a list has a round number of records, so it may be only one page of several.
 --     clock: this machine's clock is wrong. breaks: breaks are open. breaks-old: breaks have been
 --     open for at least seven days. nothing-compared: the ledger was not compared with any position.
 -- severity: error, warning or info.
@@ -25,7 +25,8 @@
 with book as (
     select
         max(snapshot_date) as snapshot_date,
-        max_by(snapshot_id, snapshot_date) as snapshot_id
+        max_by(snapshot_id, snapshot_date) as snapshot_id,
+        max_by(reject_count, snapshot_date) as reject_count
     from ops.snapshots
     where is_book
 ),
@@ -285,6 +286,22 @@ api as (
     group by first_seen
 ),
 
+incomplete as (
+    select
+        snapshot_date,
+        'rejects' as code,
+        'warning' as severity,
+        reject_count || case when reject_count = 1 then ' value is' else ' values are' end
+        || ' not in the book of ' || snapshot_date as title,
+        'They are invalid, so sums are without them: see ops.rejects.' as message,
+        'nightbook query "from ops.rejects where snapshot_id = ''' || snapshot_id || '''"' as command,
+        'rejects:' || snapshot_id as cause,
+        null as snapshot_id,
+        null as file
+    from book
+    where reject_count > 0
+),
+
 lists as (
     select
         null as venue_id,
@@ -504,7 +521,11 @@ breaks as (
 select * from (
     select * from (select * from held union all select * from nights)
     union all
-    select * from (select * from api union all select * from reading)
+    select * from (
+        select * from api
+        union all
+        select * from (select * from reading union all select * from incomplete)
+    )
 )
 union all
 select * from (select * from results union all select * from breaks)

@@ -1,0 +1,56 @@
+"""A query result as a workbook, in which no cell is rounded."""
+
+import io
+import math
+from decimal import Decimal
+
+import xlsxwriter
+
+from warehouse.query.formats import QueryResult, text
+from warehouse.query.read import NotAQuestion
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, SIGNIFICANT, units
+from warehouse.spreadsheet.writing.format import write_text
+
+_MAX_ROWS, _MAX_COLUMNS = 1_048_576, 16_384
+
+
+def as_workbook(answer: QueryResult) -> bytes:
+    """Return a workbook with one sheet. Numbers of more than 15 digits are written as text.
+
+    Raises `NotAQuestion` if the result does not fit in a sheet.
+    """
+    if len(answer.rows) >= _MAX_ROWS or len(answer.columns) > _MAX_COLUMNS:
+        raise NotAQuestion(
+            f"The result has {len(answer.rows):,} rows and {len(answer.columns):,} columns, and a "
+            f"sheet has room for {_MAX_ROWS - 1:,} and {_MAX_COLUMNS:,}. No file was written. "
+            "Select less, or write a .parquet or .csv file."
+        )
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content, {"in_memory": True}) as workbook:
+        sheet = workbook.add_worksheet("Query")
+        bold = workbook.add_format({"bold": True})
+        for number, row in enumerate((answer.columns, *answer.rows)):
+            for column, value in enumerate(row):
+                cell = text(value)
+                if units(cell) > CELL_LIMIT:
+                    raise NotAQuestion(
+                        f"Row {number} has a text of {units(cell):,} characters in the column "
+                        f"{answer.columns[column]}, and a cell has room for {CELL_LIMIT:,}. No "
+                        "file was written. Select less of it, or write a .parquet or .csv file."
+                    )
+                if number and _fits(value):
+                    sheet.write_number(number, column, value)
+                else:
+                    write_text(sheet, number, column, cell, None if number else bold)
+        sheet.freeze_panes(1, 0)
+        sheet.autofit()
+    return content.getvalue()
+
+
+def _fits(value: object) -> bool:
+    """Return whether a value is a float, or a number that a cell can hold without rounding it."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return False
+    return len(Decimal(value).normalize().as_tuple().digits) <= SIGNIFICANT
