@@ -15,7 +15,7 @@ from assets.monitoring.alerts import (
 from assets.monitoring.conditions import find_alerts
 from assets.monitoring.failures import run_alerts
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.night.run_log import mark_reported, newest_runs
+from assets.night.run_log import add_report, newest_runs
 from assets.nightbook import Nightbook
 
 Log = Callable[[str], object]
@@ -60,7 +60,7 @@ def report_runs(nightbook: Nightbook) -> list[Alert]:
     # Store the alerts before the runs are marked, because later looks do not report them again.
     store_events(nightbook, alerts)
     for run in runs:
-        mark_reported(run)
+        add_report(run)
     return alerts
 
 

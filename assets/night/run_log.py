@@ -125,7 +125,7 @@ def newest_runs(layout: Layout) -> Iterator[LoggedRun]:
     yield from map(_read, reversed(_paths(*_folders(layout))[-MAX_READ:]))
 
 
-def mark_reported(run: LoggedRun) -> None:
+def add_report(run: LoggedRun) -> None:
     """Store that the alerts about a run are stored, and the end of a run whose process died."""
     end = {"end": KILLED} if run.is_dead else {}
     with contextlib.suppress(OSError), run.path.open("ab") as file:

@@ -42,5 +42,5 @@ def find_other_server(manifest: Manifest, landed: Sequence[Snapshot]) -> OtherSe
     last = next(snapshots.accepted_before(landed, manifest.snapshot_id, moment), None)
     if last is None:
         return None
-    before, server = (server_of(one.origin) for one in (load_manifest(last.folder), manifest))
+    before, server = (server_of(read.origin) for read in (load_manifest(last.folder), manifest))
     return None if server == before else OtherServer(server, before, last.snapshot_id)

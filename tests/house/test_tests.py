@@ -123,7 +123,7 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/warehouse/reconcile/layouts/test_read_every_question.py": (
         "warehouse/reconcile/ledger/amount_reader warehouse/reconcile/ledger/days "
-        "warehouse/reconcile/ledger/labels "
+        "warehouse/reconcile/ledger/labels warehouse/reconcile/ledger/notes "
         "warehouse/reconcile/ledger/notation warehouse/reconcile/ledger/spellings "
         "warehouse/reconcile/ledger/tabs warehouse/reconcile/ledger/units"
     ),

@@ -48,7 +48,7 @@ def test_a_response_from_a_cache_is_old(headers: Mapping[str, str], expected: st
     ],
 )
 def test_a_fresh_response_is_not_old(headers: Mapping[str, str]) -> None:
-    """An age of at most five minutes, a miss or an invalid age is no sign of an old response."""
+    """An age of at most five minutes, a miss or an invalid age does not make a response old."""
     assert codes(headers) == []
 
 
@@ -85,6 +85,6 @@ def test_an_old_time_in_meta_is_a_sign(meta: Any) -> None:
         {"nextUpdateAt": "2026-11-19T02:15:00Z"},
     ],
 )
-def test_other_times_in_meta_are_no_sign(meta: Any) -> None:
-    """Times of this night, of other things, and values that are no times are no sign."""
+def test_other_times_in_meta_are_ignored(meta: Any) -> None:
+    """Times of this night, times of other things, and other values do not make a response old."""
     assert codes({}, meta) == []

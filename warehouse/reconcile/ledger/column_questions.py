@@ -272,10 +272,10 @@ def _fields_of(
                 states_other_day(column, head) or body.dates_for_each_key(column.index) >= _DAYS
             )
             fields |= {"as_of": column} if has_days else {}
-    return fields | _displaced(fields, body, missing)
+    return fields | _displaced_fields(fields, body, missing)
 
 
-def _displaced(
+def _displaced_fields(
     fields: Mapping[str, UnknownColumn], body: LedgerBody, missing: Sequence[str]
 ) -> dict[str, UnknownColumn]:
     """Return the missing fields whose names are in columns that give their fields to others."""
@@ -366,7 +366,7 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
     negative = [word for word in stated if words.side_of(word) == "negative"]
     if pair := _PAIRS.get(frozenset(by_fold)):
         negative = [by_fold[pair]]
-    # A dash beside dates or other words means that nothing is there.
+    # If the other cells have dates or words, a dash means that the cell is blank.
     others = [word for word in stated if word != "-"]
     is_blank = negative == ["-"] and not all(words.side_of(w) == "positive" for w in others)
     if is_blank or (set(by_fold) - {""} == {"-"} and "" not in written):

@@ -213,7 +213,7 @@ def is_total(
     if not asset or head.words.total_name(asset) == "":
         return True
     if not group and first.rstrip().endswith(":"):
-        return True  # `Total:` with the asset beside it, because no account is called that
+        return True  # `Total:`, then the asset, because no account is called that
     is_known = bool(known.dimension_of(group))
     return bool(group) and (is_known or (asset == first and is_name(group)))
 
@@ -291,7 +291,7 @@ def _warning(column: UnknownColumn) -> str:
     return f", but it could change amounts: {', '.join(shown[:_MAX_SHOWN])}{more}"
 
 
-def require_unused(head: Header) -> None:
+def require_no_use(head: Header) -> None:
     """Raise `NotReconciled` if `unused` in recon.toml names a column that is used."""
     by_profile = set(map(fold, head.profile.shape.unused if head.profile else ()))
     used = {fold(head.title_of(column)) for column in head.used_columns}

@@ -17,7 +17,7 @@ from warehouse.reconcile.ledger.columns import (
     LedgerBody,
     doubled_signs,
     missing_fields,
-    require_unused,
+    require_no_use,
     rows_above,
     rows_of_other_dates,
     unused_columns,
@@ -104,7 +104,7 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
     unused = list(rows_above(head))
     labels = row_labels(head)
     body = LedgerBody(head)
-    require_unused(head)
+    require_no_use(head)
     ask_for_asset(body)
     ask_for_spellings(body)
     columns, asked = unused_columns(body, lacking)

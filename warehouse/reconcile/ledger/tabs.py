@@ -248,8 +248,8 @@ def _headers(
             questions[grid.sheet] = question
         else:
             tabs += [head] if head else []
-    for question in () if tabs else questions.values():
-        raise question
+    if questions and not tabs:
+        raise next(iter(questions.values()))
     return tabs, questions
 
 

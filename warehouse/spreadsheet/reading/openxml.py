@@ -133,7 +133,7 @@ def _scan(xml: bytes, *, is_calculated: bool, must_prove: bool) -> SheetFindings
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
         return SheetFindings({}, hidden, columns)
-    checked = _checked(xml) if is_calculated and len(xml) <= _MAX_CALCULATED else {}
+    checked = _check_formulas(xml) if is_calculated and len(xml) <= _MAX_CALCULATED else {}
     errors = {location: message for location, message in checked.items() if message}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
@@ -153,7 +153,7 @@ def _scan(xml: bytes, *, is_calculated: bool, must_prove: bool) -> SheetFindings
     return SheetFindings(errors, hidden, columns)
 
 
-def _checked(xml: bytes) -> dict[tuple[int, int], str]:
+def _check_formulas(xml: bytes) -> dict[tuple[int, int], str]:
     """Return the formulas that could be calculated, each with a message if its value is stale."""
     numbers: dict[tuple[int, int], float] = {}
     formulas: dict[tuple[int, int], FormulaCell] = {}

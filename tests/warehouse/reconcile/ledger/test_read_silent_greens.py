@@ -233,15 +233,15 @@ def test_totals_in_a_type_column_are_proposed_as_rows_to_skip(desk: Desk) -> Non
     assert desk.run().exit_code == 0
 
 
-def test_a_dash_beside_dates_is_not_a_sign(desk: Desk) -> None:
+def test_a_dash_for_nothing_is_not_a_sign(desk: Desk) -> None:
     """A dash that means nothing is not proposed as the word for negative amounts."""
     lots = ("-", "-", "lot a", "lot b")
     question = asked(desk, with_column("Lot", *lots))
     assert "negative_word =" not in question
 
 
-def test_a_total_with_its_asset_beside_it_is_no_account(desk: Desk) -> None:
-    """`Total:` in the account's column is a total line, also if the asset stands beside it."""
+def test_a_total_with_its_asset_is_not_an_account(desk: Desk) -> None:
+    """`Total:` in the account's column is a total line, also if the next cell has the asset."""
     rows = [f"{one.account},{one.portfolio},{one.venue},{one.asset},{one.text}" for one in BOOK]
     head = "Account,Portfolio,Venue,Asset,Quantity"
     desk.put("\n".join([head, *rows, "Total:,,,ETH,-20.62345678"]))
@@ -272,10 +272,10 @@ def test_an_index_and_a_general_ledger_beside_the_ledger(desk: Desk, settings: s
     for row in (["Sheet", "Description"], ["Positions", "All positions"], ["GL", "Accounts"]):
         book.active.append(row)
     positions, accounts = book.create_sheet("Positions"), book.create_sheet("GL")
-    for row in (HEAD, *ROWS):
-        positions.append(row.split(","))
-    for cells in (["GL account", "Currency", "Debit", "Credit"], ["1000", "EUR", 5, 0]):
-        accounts.append(cells)
+    for line in (HEAD, *ROWS):
+        positions.append(line.split(","))
+    accounts.append(["GL account", "Currency", "Debit", "Credit"])
+    accounts.append(["1000", "EUR", 5, 0])
     book.save(desk.folder.inbox / "ledger.xlsx")
     desk.settle(settings)
     if not settings:
