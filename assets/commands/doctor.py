@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.console.command import HomeCommand
-from assets.console.disks import is_read_only
+from assets.console.disks import existing, is_read_only
 from assets.console.errors import disk_message, is_ours
 from assets.console.exit_codes import DONE, FAILED, WRONG_USAGE
 from assets.console.invocation import full_command, spell_for
@@ -48,6 +48,7 @@ from warehouse.contract.model import count_of
 from warehouse.query.formats import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
+from warehouse.storage.probe import UnsuitableFileSystem, probe
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Lakehouse
@@ -135,6 +136,7 @@ def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
         yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
+        yield from _run_check("disk", lambda: _file_system(Layout(home.home)))
         if settings is not None:  # The API can be called only with valid settings.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
@@ -192,6 +194,20 @@ def _disk(layout: Layout) -> Finding:
     if free < MIN_FREE_BYTES:
         message += "; a night may need more space, so free some space or move NIGHTBOOK_HOME"
     return Finding("disk", is_well=free >= MIN_FREE_BYTES, message=message)
+
+
+def _file_system(layout: Layout) -> list[Finding]:
+    """Return what the file system of a home, or of the folder for a new one, cannot do."""
+    folder = existing(layout.home)
+    if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
+        return []  # reported by the check of the disk
+    found = probe(folder)
+    if any(not inability.is_tolerable for inability in found):
+        return [_wrong("disk", str(UnsuitableFileSystem(folder, found)))]
+    return [
+        _warning("disk", f"the file system of {folder} is limited: {inability}")
+        for inability in found
+    ]
 
 
 def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:

@@ -157,6 +157,13 @@ def _disk_message(number: int, name: str) -> str:
         )
     if number in NO_ACCESS:
         user = name_of(os.geteuid())
+        if _is_own(Path(name)):
+            return (
+                f"{user} cannot read or write {name}: {os.strerror(number)}, although it belongs "
+                f"to {user}. {UNCHANGED}. Its permissions, or the options of its disk (network "
+                "and USB disks), do not allow it. Check them with ls -ld and findmnt. nightbook "
+                "doctor tests the file system of the home."
+            )
         return (
             f"{user} cannot read or write {name}: {os.strerror(number)}{_owner(name)}. "
             f"{UNCHANGED}. Run the command as that user, or give {user} access."
@@ -166,6 +173,13 @@ def _disk_message(number: int, name: str) -> str:
         "(dmesg), back up to another disk (nightbook backup FILE), and run nightbook "
         "verify to list damaged files."
     )
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        return path.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _owner(name: str) -> str:

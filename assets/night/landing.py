@@ -18,10 +18,12 @@ from assets.publishing import repair
 from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.retries import Event
+from pipelines.landing import night_folders
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
 from pipelines.pull.pull import pull_snapshot
 from warehouse.contract.model import count_of
+from warehouse.storage.probe import require_file_system
 
 # The API operation of each landed resource.
 OPERATIONS = {
@@ -62,6 +64,8 @@ def _land(step: NightStep, started: datetime) -> Manifest:
     nightbook, tell = step.nightbook, step.tell
     # Check this before each night, because the disk may be unmounted while the daemon is running.
     refuse_missing_home(step.layout, "The night")
+    if not night_folders.dates(step.layout):
+        require_file_system(step.layout.home)
     if not nightbook.is_demo:
         require_real(step.layout)
     manifest = pull_snapshot(

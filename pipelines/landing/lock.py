@@ -52,6 +52,20 @@ class WriterBusy(Exception):
         )
 
 
+class LocksUnsupported(Exception):
+    """The file system of a home has no locks."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout, error: OSError) -> None:
+        super().__init__(
+            f"The file system of {layout.home} has no file locks ({error.strerror}), so two runs "
+            f"could write at the same time. {NOTHING} Network disks (NFS without its lock service, "
+            "some SMB) lack locks. Turn them on, or choose a folder on a disk of this machine with "
+            "NIGHTBOOK_HOME or --home. nightbook doctor checks a folder."
+        )
+
+
 class PullRunning(WriterBusy):
     """Another run is pulling the night right now."""
 
@@ -141,8 +155,8 @@ def hold_lock(
     """Hold one of a home's locks during the `with` block.
 
     Raises `WriterBusy` if the lock is still taken after `timeout` (`PullRunning` for the pull
-    lock), `WrongOwner` if the home belongs to a different user, and `HomeReadOnly` if it cannot be
-    written to.
+    lock), `WrongOwner` if the home belongs to a different user, `HomeReadOnly` if it cannot be
+    written to, and `LocksUnsupported`.
     """
     descriptor = _open(layout, lock, doing)
     try:
@@ -206,6 +220,8 @@ def acquire_if_free(lock: Path) -> Iterator[bool]:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         yield False
+    except OSError:
+        yield True  # without locks, no run can hold one
     else:
         yield True
     finally:
@@ -276,6 +292,8 @@ def _wait_for_lock(layout: Layout, descriptor: int, timeout: LockTimeout) -> Non
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _holder(descriptor)
+        except OSError as error:
+            raise LocksUnsupported(layout, error) from error
         else:
             return
         if waited >= timeout.seconds:

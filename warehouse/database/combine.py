@@ -24,7 +24,13 @@ from warehouse.database import ddl, load
 from warehouse.query.connect import records
 from warehouse.sql.catalog import macros, reading, views
 from warehouse.sql.checks import run_checks
-from warehouse.storage.layout import PUBLISHED_MODE, Layout, make_directory, sync_directory
+from warehouse.storage.layout import (
+    PUBLISHED_MODE,
+    Layout,
+    change_mode,
+    make_directory,
+    sync_directory,
+)
 
 Rows = list[dict[str, Any]]
 # The view holdings_by_venue joins venues by date. But a venue is in the file once, and the books
@@ -75,7 +81,7 @@ def combine(homes: Mapping[str, Path], out: Path) -> tuple[Rows, Rows]:
         draft = work / out.name
         with contextlib.closing(load.connect(work_of(out), draft, load.MEMORY[-1])) as connection:
             combined = _build(connection, homes, out)
-        draft.chmod(PUBLISHED_MODE)
+        change_mode(draft, PUBLISHED_MODE)
         sync_directory(draft)  # This also flushes a file.
         draft.replace(out)
         sync_directory(out.parent)

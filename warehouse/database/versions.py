@@ -20,6 +20,7 @@ from warehouse.storage.layout import (
     PUBLISHED_MODE,
     Layout,
     block_digests,
+    change_mode,
     make_directory,
     sync_directory,
 )
@@ -92,7 +93,7 @@ def seal(
         )
     descriptor = os.open(file, os.O_RDONLY)
     try:
-        os.fchmod(descriptor, PUBLISHED_MODE)
+        change_mode(descriptor, PUBLISHED_MODE)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

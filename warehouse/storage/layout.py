@@ -4,6 +4,7 @@ Directories have mode 0750, files 0640 and published database files 0440.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ FILE_MODE = 0o640
 PUBLISHED_MODE = 0o440
 UMASK = 0o777 & ~DIRECTORY_MODE
 DATABASE = "nightbook.duckdb"
+_NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 DIGESTS = "digests.json"
 NOTE = ".rejected.txt"
 """The end of the name of a note next to a file that shows a rejected night."""
@@ -145,12 +147,29 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Flush a directory's entries to disk."""
+    """Flush a directory's entries to disk, if its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with _tolerating(*_NOT_SUPPORTED):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def change_mode(file: Path | int, mode: int) -> None:
+    """Set the mode of our own file (a path or descriptor), if its file system has modes."""
+    with _tolerating(*_NOT_SUPPORTED, errno.EPERM):
+        os.chmod(file, mode)  # noqa: PTH101 - a path or a descriptor
+
+
+@contextlib.contextmanager
+def _tolerating(*numbers: int) -> Iterator[None]:
+    """Ignore system errors with these numbers. `nightbook doctor` reports their cause."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
 
 
 @contextlib.contextmanager
@@ -175,7 +194,7 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
     try:
         with open(descriptor, "w+b", closefd=False) as file:
             yield file
-        os.fchmod(descriptor, mode)
+        change_mode(descriptor, mode)
         os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
