@@ -45,6 +45,8 @@ from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import InvalidSettings, Settings
 from warehouse.contract import states
 from warehouse.contract.model import count_of
+from warehouse.isolation import container_memory
+from warehouse.query import child
 from warehouse.query.formats import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
@@ -149,6 +151,7 @@ def _findings_at_home(
     """Yield the findings about nights, schedule, shelf and catalog, which do not need the API."""
     now, layout = nightbook.now(), Layout(home.home)
     first = FIRST_NIGHT if has_api(nightbook) else EXAMPLE
+    yield from _run_check("queries", lambda: [_queries(layout)])
     yield from _run_check(
         "warehouse", lambda: [_warehouse(layout, now, first, is_reader=is_reader)]
     )
@@ -278,6 +281,14 @@ def _clock(check: ServiceCheck) -> Finding:
         "each run uses the API's clock, and a night is held if its date would be different by "
         "this machine's clock",
     )
+
+
+def _queries(layout: Layout) -> Finding:
+    """Start the process in which queries run and ledgers are read."""
+    child.probe(layout.home)
+    limit = container_memory()
+    memory = "" if limit is None else f"; this container may use {limit // 1024**2:,} MiB"
+    return _well("queries", f"run in a separate process{memory}")
 
 
 def _warehouse(layout: Layout, now: datetime, first: str, *, is_reader: bool = False) -> Finding:

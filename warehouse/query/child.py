@@ -4,6 +4,7 @@
 in a process that can be killed.
 """
 
+import contextlib
 import importlib
 import io
 import json
@@ -15,7 +16,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from warehouse.isolation import ChildLimits, ChildStopped, ChildTimedOut, run_in_child
+from warehouse.isolation import (
+    ChildKilled,
+    ChildLimits,
+    ChildNotStarted,
+    ChildOutOfMemory,
+    ChildStopped,
+    ChildTimedOut,
+    run_in_child,
+)
 from warehouse.query import read
 from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
@@ -68,6 +77,12 @@ def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetResult:
     return ParquetResult(content, facts["rows"], facts["is_cut"])
 
 
+def probe(folder: Path) -> None:
+    """Start the child process without a query. Raises `QueryFailed` if it cannot start."""
+    with contextlib.suppress(FileNotFoundError):
+        ask(folder / "no-warehouse", "select 1")
+
+
 def answer(request: bytes) -> bytes:
     """Run a query in the child process. Return the result or the error as JSON."""
     return json.dumps(_attempt(_answer, json.loads(request))).encode()
@@ -89,10 +104,26 @@ def _run(function: str, database: Path, sql: str, limit: int | None, limits: Chi
             f"The query took longer than {limits.seconds:g} seconds and was stopped. Nothing "
             "was changed. Select less, or open the file in DuckDB."
         ) from None
-    except ChildStopped:
+    except ChildOutOfMemory:
         raise QueryFailed(
-            f"The query needed more than {limits.memory_bytes // 1024**2} MiB, or DuckDB crashed. "
-            "It ran in its own process, and nothing was changed. Select less at once."
+            f"The query needed more than {limits.memory_bytes // 1024**2} MiB. It ran in its own "
+            "process, and nothing was changed. Select less at once."
+        ) from None
+    except ChildKilled:
+        raise QueryFailed(
+            "The process of the query was killed from outside, probably because this machine or "
+            "container ran out of memory. Nothing was changed. Select less at once, or allow more "
+            "memory."
+        ) from None
+    except ChildNotStarted as error:
+        raise QueryFailed(
+            f"The process of the query could not start: {error}. Nothing was run or changed. "
+            "`nightbook doctor` repeats this check. Install nightbook in a new environment."
+        ) from None
+    except ChildStopped as error:
+        raise QueryFailed(
+            f"DuckDB crashed ({error}). The query ran in its own process, and nothing was changed. "
+            "Write the query in another way."
         ) from None
 
 

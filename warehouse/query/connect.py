@@ -11,7 +11,9 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
+from warehouse.isolation import usable_memory
 
+_MEMORY = 2 * 1024**3  # bytes that an untrusted query may use
 _CHUNK = 10_000  # number of rows to fetch from a query at once
 HARDENED = {
     "autoinstall_known_extensions": "false",
@@ -81,7 +83,7 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
         database,
         with_lake=with_lake,
         python_enable_replacements="false",
-        memory_limit="2GB",
+        memory_limit=f"{usable_memory(_MEMORY) // 1024**2}MiB",
         max_temp_directory_size="0B",
         threads="2",
     )

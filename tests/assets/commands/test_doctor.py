@@ -62,7 +62,17 @@ def test_doctor_prints_a_check_mark_for_each_check(copied: Keeper) -> None:
     said = copied("doctor")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[1] for line in said.out.splitlines()]
-    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule", "alerts"]
+    assert names == [
+        "settings",
+        "disk",
+        "reach",
+        "key",
+        "clock",
+        "queries",
+        "warehouse",
+        "schedule",
+        "alerts",
+    ]
     assert all(line.startswith("✓ ") for line in said.out.splitlines())
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
-from warehouse.isolation import ChildLimits
+from warehouse.isolation import (
+    ChildKilled,
+    ChildLimits,
+    ChildNotStarted,
+    ChildOutOfMemory,
+    ChildStopped,
+    ChildTimedOut,
+)
+from warehouse.query import child
 from warehouse.query.child import ask
 from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, as_csv, as_json, as_table
@@ -200,6 +208,33 @@ def test_the_child_reports_limits_and_mistakes(layout: Layout, tmp_path: Path) -
         ask(layout.database, "select * from balancez")
     with pytest.raises(FileNotFoundError, match="nightbook run"):
         ask(tmp_path / DATABASE, "select 1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (
+            ChildNotStarted,
+            "could not start: broken. Nothing was run or changed. `nightbook doctor`",
+        ),
+        (ChildOutOfMemory, "needed more than 4096 MiB"),
+        (ChildKilled, "killed from outside, probably because this machine or container ran out"),
+        (ChildTimedOut, "took longer than 60 seconds"),
+        (ChildStopped, r"DuckDB crashed \(broken\)"),
+    ],
+)
+def test_each_end_of_the_child_has_its_own_message(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, kind: type[ChildStopped], words: str
+) -> None:
+    """The message for a query without a result names the real cause."""
+
+    def stop(*_: object) -> bytes:
+        raise kind("broken")
+
+    monkeypatch.setattr(child, "run_in_child", stop)
+    with pytest.raises(QueryFailed, match=words) as failed:
+        ask(layout.database, "select 1")
+    assert "4096" in words or "4096" not in str(failed.value)
 
 
 def test_a_simple_query_needs_little_cpu_time(layout: Layout) -> None:

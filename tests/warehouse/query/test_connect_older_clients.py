@@ -187,3 +187,38 @@ def read_whole(python: Path | str, files: list[Path]) -> tuple[str, Mapping[str,
     )
     version, read = json.loads(answer.stdout)
     return version, read
+
+
+ATTACHED = """
+import re, sys, duckdb
+book, page, mine = sys.argv[1:]
+[block] = re.findall("```text\\n(attach .*?)```", open(page, encoding="utf-8").read(), re.DOTALL)
+statements = block.replace("data/warehouse/current/nightbook.duckdb", book).split(";")
+connection = duckdb.connect(mine)
+connection.execute(statements[0])
+try:
+    connection.execute(statements[2])
+except duckdb.Error as error:
+    print("exact_sums does not exist" in str(error))
+connection.execute(statements[1])
+print(connection.execute(statements[2]).fetchall())
+print(len(connection.execute("from nightbook.holdings_as_of('2026-11-20')").fetchall()))
+print(len(connection.execute("from nightbook.known_at(now())").fetchall()))
+connection.execute("create table labels as select 1")
+print(len(connection.execute("from mine.labels").fetchall()))
+"""
+
+
+@pytest.mark.parametrize("client", [sys.executable, *OLDER])
+def test_macros_of_an_attached_book_work_as_the_page_says(tmp_path: Path, client: str) -> None:
+    """The page's search path lets macros work in an attached book, in each supported DuckDB."""
+    layout = Layout(tmp_path / "home")
+    published(layout, [night("20261120T021500Z", [Amount("1e30"), Amount("0.5", "p2")])], "a")
+    python = client if client == sys.executable else environments.python(client)
+    page = Path(__file__).parents[3] / "warehouse" / "ANALYSTS.md"
+    words = (str(layout.database), str(page), str(tmp_path / "mine.duckdb"))
+    said = subprocess.run(
+        [python, "-c", ATTACHED, *words], capture_output=True, check=True, text=True
+    )
+    total = "1" + "0" * 30 + ".5"
+    assert said.stdout.splitlines() == ["True", f"[('BTC', '{total}')]", "2", "1", "1"]

@@ -228,7 +228,7 @@ def test_each_kind_of_problem_has_its_cause(tmp_path: Path) -> None:
 def test_values_that_are_not_in_the_book_are_a_problem_each_night(
     tmp_path: Path, rejects: int, verb: str
 ) -> None:
-    """The newest book's rejected values are a problem with a separate cause for each night."""
+    """The newest book's rejected values are a problem, with a different cause each night."""
     nights = [night(f"202611{day}T021500Z", [Amount("1")]) for day in (19, 20)]
     found = problems(filled(tmp_path, nights, rejects))
     assert found.keys() == {"rejects:20261120T021500Z"}

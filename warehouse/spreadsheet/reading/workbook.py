@@ -16,7 +16,14 @@ import msgspec
 import python_calamine
 from msgspec.msgpack import Ext
 
-from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
+from warehouse.isolation import (
+    ChildKilled,
+    ChildLimits,
+    ChildNotStarted,
+    ChildStopped,
+    ChildTimedOut,
+    run_in_child,
+)
 from warehouse.spreadsheet.reading.files import (
     MAX_CELLS,
     OPEN_DOCUMENT,
@@ -127,6 +134,20 @@ def read_workbook(
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
     try:
         reply = _DECODER.decode(run_in_child(f"{__name__}:read_in_child", request, LIMITS))
+    except (ChildNotStarted, ChildKilled) as error:
+        problem = "could not start" if isinstance(error, ChildNotStarted) else "was killed"
+        raise refusal(
+            path,
+            f"was not read, because the process that reads files {problem}"
+            f"{f' ({error})' * bool(str(error))}",
+            "Check the installation and its memory with `nightbook doctor`",
+        ) from error
+    except ChildTimedOut as error:
+        raise refusal(
+            path,
+            f"could not be read within {LIMITS.seconds:g} seconds",
+            "Delete sheets and cells that are not needed, and save the file again",
+        ) from error
     except ChildStopped as error:
         raise refusal(
             path,

@@ -16,7 +16,13 @@ import xlsxwriter
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from tests.warehouse.reconcile.ledger.test_read_formats import archive
-from warehouse.isolation import ChildLimits
+from warehouse.isolation import (
+    ChildKilled,
+    ChildLimits,
+    ChildNotStarted,
+    ChildStopped,
+    ChildTimedOut,
+)
 from warehouse.reconcile import service
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import Ledger
@@ -212,6 +218,28 @@ def test_a_crashed_reader_is_reported_with_the_file_name(
     (desk.folder.inbox / "ledger.xlsx").write_bytes(sheet(HEADER + ROW))
     with pytest.raises(NotReconciled, match=r"^ledger\.xlsx could not be read"):
         desk.run()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (ChildNotStarted, r"process that reads files could not start \(No module\)"),
+        (ChildKilled, "process that reads files was killed"),
+        (ChildTimedOut, "could not be read within 600 seconds"),
+        (ChildStopped, "has too many cells"),
+    ],
+)
+def test_the_reason_why_a_file_was_not_read_is_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, kind: type[ChildStopped], words: str
+) -> None:
+    """Only a reader that crashed leads to the message about too many cells."""
+
+    def stop(*_: object) -> bytes:
+        raise kind("No module")
+
+    monkeypatch.setattr(workbook, "run_in_child", stop)
+    with pytest.raises(workbook.UnreadableSpreadsheet, match=words):
+        workbook.read_workbook(Path("ledger.xlsx"), b"")
 
 
 def damaged(kind: str) -> bytes:
