@@ -202,7 +202,13 @@ def plain_text(text: str) -> str:
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
-    return plain.translate(_WITHOUT_MARKUP)[:MAX_CHARACTERS]
+    plain = plain.translate(_WITHOUT_MARKUP)
+    if len(plain) <= MAX_CHARACTERS:
+        return plain
+    # Cut between two lines or words, and say how much is missing.
+    shown = plain[:MAX_CHARACTERS]
+    end = max(shown.rfind("\n"), shown.rfind(" "), MAX_CHARACTERS // 2)
+    return f"{shown[:end].rstrip()} ... ({len(plain) - end:,} more characters: see status)"
 
 
 def _reminder(

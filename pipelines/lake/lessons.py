@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from pipelines.lake import reason_lines
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason, lesson_id, max_share
 from pipelines.landing.snapshots import Decision, Snapshot
@@ -85,7 +86,7 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
             continue
         causes = apply_lessons(night.held_for, landed)
         if all(cause.is_known for cause in causes):
-            sentences = tuple(cause.sentence for cause in causes)
+            sentences = reason_lines.lines_of(causes)
             decided = snapshots.decide(
                 night, ACCEPTED, by=BY, at=at, reasons=sentences, causes=causes
             )

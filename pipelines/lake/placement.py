@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.flatten import flatten
-from pipelines.lake import guards, lake_manifest, lessons
+from pipelines.lake import guards, lake_manifest, lessons, reason_lines
 from pipelines.lake.date_doubts import find_date_doubts
 from pipelines.lake.decision_rows import rows_of_decisions
 from pipelines.lake.facts import Facts, Findings, RejectGroup
@@ -106,14 +106,14 @@ def decide_by_guards(known: LakeManifests, manifest: Manifest, *, at: datetime) 
         lake_manifest.facts_before(known, manifest),
         _night(content, manifest, landed),
     )
-    reasons = lessons.apply_lessons(causes, landed)
+    reasons = reason_lines.order(lessons.apply_lessons(causes, landed))
     is_held = not all(reason.is_known for reason in reasons)
     decided = snapshots.decide(
         snapshot,
         states.HELD if is_held else states.ACCEPTED,
         by=snapshots.GUARDS,
         at=at,
-        reasons=tuple(reason.sentence for reason in reasons),
+        reasons=reason_lines.lines_of(reasons),
         causes=reasons,
     )
     known.note(decided)
