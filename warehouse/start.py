@@ -51,5 +51,5 @@ def _message(name: str, found: Path | None) -> str:
     return (
         f"Another project hides a part of nightbook: Python finds the package {name} in {found}, "
         f"before nightbook's own in {OURS}. Nothing was read or written. {remedy}, and install "
-        "nightbook in an environment of its own (uv tool install, or pipx install)."
+        "nightbook in a separate environment (uv tool install, or pipx install)."
     )

@@ -77,14 +77,17 @@ def without_flushes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(os, "fsync", fsync)
 
 
-NEEDED = {
+NEEDED: dict[Patch, str] = {
     without_links: "no symbolic links",
     without_links_for_this_user: "no symbolic links",
     without_locks: "no file locks",
     with_locks_of_no_effect: "no file locks",
     without_renames: "cannot be replaced by a rename",
 }
-TOLERABLE = {without_modes: "no file modes", without_flushes: "folders cannot be flushed"}
+TOLERABLE: dict[Patch, str] = {
+    without_modes: "no file modes",
+    without_flushes: "folders cannot be flushed",
+}
 
 
 def test_a_good_file_system_lacks_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ FULL = os.strerror(errno.ENOSPC)
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder for temporary files, which seems to be on a disk of its own."""
+    """Return the folder for temporary files, which seems to be on a separate disk."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     (tmp_path / "home").mkdir()
