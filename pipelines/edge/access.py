@@ -165,7 +165,7 @@ def _access_problem(status: os.stat_result, *, is_fixed: bool) -> str:
         )
     if os.geteuid() not in {status.st_uid, 0}:
         return (
-            "can be read by other users, and it belongs to one of them. Copy it to a file of your "
-            "own, and run chmod 600 on the copy."
+            "can be read by other users, and it belongs to one of them. Copy it to a private "
+            "file, and run chmod 600 on the copy."
         )
     return "can be read by other users. Run chmod 600 on it."

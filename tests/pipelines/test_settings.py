@@ -253,7 +253,7 @@ def test_a_secret_file_that_others_can_read_is_refused(tmp_path: Path, mode: int
         *[(mode, 0, "") for mode in (0o400, 0o440, 0o640)],
         *[(mode, 0, "Mount it with mode 0440") for mode in (0o444, 0o644, 0o460, 0o450, 0o404)],
         *[(mode, 1000, "Run chmod 600") for mode in (0o440, 0o444)],
-        *[(mode, 1001, "Copy it to a file of your own") for mode in (0o440, 0o444)],
+        *[(mode, 1001, "Copy it to a private") for mode in (0o440, 0o444)],
     ],
 )
 def test_a_mounted_secret_is_accepted(
