@@ -21,7 +21,7 @@ class HomeNotCreated(Exception):
 
     def __init__(self, layout: Layout, doing: str) -> None:
         super().__init__(
-            f"There is no nightbook home at {layout.home}: {reason_for_no_home(layout)}. {doing} "
+            f"{layout.home} is not a nightbook home: {reason_for_no_home(layout)}. {doing} "
             "did not start. Nothing was read, and nothing was created. If you have a home, check "
             "that its disk is mounted, and check NIGHTBOOK_HOME and the working folder. "
             "nightbook creates a home only if a person asks for it: type nightbook run in a "

@@ -97,8 +97,8 @@ class NoHome(Exception):
         super().__init__(
             f"There is no nightbook home at {layout.home}: {reason_for_no_home(layout)}. Nothing "
             f"was done. If the home is in another directory, use nightbook --home DIR {command}, "
-            "or set NIGHTBOOK_HOME. If its disk is not mounted, mount it. The first run in a "
-            "terminal creates a home, and nightbook --home OTHER demo creates an example."
+            "or set NIGHTBOOK_HOME. If its disk is not mounted, mount it. In a terminal, the first "
+            "nightbook run creates a home. nightbook --home OTHER demo creates an example."
         )
 
 

@@ -86,6 +86,7 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/system/test_demo.py": "assets/commands/demo",
     "tests/system/test_deployment.py": "assets/commands/install",
+    "tests/system/test_file_systems.py": "warehouse/storage/probe",
     "tests/system/test_doors.py": "warehouse/sql/dictionary/dbt_sources",
     "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
     "tests/system/test_nights.py": "assets/publishing/publish",

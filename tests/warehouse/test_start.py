@@ -54,7 +54,7 @@ def test_a_package_in_the_working_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_code_causes_no_traceback(tmp_path: Path) -> None:
-    """A folder of files that has the name of a package, such as a web project's, is no surprise.
+    """A folder of files that has the name of a package, such as a web project's, is reported.
 
     It hides nothing if a wheel is installed, but it hides a checkout that is installed as editable.
     """

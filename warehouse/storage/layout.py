@@ -157,7 +157,7 @@ def sync_directory(path: Path) -> None:
 
 
 def change_mode(file: Path | int, mode: int) -> None:
-    """Set the mode of our own file (a path or descriptor), if its file system has modes."""
+    """Set the mode of a file that we created, if its file system has modes."""
     with _tolerating(*_NOT_SUPPORTED, errno.EPERM):
         os.chmod(file, mode)  # noqa: PTH101 - a path or a descriptor
 

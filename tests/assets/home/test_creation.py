@@ -70,7 +70,7 @@ def test_without_a_terminal_a_run_creates_no_home(
     said = keeper.run(FIRST, "--unless-taken")
     shown.show()
     assert said.code == 2
-    assert f"There is no nightbook home at {keeper.home}" in said.err
+    assert f"{keeper.home} is not a nightbook home: " in said.err
     assert "Nothing was read, and nothing was created" in said.err
     assert "install --only-home" in said.err
     assert files(tmp_path) == before
