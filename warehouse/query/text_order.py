@@ -39,7 +39,7 @@ class _QueryColumns:
 
     def output(self, expression: Node) -> Node:
         """Replace the name or number of an output column in ORDER BY with its expression."""
-        literal, names = expression.get("literal") or {}, expression.get("column_names") or ()
+        literal, names = expression.get("literal") or {}, expression.get("column_names") or []
         if literal.get("kind") == "INTEGER" and not any(
             column["class"] == "STAR" for column in self.select_list
         ):

@@ -29,6 +29,7 @@ from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading import workbook
+from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 from warehouse.spreadsheet.reading.grid import open_file
 
 pytestmark = pytest.mark.isolated
@@ -237,7 +238,7 @@ def test_the_reason_why_a_file_was_not_read_is_the_real_one(
         raise kind("No module")
 
     monkeypatch.setattr(workbook, "run_in_child", stop)
-    with pytest.raises(workbook.UnreadableSpreadsheet, match=words):
+    with pytest.raises(UnreadableSpreadsheet, match=words):
         workbook.read_workbook(Path("ledger.xlsx"), b"")
 
 
