@@ -180,7 +180,7 @@ def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> d
 
 
 def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    answer = read.run(Path(database), sql, limit)
+    answer = read.run(Path(database), sql, limit, is_typed=True)
     rows = [[_to_json(value) for value in row] for row in answer.rows]
     return {"columns": answer.columns, "rows": rows, "is_cut": answer.is_cut}
 
@@ -190,7 +190,7 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     # Import pyarrow only here, so that queries in a terminal start faster.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
-    with read.asking(Path(database), sql) as connection:
+    with read.asking(Path(database), sql, is_typed=True) as connection:
         kinds = " ".join(str(column[1]) for column in connection.description or ())
         if kind := _UNSUPPORTED.search(kinds):
             raise NotAQuestion(

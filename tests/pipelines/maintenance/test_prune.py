@@ -150,7 +150,7 @@ def test_a_prune_stores_decisions_before_it_deletes_files(
 ) -> None:
     """Each night's decision is stored before a file is deleted, so `verify` finds no damage."""
 
-    def die(_path: Path, *, missing_ok: bool) -> None:
+    def die(_path: Path, *, missing_ok: bool = False) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killing:
