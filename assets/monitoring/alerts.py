@@ -207,7 +207,8 @@ def plain_text(text: str) -> str:
         return plain
     # Cut between two lines or words, and say how much is missing.
     shown = plain[:MAX_CHARACTERS]
-    end = max(shown.rfind("\n"), shown.rfind(" "), MAX_CHARACTERS // 2)
+    end = max(shown.rfind("\n"), shown.rfind(" "))
+    end = end if end > MAX_CHARACTERS // 2 else MAX_CHARACTERS
     return f"{shown[:end].rstrip()} ... ({len(plain) - end:,} more characters: see status)"
 
 

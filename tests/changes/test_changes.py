@@ -128,7 +128,7 @@ def test_a_duplicate_account_is_a_reason_only_once(layout: Layout) -> None:
 
     night = take(layout, api.changed(GOOD + LASTING, also))
     assert night.state == HELD
-    known, new = night.held_for
+    new, known = night.held_for
     assert (known.is_known, new.is_known) == (True, False)
     assert "ETH" in new.words
 

@@ -566,15 +566,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             (self.counts[Result.PRECISION.value], "within the ledger's precision"),
         )
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
-        if self.position_count:
-            matched = equal + sum(count for count, _ in settled)
-            # Round down, so that only a book without any break has matched by 100 %.
-            share = Decimal(1000 * matched // self.position_count) / 10
-            parts.append(f"{matched:,} of {self.position_count:,} matched ({share} %)")
+        positions, matched = self.position_count, equal + sum(count for count, _ in settled)
+        # Round down, so that only a book without any break has matched by 100 %.
+        share = Decimal(1000 * matched // positions) / 10 if positions else Decimal(0)
+        rate = f"{matched:,} of {positions:,} matched ({share} %); " if positions else ""
         return (
             f"{self.day}: {self.extent} {format_level(self.coverage.level)}; {', '.join(parts)}, "
             f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
-            f"{count_of(self.rejected, 'row')} rejected; "
+            f"{count_of(self.rejected, 'row')} rejected; {rate}"
             f"not used: {self.coverage.in_all or 'nothing'}."
         )
 

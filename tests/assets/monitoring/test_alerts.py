@@ -435,7 +435,8 @@ def test_the_address_of_a_channel_is_never_shown(caplog: pytest.LogCaptureFixtur
     [
         ("<!channel> @everyone", "(!channel) (at)everyone"),
         ("a\x1b[2J\u202eb\r\nc", "a [2J b \nc"),
-        ("x" * 5000, "x" * 1500),
+        ("x" * 5000, "x" * 1500 + " ... (3,500 more characters: see status)"),
+        ("word " * 400, "word " * 299 + "word ... (501 more characters: see status)"),
     ],
 )
 def test_text_from_the_api_cannot_mention_users(words: str, shown: str) -> None:

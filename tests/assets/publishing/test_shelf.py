@@ -128,7 +128,7 @@ def test_doctor_accepts_a_home_that_only_reads_the_shelf(first: Keeper, tmp_path
             assert reader("publish").code == 0
         said = reader("doctor")
         subjects = [line.split()[1] for line in said.out.splitlines()]
-        assert subjects == ["settings", "disk", "warehouse", "shelf"]
+        assert subjects == ["settings", "disk", "queries", "warehouse", "shelf"]
         assert "only downloads nights from the shelf" in said.out
         assert "can be read; 4 nights" in said.out
         assert said.code == int(bring)  # The newest night is held and waits for a decision.

@@ -219,10 +219,10 @@ def test_a_hostile_id_is_signed_as_it_is_sent(
     assert request.headers["svc-api-signature"] == expected
 
 
-def test_a_request_has_exactly_eight_headers(
+def test_a_request_has_exactly_nine_headers(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
-    """A request has eight headers, which reveal nothing about this machine."""
+    """A request has nine headers, which reveal nothing about this machine."""
     server = serve(lambda _number, _request: [OK])
     connect(server.origin, clock=lambda: 1_800_000_000_123).fetch(list_venues())
     headers = server.requests[0].headers
@@ -231,6 +231,7 @@ def test_a_request_has_exactly_eight_headers(
     assert headers == {
         "accept": "application/json",
         "accept-encoding": "gzip",
+        "cache-control": "no-cache, no-store",
         "connection": "close",
         "user-agent": "nightbook",
         "svc-api-key": "canary-key-5f1c",

@@ -77,7 +77,7 @@ TIMED = [
     Timed(63, "refused whatever is sent", 0, always(refused_at(now_date())), TimestampRefused, 2),
     Timed(64, "refused without a date", 0, always(refused_at()), TimestampRefused, 1),
     Timed(
-        65, "a date of a cache", 0, always(refused_at(now_date(), "Age: 9")), TimestampRefused, 1
+        65, "a date of a cache", 0, always(refused_at(now_date(), "Age: 900")), TimestampRefused, 1
     ),
     Timed(
         67,

@@ -164,7 +164,7 @@ def test_the_message_gives_the_level_and_the_unused_counts(desk: Desk) -> None:
     )
     words = desk.run().message
     assert "3 positions compared per portfolio, asset and venue; 2 equal, 1 break (" in words
-    assert words.endswith("0 rows rejected; not used: 1 column, 2 rows.")
+    assert words.endswith("2 of 3 matched (66.6 %); not used: 1 column, 2 rows.")
     desk.put(ledger(BOOK))
     assert desk.run().message.endswith("not used: nothing.")
 
