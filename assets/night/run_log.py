@@ -128,7 +128,11 @@ def newest_runs(layout: Layout) -> Iterator[LoggedRun]:
 def add_report(run: LoggedRun) -> None:
     """Store that the alerts about a run are stored, and the end of a run whose process died."""
     end = {"end": KILLED} if run.is_dead else {}
-    with contextlib.suppress(OSError), run.path.open("ab") as file:
+    # Never create the file: the daemon may have moved it, and an empty log would replace it there.
+    with (
+        contextlib.suppress(OSError),
+        os.fdopen(os.open(run.path, os.O_WRONLY | os.O_APPEND), "ab") as file,
+    ):
         file.write(b"\n" + _line(end | {"is_reported": True}))
 
 

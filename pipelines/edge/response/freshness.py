@@ -138,7 +138,8 @@ def _says_when(words: frozenset[str]) -> bool:
     """Return whether a name says when the data was made, for example `asOf` or `generatedAt`."""
     if words & _ABOUT_OTHERS:
         return False
-    return words in _PLAIN or words <= _MADE or bool(words & _MADE and words & _TIME)
+    is_made = bool(words & _MADE) and (words <= _MADE or bool(words & _TIME))
+    return words in _PLAIN or is_made
 
 
 def _moment(value: Any) -> datetime | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assets.night.results import AssetResult
-from assets.night.run_log import SUCCESS, RunLog, logs_of, newest_runs
+from assets.night.run_log import SUCCESS, RunLog, add_report, archive, logs_of, newest_runs
 from assets.night.step import StepFailure
 from assets.nightbook import Nightbook
 from pipelines.maintenance.prune import MissingDates
@@ -52,6 +52,18 @@ def test_a_log_contains_the_results_and_the_failures_of_a_run(nightbook: Nightbo
     lines = [json.loads(line) for line in run.path.read_bytes().splitlines()]
     assert [next(iter(line)) for line in lines] == ["run", "step", "failed", "end"]
     assert all(line["at"] == "2026-03-05T23:30:00+00:00" for line in lines)
+
+
+def test_a_moved_log_is_not_created_again(nightbook: Nightbook) -> None:
+    """If the daemon moves a log before it is marked as reported, no second log appears."""
+    with RunLog(nightbook, "ours", DAY) as log:
+        log.end("failure")
+    [run] = newest_runs(nightbook.layout)
+    archive(nightbook.layout, run)
+    add_report(run)
+    assert not run.path.exists()
+    [moved] = newest_runs(nightbook.layout)
+    assert moved.day == DAY
 
 
 def test_only_a_killed_run_is_dead(nightbook: Nightbook) -> None:

@@ -79,6 +79,7 @@ def test_an_old_time_in_meta_is_a_sign(meta: Any) -> None:
     [
         {"asOf": "2026-11-20T02:14:00Z"},
         {"asOf": "2026-11-20"},
+        {"1": "2024-01-01", "\u65e5": "2024-01-01"},
         {"asOf": "2026-11-19"},
         {"asOf": None, "timestamp": True, "date": "soon", "generatedAt": 10**30},
         {"apiVersionDate": "2024-01-01", "releasedAt": "2024-01-01", "keyCreatedAt": "2024-01-01"},
