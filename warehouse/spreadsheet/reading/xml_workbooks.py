@@ -19,9 +19,10 @@ _CHUNK = 1_000_000
 MAX_COLUMNS = 16_384  # the maximum number of columns in spreadsheet programs
 MAX_ROWS = 1_048_576
 Span = tuple[tuple[int, int], tuple[int, int]]
+# LibreOffice keeps old results when it opens and saves a file, and drops the request to calculate.
 NOT_CALCULATED = (
-    "a formula whose result may be old, because the workbook asks to be recalculated: open the "
-    "file in a spreadsheet program, and save it"
+    "a formula whose result may be old: open the file in a spreadsheet program, recalculate "
+    "everything (in LibreOffice with Ctrl+Shift+F9), and save it"
 )
 NO_VALUE = "a formula without a value: open the file in a spreadsheet program, and save it"
 _CELLS = ("table-cell", "covered-table-cell")
