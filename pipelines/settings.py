@@ -29,6 +29,7 @@ DEFAULTS: Final = {
     "NIGHTBOOK_DEADLINE": "1800",
     "NIGHTBOOK_NATIVE_NIGHTS": "all",
     "NIGHTBOOK_VERSIONS_GB": "20",
+    "NIGHTBOOK_WORKBOOK_ROWS": "50000",
     "NIGHTBOOK_CATALOG_NAMESPACE": "nightbook",
 }
 OTHERS: Final = (
@@ -71,7 +72,8 @@ class Settings:
     warehouse stores the rows of the newest `native_nights` nights (or of all nights, if it is
     None), and its older versions use at most `versions_gb` gigabytes. `shelf` is the object store
     of `NIGHTBOOK_LAKE`, or None if it is not configured. The shelf's files are registered as
-    Iceberg tables in `catalog`. The report shows `pinned_assets` first.
+    Iceberg tables in `catalog`. The report shows `pinned_assets` first. A nightly workbook leaves
+    out the long sheets of more than `workbook_rows` rows.
 
     The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
     repr or an error message.
@@ -84,6 +86,7 @@ class Settings:
     deadline: float
     native_nights: int | None
     versions_gb: int
+    workbook_rows: int
     access: Access | None
     alerts: tuple[str, ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
@@ -152,6 +155,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
         native_nights=_native_nights(variables, complaints),
         versions_gb=int(_number(variables, complaints, "NIGHTBOOK_VERSIONS_GB", 100_000)),
+        workbook_rows=int(_number(variables, complaints, "NIGHTBOOK_WORKBOOK_ROWS", 100_000_000)),
         access=read_access(variables, complaints) if api else None,
         alerts=_alerts(variables, complaints),
         heartbeat=_heartbeat(variables, complaints),

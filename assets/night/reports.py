@@ -48,6 +48,7 @@ def write_workbook(step: NightStep) -> Sequence[AssetResult]:
         as_of=step.day,
         formats=("xlsx",),
         program_version=program_version(),
+        workbook_rows=step.nightbook.settings().workbook_rows,
         say=progress_reporter(step.nightbook, step.tell, "exporting"),
     )
     rows = sum(exported.rows.values())

@@ -5,7 +5,13 @@ with amounts as (
     select *, true from now
 ),
 split as (
-    select *, internal.exact_split(amount, amount_text) as split
+    select
+        *,
+        case when abs(amount) < 1000000000000 then amount end as small,
+        case
+            when amount is null or abs(amount) >= 1000000000000
+                then abs(try_cast(amount_text as double))
+        end as large
     from amounts
     where portfolio_id not in (select unnest($without::varchar[]))
 ),
@@ -21,8 +27,8 @@ sums as (
         asset_id,
         is_custom_asset,
         is_now,
-        coalesce(sum(abs(split['small'])), 0) as small,
-        coalesce(sum(abs(try_cast(split['odd'] as double))), 0) as large
+        coalesce(sum(abs(small)), 0) as small,
+        coalesce(sum(large), 0) as large
     from split
     group by grouping sets (
         (venue_id, asset_id, is_custom_asset, is_now),

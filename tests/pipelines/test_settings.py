@@ -134,6 +134,7 @@ def test_an_empty_variable_counts_as_unset() -> None:
         ("NATIVE_NIGHTS", "1", "Use 2 or more, or all"),
         ("NATIVE_NIGHTS", "some", "from 1 to 100000"),
         ("VERSIONS_GB", "0", "from 1 to 100000"),
+        ("WORKBOOK_ROWS", "none", "from 1 to 100000000"),
         ("DEADLINE", "9" * 5000, "from 1 to 86400"),
         ("DEADLINE", "-1", "from 1 to 86400"),
         ("SCHEDULE", "every night", "five cron fields"),

@@ -42,9 +42,13 @@ def export(
     as_of: date | None,
     formats: Sequence[str],
     program_version: str,
+    workbook_rows: int | None = None,
     say: ProgressCallback = silent,
 ) -> Exported:
     """Write the newest book, or the newest one on or before `as_of`, in these formats.
+
+    With `workbook_rows`, accounts and holdings with more rows are left out, and the summary says
+    so.
 
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
     book, a format is unknown, or a written file differs from the warehouse.
@@ -56,7 +60,8 @@ def export(
             f"Use one or more of {', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
-    with book(database, as_of, texts_only=set(formats) == {"xlsx"}) as opened:
+    texts_only = set(formats) == {"xlsx"}
+    with book(database, as_of, max_rows=workbook_rows, texts_only=texts_only) as opened:
         source = _with_progress(opened, formats, say)
         notices = source.notices
         if "xlsx" in formats:

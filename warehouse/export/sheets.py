@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
-from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
+from warehouse.query.book import PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
 from warehouse.query.lookup_keys import key_of_columns
 from warehouse.spreadsheet.writing.cells import pieces
@@ -188,7 +188,8 @@ def yes(flag: object) -> str:
 
 def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
     """Build the evidence sheet: facts about the night, control totals, and API response digests."""
-    rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
+    totals = (_line(line, [*source.rows]) for line in lines)
+    rows = [*_about(source, program_version), *totals, *_bodies(source)]
     headers = (
         ("Kind", _KIND),
         ("Of", "The item, table, asset or request that the row is about."),
@@ -200,10 +201,10 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
         (_PLACES[2], "The row count or total in the database (the warehouse)."),
         *(
             (exhibit.title, f"The row count or total on sheet {exhibit.title}.")
-            for exhibit in EXHIBITS
+            for exhibit in source.exhibits
         ),
     )
-    figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
+    figures = {*_PLACES, *source.rows}
     columns = tuple(
         SheetColumn(
             name,
@@ -253,7 +254,7 @@ def plain_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _line(line: TotalLine) -> dict[str, str | None]:
+def _line(line: TotalLine, sheets: Sequence[str]) -> dict[str, str | None]:
     row: dict[str, str | None] = {
         "Kind": line.kind,
         "Of": line.of,
@@ -261,7 +262,6 @@ def _line(line: TotalLine) -> dict[str, str | None]:
     }
     row |= dict(zip(_PLACES, line.places, strict=True))
     if line.kind == "total":
-        sheets = (exhibit.title for exhibit in EXHIBITS)
         return row | {"Custom": yes(line.is_custom)} | dict(zip(sheets, line.sheets, strict=True))
     sheet = {"accounts": "Accounts", "positions": "Holdings"}.get(line.of)
     return row | ({sheet: line.sheets[0]} if sheet and line.sheets else {})

@@ -12,8 +12,15 @@ from datetime import date
 from typing import Any
 
 from warehouse.export.sheets import TOTAL, yes
-from warehouse.export.totals import ExpectedTotals, TotalLine, account_numbers
-from warehouse.query.book import EXHIBITS, OpenBook
+from warehouse.export.totals import (
+    ACCOUNTS,
+    HOLDINGS,
+    VENUES,
+    ExpectedTotals,
+    TotalLine,
+    numbers_of,
+)
+from warehouse.query.book import Exhibit, OpenBook
 from warehouse.spreadsheet.writing.cells import Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import (
     AMOUNT_LINE,
@@ -34,6 +41,7 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
+_DETAILS = (ACCOUNTS, HOLDINGS, VENUES)
 # A sum of doubles has this many leading digits that do not depend on the order of the additions.
 _SAFE_DIGITS = 13
 # Limit the number of account rows times the number of assets with a live formula, because a larger
@@ -181,6 +189,7 @@ def _verdict(sheet: _SummaryWriter, figures: Figures) -> None:
 
 def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
     in_both = ("Rows in the warehouse", "Rows in this workbook")
+    count = sheet.formats.cells[SheetColumnKind.COUNT]
     sheet.headers("Sheet", "", *in_both, "Rows with rounded numbers", "", "Ties")
     for expected in figures.expected:
         title = expected.exhibit.title
@@ -188,7 +197,6 @@ def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
         flags = [sheet.cells("digits", SheetColumnKind.DIGITS) for sheet in sheets]
         counted = "+".join(f"COUNTA({cells})" for cells in flags)
         exact = "+".join(f'COUNTIF({cells},"exact")' for cells in flags)
-        count = sheet.formats.cells[SheetColumnKind.COUNT]
         line = sheet.row + 1
         sheet.text(0, title)
         sheet.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
@@ -197,24 +205,34 @@ def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
         sheet.formula(4, f"=D{line}-({exact})", count, expected.rounded)
         sheet.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
         sheet.row += 1
+    for title, rows in figures.source.left_out.items():
+        sheet.text(0, title)
+        sheet.text(1, "left out, see above")
+        must(sheet.worksheet.write_number(sheet.row, 2, rows, count))
+        sheet.row += 1
 
 
 def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:
     totals = [line for line in figures.lines if line.kind == "total"]
-    room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
+    # The most detailed sheet that the workbook has. Assets has only one row for each total.
+    added = min(
+        (exhibit for exhibit in figures.source.exhibits if exhibit.title in _DETAILS),
+        key=lambda exhibit: _DETAILS.index(exhibit.title),
+    )
+    room = LIVE_COMPARISONS // max(figures.source.rows[added.title], 1)
     lines = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
     sheet.headers(
         "Asset",
         "Custom",
         "Total",
-        "Sum of the accounts",
+        f"Sum of the {added.title.lower()}",
         "Total, exact",
         "In the JSON, exact",
         "Ties",
     )
     first = sheet.row + 1
     for line in lines:
-        _asset(sheet, figures, line)
+        _asset(sheet, figures, line, added)
     if lines:
         sheet.worksheet.ignore_errors({"number_stored_as_text": f"A{first}:F{sheet.row}"})
         sizes(draft, sheet.worksheet, (f"C{first}:D{sheet.row}",))
@@ -226,7 +244,7 @@ def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:
         )
 
 
-def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
+def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine, added: Exhibit) -> None:
     cells = sheet.formats.cells
     total = next(text for text in reversed(line.sheets) if text is not None)
     row = sheet.row + 1
@@ -235,9 +253,9 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     value = number(total)[0]
     # The cached value is the sum of the doubles, not the exact total. A spreadsheet calculates the
     # same sum, so no figure changes when a reader opens the file.
-    numbers = account_numbers(figures.source, (line.of, line.is_custom))
+    numbers = numbers_of(figures.source, added, (line.of, line.is_custom))
     if value and None not in numbers:
-        formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
+        formula = live_sum(figures.sheets[added.title], row)
         cached = math.fsum(number_ for number_ in numbers if number_ is not None)
         style = sheet.amount_style(total, float(value), cached)
         must(sheet.worksheet.write_number(sheet.row, 2, float(value), style))
@@ -252,7 +270,7 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
 
 
 def live_sum(sheets: Sequence[TableSheet], row: int) -> str:
-    """Return a formula that adds up the accounts for the asset in columns A and B of a row.
+    """Return a formula that adds up the rows for the asset in columns A and B of a row.
 
     It uses EXACT, because SUMIFS would match `btc` with `BTC`, `1e5` with `100000`, and `*` with
     everything.

@@ -68,8 +68,8 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
     sums: dict[Asset, tuple[str | None, ...]] = {}
     for measure, name, is_custom, *places in _stated_totals(source):
         if measure == "rows":
-            sheet = _SHEETS.get(name)
-            rows = (str(source.rows[sheet]),) if sheet else ()
+            sheet = _SHEETS.get(name, "")
+            rows = (str(source.rows[sheet]),) if sheet in source.rows else ()
             lines.append(
                 TotalLine(kind="rows", of=name, is_custom=False, places=(*places,), sheets=rows)
             )
@@ -108,9 +108,9 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
     return source.connection.execute(query).fetchall()
 
 
-def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return an asset's account totals as floats. Totals too long for a number cell become None."""
+def numbers_of(source: OpenBook, exhibit: Exhibit, asset: Asset) -> list[float | None]:
+    """Return an asset's totals in a table as floats, or None for totals too long for a cell."""
     wanted = "asset_id = ? and is_custom_asset = ?"
-    query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
+    query = f"select total_text from {exhibit.staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()
     return [float(text) if len(text) <= MAX_NUMBER_LENGTH else None for (text,) in rows]

@@ -108,7 +108,12 @@ def write(
         )
         for exhibit in source.exhibits
     }
-    notices = (*source.notices, *_split_notices(plans), *_long_text_notices(shortened))
+    notices = (
+        *source.notices,
+        *_left_out_notices(source),
+        *_split_notices(plans),
+        *_long_text_notices(shortened),
+    )
     workbook = draft(
         title=f"Positions as of {source.day}",
         made_at=source.snapshot["finished_at"],
@@ -143,6 +148,17 @@ def _long_texts(source: OpenBook, evidence: TextTable) -> Iterator[str]:
         yield from texts_over(source, exhibit, CELL_LIMIT)
     for row in evidence.rows:
         yield from filter(None, row.values())
+
+
+def _left_out_notices(source: OpenBook) -> list[str]:
+    if not source.left_out:
+        return []
+    titles = " and ".join(f"{title} ({rows:,} rows)" for title, rows in source.left_out.items())
+    notice = (
+        f"This workbook leaves out {titles}, because NIGHTBOOK_WORKBOOK_ROWS limits the sheets of "
+        "a nightly workbook. `nightbook export` writes the workbook with all sheets."
+    )
+    return [notice]
 
 
 def _split_notices(plans: Mapping[str, tuple[TableSheet, ...]]) -> list[str]:

@@ -39,11 +39,16 @@ class NotExported(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One table of an export: its title, its view and its key columns."""
+    """One table of an export: its title, its view and its key columns.
+
+    The table `counted` has as many rows as the view. A short workbook may leave out an exhibit that
+    has it.
+    """
 
     title: str
     view: str
     key: tuple[str, ...]
+    counted: str | None = None
 
     @property
     def staged_name(self) -> str:
@@ -52,8 +57,8 @@ class Exhibit:
 
 
 EXHIBITS = (
-    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_ACCOUNT)),
-    Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET)),
+    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_ACCOUNT), "accounts"),
+    Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET), "positions"),
     Exhibit("Assets", "holdings_by_asset", _ASSET),
     Exhibit("Venues", "holdings_by_venue", ("venue_id", *_ASSET)),
 )
@@ -65,6 +70,7 @@ class OpenBook:
 
     - `snapshot` and `build`: the book's rows in `ops.snapshots` and `ops.build`.
     - `rows`: the row count of each exhibit, by title.
+    - `left_out`: the row count of each exhibit that is too long for a short workbook, by title.
     - `notices`: messages that readers of the figures need to see.
     - `on_rows`: a function that is called with the row count of each batch that is read.
     """
@@ -74,6 +80,7 @@ class OpenBook:
     snapshot: Mapping[str, Any]
     build: Mapping[str, Any]
     rows: Mapping[str, int]
+    left_out: Mapping[str, int]
     notices: tuple[str, ...]
     exhibits: tuple[Exhibit, ...] = EXHIBITS
     on_rows: Callable[[int], None] = lambda _: None
@@ -95,9 +102,12 @@ def book(
     as_of: date | None,
     exhibits: Sequence[Exhibit] = EXHIBITS,
     *,
+    max_rows: int | None = None,
     texts_only: bool = False,
 ) -> Iterator[OpenBook]:
     """Open the newest book, or the newest one on or before `as_of`, and copy its `exhibits`.
+
+    Accounts and holdings with more than `max_rows` rows are left out.
 
     With `texts_only`, amounts are copied as exact text and not also as decimals. A workbook needs
     only the text, and the smaller copy saves 4 % of an export.
@@ -111,7 +121,9 @@ def book(
             # programs may need the other cores.
             with connect(database, threads="1", temp_directory=scratch) as connection:
                 connection.execute("set TimeZone = 'UTC'")
-                yield _open_book(connection, as_of, exhibits, texts_only=texts_only)
+                yield _open_book(
+                    connection, as_of, exhibits, max_rows=max_rows, texts_only=texts_only
+                )
         except (duckdb.Error, QueryFailed) as error:
             raise NotExported(
                 f"{database.name} could not be read as a nightbook warehouse: {error}. No file "
@@ -120,10 +132,10 @@ def book(
             ) from error
 
 
-def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """Count a book's accounts, which determine how much memory an export needs."""
+def count_rows(connection: DuckDBPyConnection, table: str, day: date) -> int:
+    """Count the rows of a day's book in one table."""
     return int(
-        scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
+        scalar(connection, f"select count(*) from history.{table} where snapshot_date = ?", day)
     )
 
 
@@ -144,13 +156,24 @@ def _open_book(
     as_of: date | None,
     exhibits: Sequence[Exhibit],
     *,
+    max_rows: int | None,
     texts_only: bool,
 ) -> OpenBook:
     snapshot = _find_book(connection, as_of)
     day: date = snapshot["snapshot_date"]
+    left_out = {
+        exhibit.title: count
+        for exhibit in exhibits
+        if max_rows is not None
+        and exhibit.counted
+        and (count := count_rows(connection, exhibit.counted, day)) > max_rows
+    }
+    exhibits = tuple(exhibit for exhibit in exhibits if exhibit.title not in left_out)
+    # The number of accounts determines how much memory an export needs.
+    accounts = count_rows(connection, "accounts", day)
     in_little_memory(
         connection,
-        max(_MIN_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
+        max(_MIN_MEGABYTES, accounts // _ACCOUNTS_PER_MEGABYTE),
         lambda: _stage(connection, exhibits, day, texts_only=texts_only),
     )
     return OpenBook(
@@ -162,8 +185,9 @@ def _open_book(
             exhibit.title: scalar(connection, f"select count(*) from {exhibit.staged_name}")
             for exhibit in exhibits
         },
+        left_out=left_out,
         notices=tuple(_notices(connection, snapshot, as_of)),
-        exhibits=tuple(exhibits),
+        exhibits=exhibits,
     )
 
 

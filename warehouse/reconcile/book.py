@@ -327,9 +327,10 @@ def book_query(day: date, fields: Key) -> str:
     # `exact_sums` only for sums with other amounts saves a third of the time (measured).
     return (
         f"select {', '.join(fields)}, case "
-        "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
+        "when part['whole'] is null and part['texts'] is null "
+        "then regexp_replace(part['rest']::varchar, '\\.?0+$', '') "
         "else internal.exact_sums([part])[1]['text'] end as amount "
-        f"from (select {', '.join(fields)}, internal.exact_night_part(amount, amount_text) as part "
+        f"from (select {', '.join(fields)}, internal.exact_part(amount, amount_text) as part "
         f"from ({rows}) group by all)"
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from msgspec import structs
 
-from warehouse.query.book import OpenBook, accounts, in_little_memory
+from warehouse.query.book import OpenBook, count_rows, in_little_memory
 from warehouse.reconcile import book
 from warehouse.reconcile.book import Reference
 from warehouse.reconcile.ledger import inbox
@@ -242,7 +242,8 @@ def _at_stable_level(given: MatchInputs, prior: Run | None) -> MatchInputs:
 
 def _megabytes(given: MatchInputs) -> int:
     """Return DuckDB's memory limit in megabytes. It is low, because the ledger is in memory too."""
-    larger = max(accounts(given.connection, given.source.day), len(given.ledger.lines))
+    accounts = count_rows(given.connection, "accounts", given.source.day)
+    larger = max(accounts, len(given.ledger.lines))
     return max(_MIN_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal, getcontext
 from pathlib import Path
 from typing import Any
 
-getcontext().prec = 100  # sums of these bodies have at most forty digits
+getcontext().prec = 100  # sums of these bodies have at most fifty digits
 ASSETS = 400
 VENUES = 40
 # Each balance kind, its states, and the share of accounts that have it: 4.2 amounts per account.
@@ -20,6 +20,7 @@ BUCKETS = (
     ("margin", ("locked",), 0.55),
     ("staking", ("locked",), 0.55),
 )
+LARGE_SHARE = 0.015  # share of the amounts in balances that are from 1e12
 CONSTRAINTS = {
     "minBaseQty": "min_base_qty",
     "maxBaseQty": "max_base_qty",
@@ -63,17 +64,25 @@ class Truth:
     sums: dict[str, Decimal]
 
 
-def amount(rng: random.Random) -> str:
-    """Return an amount with 0 to 18 decimals, 7.7 on average, and up to 6 integer digits."""
+def amount(rng: random.Random, *, large_share: float = 0) -> str:
+    """Return an amount with 0 to 18 decimals, 7.7 on average, and up to 6 integer digits.
+
+    The large ones are from 1e12 to 1e24, like positions in tokens, and a quarter of them is
+    negative. DECIMAL(38,18) cannot hold the amounts from 1e20.
+    """
     decimals = rng.choice((0, 2, 6, 8, 8, 12, 18))
-    whole = rng.randrange(10 ** rng.randrange(1, 7))
-    return f"{whole}.{rng.randrange(10**decimals):0{decimals}}" if decimals else str(whole)
+    is_large = rng.random() < large_share
+    digits = rng.randrange(13, 25) if is_large else rng.randrange(1, 7)
+    whole = rng.randrange(10 ** (digits - 1) if is_large else 0, 10**digits)
+    sign = "-" if is_large and rng.random() < 0.25 else ""
+    fraction = f".{rng.randrange(10**decimals):0{decimals}}" if decimals else ""
+    return f"{sign}{whole}{fraction}"
 
 
 def balance(rng: random.Random) -> dict[str, dict[str, str]]:
     """Return a balance: nearly always with trading, and often with the other kinds."""
     return {
-        bucket: {state: amount(rng) for state in states}
+        bucket: {state: amount(rng, large_share=LARGE_SHARE) for state in states}
         for bucket, states, share in BUCKETS
         if rng.random() < share
     }

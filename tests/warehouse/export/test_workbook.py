@@ -308,6 +308,30 @@ def test_a_long_table_continues_on_further_sheets(layout: Layout, tmp_path: Path
     assert "accounts_total" not in openpyxl.load_workbook(cut).defined_names
 
 
+@pytest.mark.parametrize(
+    ("left_out", "added"), [(["Accounts"], "holdings"), (["Accounts", "Holdings"], "venues")]
+)
+def test_a_short_workbook_says_which_sheets_it_leaves_out(
+    layout: Layout, tmp_path: Path, left_out: list[str], added: str
+) -> None:
+    """Sheets above the limit are left out, named on the summary, and everything still ties out."""
+    ask = {"as_of": None, "formats": ("xlsx",), "program_version": "1"}
+    whole = export(layout.database, tmp_path / "whole", **ask)
+    limit = whole.rows[left_out[-1]] - 1
+    short = export(layout.database, tmp_path, workbook_rows=limit, **ask)
+    found = openpyxl.load_workbook(short.files[0])
+    kept = [name for name in SHEETS if name not in left_out]
+    assert [name for name in found.sheetnames if name in SHEETS] == kept
+    assert all(f"{title} ({whole.rows[title]:,} rows)" in short.notices[0] for title in left_out)
+    summary = [[cell.value for cell in row] for row in found["Summary"].iter_rows()]
+    assert short.notices[0] in [row[0] for row in summary]
+    assert [row[0] for row in summary if row[1] == "left out, see above"] == left_out
+    assert any(row[3] == f"Sum of the {added}" for row in summary)
+    assert "NO" not in [row[6] for row in summary]
+    headers = [cell.value for cell in found["Evidence"][1]]
+    assert headers[8:] == kept[1:-1]
+
+
 def test_a_lost_row_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,7 +178,7 @@ def _canonical_part(amount: str) -> str:
     # Count the decimals instead of matching a pattern, which is three times slower (measured). The
     # count is enough, because a cast does not round an amount with at most 18 decimals.
     number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
-    return f"internal.exact_night_part({number}, {amount})"
+    return f"internal.exact_part({number}, {amount})"
 
 
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:

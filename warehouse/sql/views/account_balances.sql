@@ -48,8 +48,8 @@ with entries as (
         snapshot_date,
         balance_count,
         null as part,
-        null::decimal(38, 18) as small,
-        null as odd
+        null::decimal(38, 18) as amount,
+        null as amount_text
     from accounts
     union all
     select
@@ -70,11 +70,12 @@ with entries as (
             when bucket = 'custody' and state = 'locked' then 'custody_locked'
             else 'other'
         end as part,
-        split.small,
-        split.odd
-    from (select *, internal.exact_split(amount, amount_text) as split from balances)
+        amount,
+        case when amount is null then amount_text end as amount_text
+    from balances
 ),
 
+-- An account has at most one amount of each part, so only `other` and `total` are sums.
 parts as (
     select
         portfolio_id,
@@ -85,15 +86,23 @@ parts as (
         duplicate_no,
         any_value(snapshot_date) as snapshot_date,
         any_value(balance_count) as balance_count,
-        sum(small) filter (where part = 'trading_free') as trading_free,
-        sum(small) filter (where part = 'trading_locked') as trading_locked,
-        sum(small) filter (where part = 'margin_locked') as margin_locked,
-        sum(small) filter (where part = 'staking_locked') as staking_locked,
-        sum(small) filter (where part = 'custody_free') as custody_free,
-        sum(small) filter (where part = 'custody_locked') as custody_locked,
-        sum(small) filter (where part = 'other') as other,
-        sum(small) as total,
-        list({'part': part, 'text': odd}) filter (where odd is not null) as texts
+        any_value(case when part = 'trading_free' then amount end) as trading_free,
+        any_value(case when part = 'trading_free' then amount_text end) as trading_free_long,
+        any_value(case when part = 'trading_locked' then amount end) as trading_locked,
+        any_value(case when part = 'trading_locked' then amount_text end) as trading_locked_long,
+        any_value(case when part = 'margin_locked' then amount end) as margin_locked,
+        any_value(case when part = 'margin_locked' then amount_text end) as margin_locked_long,
+        any_value(case when part = 'staking_locked' then amount end) as staking_locked,
+        any_value(case when part = 'staking_locked' then amount_text end) as staking_locked_long,
+        any_value(case when part = 'custody_free' then amount end) as custody_free,
+        any_value(case when part = 'custody_free' then amount_text end) as custody_free_long,
+        any_value(case when part = 'custody_locked' then amount end) as custody_locked,
+        any_value(case when part = 'custody_locked' then amount_text end) as custody_locked_long,
+        internal.exact_part(
+            case when part = 'other' then amount end,
+            case when part = 'other' then amount_text end
+        ) as other,
+        internal.exact_part(amount, amount_text) as total
     from entries
     group by
         portfolio_id,
@@ -107,23 +116,7 @@ parts as (
 sums as (
     select
         *,
-        -- The slow calculation, for the few that are not sums of small decimals.
-        case
-            when texts is not null
-                then internal.exact_sums_by_part(
-                    [
-                        {'part': 'trading_free', 'small': trading_free},
-                        {'part': 'trading_locked', 'small': trading_locked},
-                        {'part': 'margin_locked', 'small': margin_locked},
-                        {'part': 'staking_locked', 'small': staking_locked},
-                        {'part': 'custody_free', 'small': custody_free},
-                        {'part': 'custody_locked', 'small': custody_locked},
-                        {'part': 'other', 'small': other},
-                        {'part': null, 'small': total}
-                    ],
-                    texts
-                )
-        end as odd
+        internal.exact_sums([other, total]) as exact
     from parts
     where snapshot_date is not null
 )
@@ -137,22 +130,40 @@ select
     sums.account_name,
     sums.duplicate_no,
     sums.balance_count,
-    case when odd[1].text is null then sums.trading_free else odd[1].amount end as trading_free,
-    coalesce(odd[1].text, internal.decimal_text(sums.trading_free)) as trading_free_text,
-    case when odd[2].text is null then sums.trading_locked else odd[2].amount end as trading_locked,
-    coalesce(odd[2].text, internal.decimal_text(sums.trading_locked)) as trading_locked_text,
-    case when odd[3].text is null then sums.margin_locked else odd[3].amount end as margin_locked,
-    coalesce(odd[3].text, internal.decimal_text(sums.margin_locked)) as margin_locked_text,
-    case when odd[4].text is null then sums.staking_locked else odd[4].amount end as staking_locked,
-    coalesce(odd[4].text, internal.decimal_text(sums.staking_locked)) as staking_locked_text,
-    case when odd[5].text is null then sums.custody_free else odd[5].amount end as custody_free,
-    coalesce(odd[5].text, internal.decimal_text(sums.custody_free)) as custody_free_text,
-    case when odd[6].text is null then sums.custody_locked else odd[6].amount end as custody_locked,
-    coalesce(odd[6].text, internal.decimal_text(sums.custody_locked)) as custody_locked_text,
-    case when odd[7].text is null then sums.other else odd[7].amount end as other,
-    coalesce(odd[7].text, internal.decimal_text(sums.other)) as other_text,
-    case when odd[8].text is null then coalesce(sums.total, 0) else odd[8].amount end as total,
-    coalesce(odd[8].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text,
+    sums.trading_free,
+    coalesce(
+        internal.decimal_text(sums.trading_free),
+        internal.plain_digits(sums.trading_free_long)
+    ) as trading_free_text,
+    sums.trading_locked,
+    coalesce(
+        internal.decimal_text(sums.trading_locked),
+        internal.plain_digits(sums.trading_locked_long)
+    ) as trading_locked_text,
+    sums.margin_locked,
+    coalesce(
+        internal.decimal_text(sums.margin_locked),
+        internal.plain_digits(sums.margin_locked_long)
+    ) as margin_locked_text,
+    sums.staking_locked,
+    coalesce(
+        internal.decimal_text(sums.staking_locked),
+        internal.plain_digits(sums.staking_locked_long)
+    ) as staking_locked_text,
+    sums.custody_free,
+    coalesce(
+        internal.decimal_text(sums.custody_free),
+        internal.plain_digits(sums.custody_free_long)
+    ) as custody_free_text,
+    sums.custody_locked,
+    coalesce(
+        internal.decimal_text(sums.custody_locked),
+        internal.plain_digits(sums.custody_locked_long)
+    ) as custody_locked_text,
+    exact[1].amount as other,
+    exact[1].text as other_text,
+    if(exact[2].text is null, 0, exact[2].amount) as total,
+    coalesce(exact[2].text, '0') as total_text,
     portfolios.name as portfolio_name,
     venues.display_name as venue_name
 from sums

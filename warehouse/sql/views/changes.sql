@@ -71,15 +71,14 @@ sums as (
                 internal.exact_single(old_amount, old_text),
                 internal.exact_single(new_amount, new_text),
                 {
-                    'small': case
+                    'whole': null::decimal(38, 0),
+                    'rest': case
                         when abs(coalesce(old_amount, 0)) < 10000000000
                             and abs(coalesce(new_amount, 0)) < 10000000000
                             and (old_amount is not null or old_text is null)
                             and (new_amount is not null or new_text is null)
                             then coalesce(new_amount, 0) - coalesce(old_amount, 0)
                     end,
-                    'whole': null::decimal(38, 0),
-                    'part': null::decimal(38, 18),
                     'texts': case
                         when not (
                             abs(coalesce(old_amount, 0)) < 10000000000

@@ -8,9 +8,8 @@
 
 create or replace macro internal.exact_single(amount, amount_text) as (
     {
-        'small': amount,
         'whole': null::decimal(38, 0),
-        'part': null::decimal(38, 18),
+        'rest': amount,
         'texts': case when amount is null and amount_text is not null then [amount_text] end
     }
 );

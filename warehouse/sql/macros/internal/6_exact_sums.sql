@@ -9,30 +9,57 @@
 create or replace macro internal.exact_sums(parts) as (
     list_transform(
         list_transform(
-            parts,
+            list_transform(
+                parts,
+                lambda sums: {
+                    'whole': sums['whole'] + trunc(coalesce(sums['rest'], 0)),
+                    'rest': case
+                        when sums['whole'] is null then sums['rest']
+                        else coalesce(sums['rest'] - trunc(sums['rest']), 0)
+                    end,
+                    'exact': case
+                        when sums['texts'] is not null
+                            then internal.exact_total(
+                                list_concat(
+                                    sums['texts'],
+                                    [sums['whole']::varchar, sums['rest']::varchar]
+                                )
+                            )
+                    end
+                }
+            ),
+            -- Both parts of a decimal have the same sign.
             lambda sums: {
-                'small': case
-                    when sums['texts'] is null and sums['whole'] is null then sums['small']
+                'whole': case
+                    when sums['whole'] > 0 and sums['rest'] < 0 then sums['whole'] - 1
+                    when sums['whole'] < 0 and sums['rest'] > 0 then sums['whole'] + 1
+                    else sums['whole']
                 end,
-                'text': case
-                    when sums['texts'] is null and sums['whole'] is null
-                        then regexp_replace(sums['small']::varchar, '\.?0+$', '')
-                    else internal.exact_total(
-                        list_concat(
-                            coalesce(sums['texts'], []),
-                            [sums['small']::varchar, sums['whole']::varchar, sums['part']::varchar]
-                        )
-                    )
-                end
+                'rest': case
+                    when sums['whole'] > 0 and sums['rest'] < 0 then sums['rest'] + 1
+                    when sums['whole'] < 0 and sums['rest'] > 0 then sums['rest'] - 1
+                    else sums['rest']
+                end,
+                'exact': sums['exact']
             }
         ),
-        lambda total: {
+        lambda sums: {
             'amount': case
-                when total['small'] is not null then total['small']
-                when regexp_full_match(total['text'], '-?[0-9]{1,20}(\.[0-9]{1,18})?')
-                    then try_cast(total['text'] as decimal(38, 18))
+                when sums['exact'] is not null then internal.as_amount(sums['exact'])
+                when sums['whole'] is null then sums['rest']
+                when abs(sums['whole']) < 100000000000000000000::decimal(38, 0)
+                    then sums['whole']::decimal(38, 18) + sums['rest']
             end,
-            'text': total['text']
+            'text': case
+                when sums['exact'] is not null then sums['exact']
+                when coalesce(sums['whole'], 0) = 0
+                    then regexp_replace(sums['rest']::varchar, '\.?0+$', '')
+                else regexp_replace(
+                    sums['whole']::varchar || '.' || right(sums['rest']::varchar, 18),
+                    '\.?0+$',
+                    ''
+                )
+            end
         }
     )
 );

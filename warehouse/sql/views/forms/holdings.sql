@@ -19,55 +19,38 @@ with listed as (
     $query
 ),
 
-split as (
+grouped as (
     select
         $key,
         case when internal.is_known_balance(bucket, state) then state else 'other' end as part,
-        internal.exact_split(amount, amount_text) as split
+        internal.exact_part(amount, amount_text) as sums
     from balances
+    group by all
 ),
 
 parts as (
     select
         $key,
-        sum(case when part = 'free' then split.small end) as free,
-        sum(case when part = 'locked' then split.small end) as locked,
-        sum(case when part = 'other' then split.small end) as other,
-        sum(split.small) as total,
-        list({'part': part, 'text': split.odd}) filter (where split.odd is not null) as texts
-    from split
+        internal.exact_sums([
+            internal.exact_part_of_parts(case when part = 'free' then sums end),
+            internal.exact_part_of_parts(case when part = 'locked' then sums end),
+            internal.exact_part_of_parts(case when part = 'other' then sums end),
+            internal.exact_part_of_parts(sums)
+        ]) as sums
+    from grouped
     group by $key
-),
-
-sums as (
-    select
-        *,
-        -- The slow calculation, for the few that are not sums of small decimals.
-        case
-            when texts is not null
-                then internal.exact_sums_by_part(
-                    [
-                        {'part': 'free', 'small': free},
-                        {'part': 'locked', 'small': locked},
-                        {'part': 'other', 'small': other},
-                        {'part': null, 'small': total}
-                    ],
-                    texts
-                )
-        end as odd
-    from parts
 )
 
 select
     $key,
-    case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
-    coalesce(odd[1].text, internal.decimal_text(coalesce(sums.free, 0))) as free_text,
-    case when odd[2].text is null then coalesce(sums.locked, 0) else odd[2].amount end as locked,
-    coalesce(odd[2].text, internal.decimal_text(coalesce(sums.locked, 0))) as locked_text,
-    case when odd[3].text is null then coalesce(sums.other, 0) else odd[3].amount end as other,
-    coalesce(odd[3].text, internal.decimal_text(coalesce(sums.other, 0))) as other_text,
-    case when odd[4].text is null then coalesce(sums.total, 0) else odd[4].amount end as total,
-    coalesce(odd[4].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text,
+    coalesce(sums[1].amount, if(sums[1].text is null, 0, null)) as free,
+    coalesce(sums[1].text, '0') as free_text,
+    coalesce(sums[2].amount, if(sums[2].text is null, 0, null)) as locked,
+    coalesce(sums[2].text, '0') as locked_text,
+    coalesce(sums[3].amount, if(sums[3].text is null, 0, null)) as other,
+    coalesce(sums[3].text, '0') as other_text,
+    coalesce(sums[4].amount, if(sums[4].text is null, 0, null)) as total,
+    coalesce(sums[4].text, '0') as total_text,
     $own
 from listed
-left join sums using ($key)
+left join parts using ($key)
