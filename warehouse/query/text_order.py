@@ -173,13 +173,13 @@ def _operands(node: Node) -> list[Node]:
     if node.get("comparison_type") in _COMPARING:  # `> any (select ...)`
         return [node["child"]]
     if name:
-        return _ranked(name, arguments)
+        return _operands_of_call(name, arguments)
     if "null_order" in node:
         return [node["expression"]]
     return []
 
 
-def _ranked(name: str, arguments: list[Node]) -> list[Node]:
+def _operands_of_call(name: str, arguments: list[Node]) -> list[Node]:
     """Return the arguments that a function compares."""
     if name in _CALLING and len(arguments) > 1:
         called = str((arguments[1].get("literal") or {}).get("text")).casefold()
