@@ -2,7 +2,8 @@
 
 The names of our packages are common. If PYTHONPATH names a folder with another package of the same
 name, Python imports that one. This module must import nothing but the standard library. It cannot
-report a hidden `warehouse`, because Python would not find this module either.
+report a hidden `warehouse`, because Python would not find this module either. The package `assets`
+reports that, and calls `require_ours` if Dagster or `python -m` starts there.
 """
 
 import importlib
@@ -16,14 +17,26 @@ NAMES = ("assets", "pipelines")
 WRONG_USAGE = 2
 
 
+class HiddenPackage(ImportError):
+    """Another project hides one of our packages."""
+
+
 def main() -> int:
     """Run the command line, and return its exit code."""
-    for name in NAMES:
-        if (found := _folder_of(name)) != OURS:
-            print(_message(name, found), file=sys.stderr)
-            return WRONG_USAGE
+    try:
+        require_ours()
+    except HiddenPackage as hidden:
+        print(hidden, file=sys.stderr)
+        return WRONG_USAGE
     code: int = importlib.import_module("assets.cli").main()
     return code
+
+
+def require_ours() -> None:
+    """Raise `HiddenPackage` if Python finds one of our packages in another project's folder."""
+    for name in NAMES:
+        if (found := _folder_of(name)) != OURS:
+            raise HiddenPackage(_message(name, found))
 
 
 def _folder_of(name: str) -> Path | None:

@@ -63,6 +63,7 @@ FIRST_NIGHT = "nightbook run, typed in a terminal, pulls the first night"
 # A demo in the home of real nights would make it unusable for them.
 EXAMPLE = "nightbook demo shows an example, and nightbook run needs the settings of the API"
 READER = "no API is configured, so this home only downloads nights from the shelf"
+DEMO = "no API is configured, and a demo needs none: nightbook demo --next simulates a night"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +131,16 @@ def _show(findings: Sequence[Finding], output_format: str | None) -> int:
 def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
     """Yield every finding about a home. Skip checks that depend on an invalid setting."""
     is_reader = is_reader_home(nightbook)
+    local = _without_api(nightbook)
+    has_demo = local is not None and is_demo(Layout(local.home)) and not has_api(nightbook)
+    needs_api = not (is_reader or has_demo)
     try:
-        settings: Settings | None = nightbook.settings(api=not is_reader)
-        yield _well(SETTINGS, READER if is_reader else "complete")
+        settings: Settings | None = nightbook.settings(api=needs_api)
+        yield _well(SETTINGS, "complete" if needs_api else READER if is_reader else DEMO)
     except InvalidSettings as wrong:
         settings = None
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
-    if (home := settings or _without_api(nightbook)) is not None:
+    if (home := settings or local) is not None:
         yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
         yield from _run_check("disk", lambda: _file_system(Layout(home.home)))
         if settings is not None:  # The API can be called only with valid settings.

@@ -190,11 +190,10 @@ def _ending(
 ) -> RunEnding:
     """Return the outcome of a run: the night is held or published, or the run failed."""
     if outcome.is_judged and newest is not None and newest.state == states.HELD:
-        message = _held_message(layout, newest)
+        message = "\n".join([_held_message(layout, newest), *outcome.messages])
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
     if outcome.failures:
-        lines = dict.fromkeys(failure.message for failure in outcome.failures)
-        return RunEnding(FAILED, "failed", "\n".join(lines))
+        return RunEnding(FAILED, "failed", "\n".join(outcome.messages))
     if newest is None:
         return RunEnding(0, "ended", f"{chosen} was taken")
     message = f"{newest.state}: snapshot {newest.snapshot_id}"

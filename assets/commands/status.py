@@ -10,9 +10,9 @@ from assets.console.command import HomeCommand
 from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.parameters import format_option
 from assets.console.rows import print_rows
-from assets.console.terminal import GREEN, RED, paint
+from assets.console.terminal import GREEN, RED, YELLOW, paint
 from assets.home.demo import is_demo
-from assets.monitoring.alerts import Alert, spell_alerts
+from assets.monitoring.alerts import FAILURE, Alert, spell_alerts
 from assets.monitoring.conditions import find_alerts, late_alert, unread_dates
 from assets.monitoring.staleness import published_books
 from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches, start_alert
@@ -131,8 +131,10 @@ def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
-    titles = printable("; ".join(alert.title for alert in alerts))
-    print(f"problems    {paint(titles, RED) if titles else paint('none', GREEN)}")
+    titles = [
+        paint(printable(alert.title), RED if alert.kind == FAILURE else YELLOW) for alert in alerts
+    ]
+    print(f"problems    {'; '.join(titles) or paint('none', GREEN)}")
     for alert in alerts:
         print(f"            {printable(f'{alert.title}: {alert.command}')}")
 

@@ -47,6 +47,8 @@ COMMAND = "command"
 """Metadata key of a failed step, for the nightbook command that can fix the problem."""
 SNAPSHOT = "nightbook/snapshot"
 """Run tag for the snapshot that the run created or decided on."""
+STATE = "nightbook/state"
+"""Run tag for the state of the run's night, so that the list of runs shows a held night."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 

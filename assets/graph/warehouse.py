@@ -8,6 +8,7 @@ import dagster as dg
 from assets.graph.record import event_of, to_check
 from assets.graph.step import (
     PARTITION,
+    STATE,
     failing_in_words,
     night_or_newest_book,
     night_step,
@@ -62,6 +63,8 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
             return
         with night_step(context, nightbook, writing) as step:
             results = judge_and_publish(step)
+            state = str(results[-1].metadata["state"])  # the last result is the acceptance
+            context.instance.add_run_tags(context.run.run_id, {STATE: state})
             for result in results:
                 if (
                     WAREHOUSE in context.selected_asset_keys

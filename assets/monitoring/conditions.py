@@ -118,7 +118,7 @@ def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
             yield Alert(
                 cause=f"held:{snapshot.snapshot_id}",
                 title=f"the night of {snapshot.snapshot_date} is held",
-                words="\n".join((about, "The warehouse does not show it yet.", *reasons)),
+                words=f"{about}\nThe warehouse does not show it yet.\n{'; '.join(reasons)}",
                 see=str(snapshot.folder),
                 command=f"nightbook accept {snapshot.snapshot_id} --dry-run",
                 waits=True,

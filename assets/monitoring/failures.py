@@ -15,11 +15,8 @@ from assets.night.run_log import DIED, LoggedRun
 from assets.night.step import StepFailure
 from assets.nightbook import DEFAULT_EVENT, EventCallback, Nightbook
 from assets.publishing import shelf
-from pipelines import night
 from pipelines.landing import snapshots
-from warehouse.contract import states
 
-UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
 MAX_CHARACTERS = 600
 RETRY, NO_RETRY = "Dagster will retry it automatically.", "It will not be retried."
 
@@ -49,9 +46,6 @@ def failure_alert(nightbook: Nightbook, run: FailedRun) -> Alert | None:
     # Send an alert even if Dagster retries the run, because the next attempt is a separate run. If
     # a later tick can still pull the night, send only one alert with low priority about the retry.
     layout, day = nightbook.layout, run.day
-    steps = {failure.step for failure in run.failures}
-    if steps and not steps & UNTIL_JUDGED and _is_held(nightbook, day):
-        return None
     commands = [failure.command for failure in run.failures]
     if commands and set(commands) == {BUSY}:
         return None  # Another run is pulling the night, and it reports its own result.
@@ -131,16 +125,6 @@ def _retry_alert(nightbook: Nightbook, day: date, tick: datetime, lines: list[st
         command=full_command(layout, "status"),
         happened=True,
         kind=INFO,
-    )
-
-
-def _is_held(nightbook: Nightbook, day: date | None) -> bool:
-    layout = nightbook.layout
-    if day is None:
-        return False
-    manifest = night.taken_on(layout, day) or night.landed_on(layout, day)
-    return (
-        manifest is not None and snapshots.find(layout, manifest.snapshot_id).state == states.HELD
     )
 
 

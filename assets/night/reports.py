@@ -11,6 +11,7 @@ from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Markdown,
 from assets.night.step import NightStep
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from warehouse.contract.states import HELD
 from warehouse.export.export import export
 from warehouse.reconcile.model import TIED
 from warehouse.reconcile.record.record import Record
@@ -36,9 +37,12 @@ class NoBook(Exception):
 
 
 def write_workbook(step: NightStep) -> Sequence[AssetResult]:
-    """Write the positions workbook of the date's book. Raises `NoBook`."""
+    """Write the positions workbook of the date's book, unless its night is held.
+
+    Raises `NoBook` if the date has no book for another reason, and no person has just decided so.
+    """
     if not step.has_book():
-        if step.is_decision:
+        if step.is_decision or step.snapshot().state == HELD:
             step.tell(f"{step.day} has no book, so it has no workbook")
             return []
         raise NoBook(step.day)

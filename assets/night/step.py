@@ -40,6 +40,15 @@ class NightStep:
         """Return whether the date has a book."""
         return self.day in snapshots.books(snapshots.landed_snapshots(self.layout))
 
+    def snapshot(self) -> Snapshot:
+        """Return the book of the date or, without a book, its newest snapshot.
+
+        A night may have a different date, because its date comes from the server's clock. Raises
+        `NeverLanded`.
+        """
+        newest = night_of_date(self.layout, self.day)
+        return newest or snapshots.find(self.layout, self.manifest().snapshot_id)
+
     def acquire_lock(self, operation: str) -> None:
         """Acquire the writer lock, unless an earlier step of the run holds it already."""
         self.lock.acquire(self.nightbook, operation, self.tell)

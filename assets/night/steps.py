@@ -65,6 +65,11 @@ class NightRun:
     is_judged: bool
     failures: tuple[StepFailure, ...]
 
+    @property
+    def messages(self) -> list[str]:
+        """The messages of the failed steps, each only once."""
+        return list(dict.fromkeys(failure.message for failure in self.failures))
+
 
 def steps_of(nightbook: Nightbook) -> tuple[Step, ...]:
     """Return the steps of a night. A shelf or catalog that is not configured has no step."""

@@ -1,7 +1,10 @@
 """The steps that judge a night, publish the warehouse, and repeat the results of its checks.
 
 The checks run before publishing, on the file that is being built. A night that fails a check is
-held. The step `tell_checks` only repeats the results of `ops.checks` and `ops.control_totals` for
+held. A held night looks the same everywhere: it is a warning and not a failure, because the run did
+all its work and a person must decide. So none of its checks reports an error.
+
+The step `tell_checks` only repeats the results of `ops.checks` and `ops.control_totals` for
 Dagster. Because `ops.checks` only covers the newest book, an older night's book is queried again.
 """
 
@@ -13,7 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Result, Value
-from assets.night.step import NightStep, night_of_date
+from assets.night.step import NightStep
 from assets.publishing import publish
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -69,7 +72,7 @@ def acceptance(snapshot: Snapshot) -> AssetCheck:
         asset=WAREHOUSE,
         check=ACCEPTED,
         passed=snapshot.state == states.ACCEPTED,
-        severity=ERROR,
+        severity=ERROR if snapshot.state == states.COMPLETE else WARN,
         description=str(reasons or snapshot.state),
         metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
     )
@@ -77,16 +80,13 @@ def acceptance(snapshot: Snapshot) -> AssetCheck:
 
 def tell_checks(step: NightStep) -> Sequence[AssetCheck]:
     """Return the results of all checks of the date's night."""
-    snapshot = night_of_date(step.layout, step.day)
-    if snapshot is None:  # the night has the date of the server's clock
-        snapshot = snapshots.find(step.layout, step.manifest().snapshot_id)
-    return check_results(step.layout.database, snapshot)
+    return check_results(step.layout.database, step.snapshot())
 
 
 def check_results(database: Path, snapshot: Snapshot) -> list[AssetCheck]:
     """Return the results of all checks of a night, from the published warehouse."""
     with keep_open(database):
-        return [*_controls(database, snapshot.snapshot_id), *_results(database, snapshot)]
+        return [*_controls(database, snapshot), *_results(database, snapshot)]
 
 
 def asset_of_check(check: Check) -> tuple[str, ...]:
@@ -134,8 +134,9 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[Ass
         yield AssetResult(asset=("views", view.name), metadata=metadata)
 
 
-def _controls(database: Path, snapshot_id: str) -> Iterator[AssetCheck]:
+def _controls(database: Path, snapshot: Snapshot) -> Iterator[AssetCheck]:
     """Yield a check result for each table: how many control totals it has, and how many differ."""
+    snapshot_id = snapshot.snapshot_id
     totals = run(
         database,
         "select table_name, count(*), "
@@ -150,7 +151,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[AssetCheck]:
             asset=("lake", table.name),
             check=CONTROL,
             passed=bool(measures) and not differing,
-            severity=ERROR,
+            severity=ERROR if snapshot.state == states.ACCEPTED else WARN,
             metadata={
                 "measures": int(measures),
                 "differing": int(differing),
@@ -161,17 +162,15 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[AssetCheck]:
 
 
 def _results(database: Path, snapshot: Snapshot) -> Iterator[AssetCheck]:
-    """Yield the result of each check for a night. A check that did not run counts as failed."""
+    """Yield the result of each check for a night. A check that did not run does not pass."""
     day = snapshot.snapshot_date
     query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
     results = {str(name): values for name, *values in run(database, query + _date(day)).rows}
-    is_book = snapshot.state == states.ACCEPTED
+    is_book, reasons = snapshot.state == states.ACCEPTED, decision_metadata(snapshot)["why"]
     for check in every_check():
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # If a night has no book, these checks only warn, so that the report is still written. Only
-        # the check `night_is_accepted` reports an error.
         is_error = is_book and check.severity == CHECK_ERROR
         yield AssetCheck(
             asset=asset_of_check(check),
@@ -180,8 +179,8 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[AssetCheck]:
             severity=ERROR if is_error else WARN,
             description=example
             if wrong is not None
-            else f"The check did not run because {day} has no book.",
-            metadata={"book of": str(day), "wrong rows": int(wrong or 0)},
+            else f"Not checked, because the night of {day} is {snapshot.state}: {reasons}",
+            metadata={"book of": str(day)} | ({} if wrong is None else {"wrong rows": int(wrong)}),
         )
 
 

@@ -244,15 +244,20 @@ class ClientClosed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class SpoolFailed(EdgeError):
-    """The body could not be written to disk while it was being received."""
+    """The body could not be written to disk while it was being received.
+
+    `folder` names the folder of its temporary file and the mount of its disk, if they are known.
+    """
 
     request_line: str
     reason: str
+    folder: str = ""
 
     def __str__(self) -> str:
         return (
-            f"{self.request_line}: the body could not be written to disk while it was being "
-            f"received ({self.reason}). Nothing was kept. Free some disk space, then run again."
+            f"{self.request_line}: the body could not be written to {self.folder or 'disk'} while "
+            f"it was being received ({self.reason}). Nothing was kept. Free some space on that "
+            "disk, or repair it, then run again."
         )
 
 

@@ -74,3 +74,22 @@ def test_the_program_starts_here() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("package", ["pipelines", "warehouse"])
+@pytest.mark.parametrize("file", ["{}/__init__.py", "{}.py"])
+@pytest.mark.parametrize("module", ["assets.cli", "assets.definitions"])
+def test_assets_name_a_hidden_package(tmp_path: Path, package: str, file: str, module: str) -> None:
+    """If Dagster or Python loads `assets`, it names the folder that hides another package."""
+    other = hide(tmp_path / "other", file.format(package))
+    said = subprocess.run(
+        [sys.executable, "-P", "-m", module],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(other)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 1
+    assert f"Python finds the package {package} in {other}" in said.stderr
+    assert "another project was started" not in said.stderr

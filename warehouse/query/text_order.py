@@ -6,6 +6,7 @@ without an error. This module imports only DuckDB.
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,15 +18,28 @@ _EXACT_SUM = "exact_sum"
 # Functions that compare their arguments. The first argument of `_BY` is returned, and the second
 # one is compared.
 _RANKING = {"max", "min", "greatest", "least", "median", "quantile", "quantile_disc"}
-_BY = {"arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"}
-# Functions that return one of their arguments unchanged, so amount texts stay amount texts.
+_BY = {"arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by", "arg_max_null", "arg_min_null"}
+# Functions that compare the items of a list, and those that call the function named by a string.
+_RANKING |= {f"{kind}_{name}" for kind in ("list", "array") for name in ("max", "min", "sort")}
+_RANKING |= {
+    f"{kind}_{name}" for kind in ("list", "array") for name in ("reverse_sort", "grade_up")
+}
+_CALLING = {"list_aggregate", "list_aggr", "array_aggregate", "array_aggr", "aggregate"}
+# Functions that return their arguments unchanged, perhaps as one value, so amount texts stay
+# amount texts.
 _SAME = {"any_value", "first", "last", "first_value", "last_value", "nth_value", "lag", "lead"}
+_SAME |= {"list", "array_agg", "list_value", "list_distinct", "struct_pack", "row"}
 _SAME |= {"nullif", "ifnull", "max", "min", "greatest", "least"} | _BY
 _COMPARING = {
     f"COMPARE_{kind}{suffix}"
     for kind in ("LESSTHAN", "GREATERTHAN")
     for suffix in ("", "OREQUALTO")
 }
+
+# DuckDB cannot parse a PIVOT whose columns depend on the data. A PIVOT with fixed columns compares
+# the same amounts.
+_OPEN_PIVOT = re.compile(r"\bon\b(?:(?!\bon\b).)*?\busing\b", re.IGNORECASE | re.DOTALL)
+_FIXED_PIVOT = "on x in ('x') using"
 
 Node = dict[str, Any]
 
@@ -51,11 +65,19 @@ class _QueryColumns:
 
 def text_order(connection: DuckDBPyConnection, sql: str) -> str:
     """Return why a query ranks amounts by their text, and the remedy, or an empty string."""
-    rows = connection.execute("select json_serialize_sql($1)", [sql]).fetchall()
+    tree = _parse(connection, sql)
+    if tree["error"]:
+        tree = _parse(connection, _OPEN_PIVOT.sub(_FIXED_PIVOT, sql))
     with contextlib.suppress(RecursionError):  # DuckDB accepts deeper queries than Python
-        for expression in _amount_texts(json.loads(rows[0][0])):
+        for expression in _amount_texts(tree):
             return _message(expression)
     return ""
+
+
+def _parse(connection: DuckDBPyConnection, sql: str) -> Node:
+    [(text,)] = connection.execute("select json_serialize_sql($1)", [sql]).fetchall()
+    tree: Node = json.loads(text)
+    return tree
 
 
 def _message(name: str) -> str:
@@ -112,32 +134,59 @@ def _first_select(node: Any) -> Node | None:
 
 
 def _source_columns(source: Node, ctes: dict[str, Node]) -> dict[str, Node]:
-    """Return the output columns of the queries in FROM, or {} if it also has other tables."""
+    """Return the output columns of the queries in FROM, or {} if it also has other tables.
+
+    The value column of an UNPIVOT contains the columns that it lists.
+    """
     kind = source["type"]
     if kind == "JOIN":
         sides = [_source_columns(source[side], ctes) for side in ("left", "right")]
         return sides[0] | sides[1] if all(sides) else {}
-    query = ctes.get(source["table_name"].casefold()) if kind == "BASE_TABLE" else None
-    select = _first_select(source["subquery"]["node"] if kind == "SUBQUERY" else query)
-    return {c["alias"].casefold(): c for c in (select or {}).get("select_list", ()) if c["alias"]}
+    if kind == "PIVOT":
+        listed = [
+            entry["star_expr"]
+            for pivot in source["pivots"]
+            for entry in pivot["entries"]
+            if entry["star_expr"]
+        ]
+        value = {"type": "OPERATOR_COALESCE", "children": listed}
+        return {name.casefold(): value for name in source["unpivot_names"]}
+    name = source["table_name"].casefold() if kind == "BASE_TABLE" else ""
+    select = _first_select(source["subquery"]["node"] if kind == "SUBQUERY" else ctes.get(name))
+    if select is None:
+        return {}
+    others = {key: query for key, query in ctes.items() if key != name}  # a query may name itself
+    has_star = any(column["class"] == "STAR" for column in select["select_list"])
+    inner = _source_columns(select["from_table"], others) if has_star else {}
+    return inner | {c["alias"].casefold(): c for c in select["select_list"] if c["alias"]}
 
 
 def _operands(node: Node) -> list[Node]:
     """Return the expressions that this part of a query sorts or compares."""
-    kind, name, arguments = node.get("type"), _function(node), _arguments(node)
+    kind, name, arguments = str(node.get("type")), _function(node), _arguments(node)
     if kind in _COMPARING:
         sides = [node["left"], node["right"]]
         is_empty = any((side.get("literal") or {}).get("text") == "" for side in sides)
         return [] if is_empty else sides
     if kind == "COMPARE_BETWEEN":
         return [node["input"], node["lower"], node["upper"]]
-    if name in _RANKING:
-        return arguments
-    if name in _BY:
-        return arguments[1:2]
+    if node.get("comparison_type") in _COMPARING:  # `> any (select ...)`
+        return [node["child"]]
+    if name:
+        return _operands_of_call(name, arguments)
     if "null_order" in node:
         return [node["expression"]]
     return []
+
+
+def _operands_of_call(name: str, arguments: list[Node]) -> list[Node]:
+    """Return the arguments that a function compares."""
+    if name in _CALLING and len(arguments) > 1:
+        called = str((arguments[1].get("literal") or {}).get("text")).casefold()
+        return arguments[:1] if called in _RANKING else []
+    if name in _BY:
+        return arguments[1:2]
+    return arguments if name in _RANKING else []
 
 
 def _text(expression: Node, scope: _QueryColumns) -> Iterator[str]:

@@ -62,6 +62,13 @@ class Body:
         """The SHA-256 of the decoded body, in lower-case hex."""
         return self._digest.hexdigest()
 
+    @property
+    def folder(self) -> str:
+        """The folder of the temporary file of a large body, with the mount of its disk."""
+        folder = Path(self._spool_dir or tempfile.gettempdir()).absolute()
+        mount = next(path for path in (folder, *folder.parents) if path.is_mount())
+        return f"{folder} (on the disk mounted at {mount})"
+
     def write(self, chunk: bytes) -> None:
         """Append bytes to the body. Raises `OSError` if the disk is full or fails."""
         self._digest.update(chunk)

@@ -235,17 +235,17 @@ class Sender:
     def _read_success(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
         for piece in decode_body(*_raw_body(response), self.limits, self.credentials.scrub):
-            _spool(body.write, piece)
+            _spool(body, body.write, piece)
             # An error in the callback (the progress display) must not make the request fail.
             with contextlib.suppress(Exception):
                 self.on_bytes(len(piece))
-        _spool(body.flush)
+        _spool(body, body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
         """Read an error body. Return an empty body if it is truncated, malformed or too large."""
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
-                _spool(body.write, piece)
+                _spool(body, body.write, piece)
         except (MalformedResponseError, ResponseTooLarge, *_NETWORK_ERRORS):
             body.close()
             return Body()
@@ -265,12 +265,13 @@ def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, s
     return response.iter_raw(), response.headers
 
 
-def _spool(write: Callable[..., None], *piece: bytes) -> None:
+def _spool(body: Body, write: Callable[..., None], *piece: bytes) -> None:
     """Write a piece of the body. Raises `SpoolFailed` if the disk is full or fails."""
     try:
         write(*piece)
     except OSError as error:
-        raise SpoolFailed("the body", error.strerror or type(error).__name__) from None
+        reason = error.strerror or type(error).__name__
+        raise SpoolFailed("the body", reason, body.folder) from None
 
 
 def _is_tls_refusal(error: BaseException) -> bool:

@@ -104,6 +104,17 @@ def test_a_demo_needs_no_alerts(copied: Keeper) -> None:
     assert " alerts " not in copied("doctor").out
 
 
+def test_a_demo_needs_no_api(copied: Keeper) -> None:
+    """`doctor` succeeds in a demo without API settings, but reports incomplete ones."""
+    (copied.home / MARK).write_text("{}", encoding="utf-8")
+    copied.more.update(dict.fromkeys(ACCESS, ""))
+    said = copied("doctor")
+    assert said.code == 0, said.out
+    assert "a demo needs none" in said.out
+    copied.more["NIGHTBOOK_API_KEY"] = "k"
+    assert copied("doctor").code == 2
+
+
 @pytest.mark.parametrize("folder", ["", "landing"])
 def test_doctor_suggests_a_demo_only_without_an_api(
     empty: Callable[..., Keeper], folder: str

@@ -168,13 +168,15 @@ def test_a_record_stays_readable_after_its_body_is_closed(
 def test_a_full_disk_is_reported_and_not_retried(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
 ) -> None:
-    """If the body cannot be written to disk, the error names the reason, and nothing is retried."""
+    """If the body cannot be written, the error names reason, folder and mount. No retry follows."""
     content = b'{"data":["' + b"x" * (2 << 20) + b'"],"meta":{}}'
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
     server = serve(lambda _number, _request: [head + content])
     edge = connect(server.origin, spool_dir=tmp_path / "missing", limits=ROOMY)
-    with pytest.raises(SpoolFailed, match="No such file"):
+    with pytest.raises(SpoolFailed, match="No such file") as failed:
         edge.fetch(list_venues())
+    words = f"the body could not be written to {tmp_path / 'missing'} (on the disk mounted at /"
+    assert words in str(failed.value)
     assert len(server.requests) == 1
 
 

@@ -1,5 +1,7 @@
 """Tests of the server of a night: another server than on the last accepted night is found."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -42,10 +44,13 @@ def test_different_servers_differ(one: str, other: str) -> None:
     assert server_of(one) != server_of(other)
 
 
-def taken(layout: Layout, day: int, origin: str) -> tuple[Manifest, str]:
-    """Take a night from a server. Return its manifest and state."""
-    started = nights.STARTED + day * DAY
-    manifest = nights.land(layout, nights.small(), started, origin=origin)
+def taken(
+    layout: Layout, day: int, origin: str, portfolios: Sequence[str] = ("p1",)
+) -> tuple[Manifest, str]:
+    """Take a night with these portfolios from a server. Return its manifest and state."""
+    started, book = nights.STARTED + day * DAY, nights.small()
+    listed = [book.portfolios[0] | {"id": portfolio} for portfolio in portfolios]
+    manifest = nights.land(layout, replace(book, portfolios=listed), started, origin=origin)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return manifest, night.finish(LakeManifests(layout), folder, started).state
 
@@ -69,3 +74,18 @@ def test_a_night_of_another_server_is_held_once(layout: Layout) -> None:
     placement.move_into_place(layout)
     assert taken(layout, 2, "https://b.example")[1] == "accepted"
     assert taken(layout, 3, "https://a.example")[1] == "held"
+
+
+@pytest.mark.parametrize(
+    ("portfolios", "state"),
+    [(("p1",), "accepted"), (("p2",), "held")],
+)
+def test_a_key_with_other_portfolios_holds_the_night(
+    layout: Layout, portfolios: tuple[str, ...], state: str
+) -> None:
+    """A new key of the same server holds the night if it no longer lists portfolios with money.
+
+    A manifest never contains the key, but the guards compare the portfolios themselves.
+    """
+    assert taken(layout, 0, "https://a.example")[1] == "accepted"
+    assert taken(layout, 1, "https://a.example", portfolios)[1] == state

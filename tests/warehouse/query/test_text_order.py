@@ -37,6 +37,18 @@ from holdings where total_text between '1' and '2'
 select asset_id from holdings group by all having exact_sum(total_text) < '5'
 select rank() over (order by total_text desc) from holdings
 select list(asset_id order by amount_text) from balances
+pivot holdings on asset_id using max(total_text)
+from (pivot holdings on asset_id, is_custom_asset using max(total_text) group by portfolio_id)
+select max(v) from (unpivot holdings on total_text, free_text into name n value v)
+from (from (unpivot holdings on total_text into name n value v)) order by v
+select list_max(list(total_text)) from holdings
+select list_sort([total_text, free_text]) from holdings
+select list_aggregate(list(total_text), 'max') from holdings
+select arg_max_null(asset_id, total_text) from holdings
+select max({'t': total_text}) from holdings
+from holdings order by (total_text, 1)
+from holdings where total_text > any (select '5')
+with s as (select total_text as t from holdings), u as (from s) from u order by t
 select total_text from holdings union all select total_text from holdings order by total_text
 """
 ALLOWED = """
@@ -52,6 +64,11 @@ select total_text::decimal(38, 18) as total_text from holdings order by total_te
 select total_text from holdings order by total_text::varchar desc
 select venue_id as v_text from balances order by v_text
 from holdings where total_text = '0' or total_text > '' or total_text <> '5'
+pivot holdings on asset_id using any_value(total_text) group by portfolio_id order by portfolio_id
+pivot holdings on is_custom_asset using sum(total)
+from (unpivot holdings on total_text, free_text into name n value v) where v <> '0' order by n
+select list(total_text order by total), list_aggregate(list(total), 'max') from holdings
+from holdings using sample 3
 explain select * from holdings
 summarize holdings
 """
