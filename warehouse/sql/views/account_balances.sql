@@ -162,7 +162,7 @@ select
     ) as custody_locked_text,
     exact[1].amount as other,
     exact[1].text as other_text,
-    if(exact[2].text is null, 0, exact[2].amount) as total,
+    case when exact[2].text is null then 0 else exact[2].amount end as total,
     coalesce(exact[2].text, '0') as total_text,
     portfolios.name as portfolio_name,
     venues.display_name as venue_name

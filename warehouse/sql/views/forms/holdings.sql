@@ -43,13 +43,13 @@ parts as (
 
 select
     $key,
-    coalesce(sums[1].amount, if(sums[1].text is null, 0, null)) as free,
+    case when sums[1].text is null then 0 else sums[1].amount end as free,
     coalesce(sums[1].text, '0') as free_text,
-    coalesce(sums[2].amount, if(sums[2].text is null, 0, null)) as locked,
+    case when sums[2].text is null then 0 else sums[2].amount end as locked,
     coalesce(sums[2].text, '0') as locked_text,
-    coalesce(sums[3].amount, if(sums[3].text is null, 0, null)) as other,
+    case when sums[3].text is null then 0 else sums[3].amount end as other,
     coalesce(sums[3].text, '0') as other_text,
-    coalesce(sums[4].amount, if(sums[4].text is null, 0, null)) as total,
+    case when sums[4].text is null then 0 else sums[4].amount end as total,
     coalesce(sums[4].text, '0') as total_text,
     $own
 from listed
