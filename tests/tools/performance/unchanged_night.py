@@ -1,8 +1,8 @@
-"""A quiet night in whole commands: the small book, twelve venues, no Dagster server.
+"""Quiet nights in whole commands: a small, a tiny and an empty book, without a Dagster server.
 
     python -m tests.tools.performance.unchanged_night
 
-A server in its own process returns fifteen thousand accounts, and twelve venues with two hundred
+A server in its own process returns the accounts of a book, and twelve venues with two hundred
 instruments each. `nightbook run` and `nightbook query` are measured as whole processes, including
 their children.
 """
@@ -15,39 +15,48 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.tools.performance.bodies import SCALES, portfolios
+from tests.support.created_home import created_home
+from tests.tools.performance.bodies import SCALES, Scale, portfolios
 from tests.tools.performance.cpu_profile import Spent, spent
 from tests.tools.performance.fetching import server
 from tests.tools.performance.slow_server import instruments
 from tests.tools.performance.whole_command import venue, write_answer
 
 VENUES, EACH = 12, 100
+BOOKS = (SCALES["S"], Scale("tiny", 4, 9, 1), Scale("empty", 1, 0, 0))
 QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group by all"
 
 
 def quiet(runs: int) -> list[str]:
     """Return the lines of a table with the costs of the commands."""
+    lines = [
+        f"Quiet nights with {VENUES} venues of {2 * EACH} instruments",
+        "",
+        "| | CPU s | wall s |",
+        "|---|---:|---:|",
+    ]
+    return lines + [line for scale in BOOKS for line in _measured(scale, runs)]
+
+
+def _measured(scale: Scale, runs: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
         bodies = Path(folder) / "bodies"
         bodies.mkdir()
-        sums = _book(bodies)
+        sums = _book(bodies, scale)
         nights: list[Spent] = []
         questions: list[Spent] = []
         with server("0", str(bodies)) as origin:
-            settings = _settings(origin, Path(folder) / "home")
+            settings = _settings(origin, created_home(Path(folder) / "home"))
             first = _nightbook(settings, "run")
             for _ in range(runs):
                 nights.append(_nightbook(settings, "run"))
                 questions.append(_nightbook(settings, "query", "--format", "json", QUESTION))
                 _require(questions[-1], sums)
+    book = f"of {scale.rows:,} accounts"
     return [
-        f"A quiet night: {SCALES['S'].rows:,} accounts, {VENUES} venues of {2 * EACH} instruments",
-        "",
-        "| | CPU s | wall s |",
-        "|---|---:|---:|",
-        _row("`nightbook run`, the first in a new home", [first]),
-        _row("`nightbook run`", nights),
-        _row("`nightbook query`", questions),
+        _row(f"`nightbook run` {book}, the first in a new home", [first]),
+        _row(f"`nightbook run` {book}", nights),
+        _row(f"`nightbook query` {book}", questions),
     ]
 
 
@@ -76,9 +85,9 @@ def _require(answer: Spent, sums: dict[str, Decimal]) -> None:
     assert found == sums, "the published sums are not those of the body"
 
 
-def _book(folder: Path) -> dict[str, Decimal]:
+def _book(folder: Path, scale: Scale) -> dict[str, Decimal]:
     """Write every response of the night, and return the exact sum of each asset."""
-    data = list(portfolios(SCALES["S"], 7))
+    data = list(portfolios(scale, 7))
     write_answer(folder / "portfolios.json", data)
     names = [f"venue-{number}" for number in range(VENUES)]
     venues = []

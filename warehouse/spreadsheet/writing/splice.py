@@ -36,7 +36,7 @@ _DIMENSION = re.compile(r'<dimension ref="[A-Z]+[0-9]+(?::[A-Z]+([0-9]+))?"/>')
 # The size of a chunk in bytes. Chunks that fit in the cache of a core save a tenth of the time
 # (measured).
 _CHUNK = 1 << 17
-# The number of amounts that are added up at once, which saves an eighth of the read-back (measured).
+# The number of amounts that are added up at once. It saves an eighth of the read-back (measured).
 _BATCH = 20_000
 _ROW_END = b"</row"  # Keep this short, because a longer pattern makes the search a third slower.
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
