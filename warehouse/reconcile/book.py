@@ -35,6 +35,7 @@ _BREAK = re.compile(r"[\W_]+")
 # The order in which dimensions are searched for a name. Venues come first, because few venues have
 # the same name as an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
+_DIMENSIONS = (*_NAMED_DIMENSIONS, "bucket")
 
 _LOOKALIKES = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
@@ -73,7 +74,7 @@ class KnownNames:
     ) -> "KnownNames":
         """Combine a book's names with the aliases from recon.toml."""
         folded: dict[str, dict[str, str]] = {}
-        for dimension in _NAMED_DIMENSIONS:
+        for dimension in _DIMENSIONS:
             of_dimension = folded.setdefault(dimension, {})
             for id_, others in names.get(dimension, {}).items():
                 of_dimension.update(
@@ -85,6 +86,10 @@ class KnownNames:
     def has(self, dimension: str, text: str) -> bool:
         """Return whether a string is the name of an item in this dimension, such as a venue."""
         return fold(text) in self.folded.get(dimension, {})
+
+    def names(self, dimension: str) -> list[str]:
+        """Return the readable names of all items in this dimension."""
+        return sorted({*self.folded.get(dimension, {}).values()})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
         """Return whether two strings are the same name, or two names for one ID."""

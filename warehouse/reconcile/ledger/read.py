@@ -9,6 +9,7 @@ from itertools import islice
 from warehouse.reconcile.ledger.amount_reader import AmountReader
 from warehouse.reconcile.ledger.column_questions import (
     ask_for_asset,
+    ask_for_parts,
     ask_for_scope,
     ask_for_words,
     question_of_columns,
@@ -108,6 +109,7 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
     ask_for_asset(body)
     ask_for_spellings(body)
     columns, asked = unused_columns(body, lacking)
+    ask_for_parts(body, asked)
     if asked:
         raise question_of_columns(asked, body, lacking)
     positive_word = ask_for_words(body)

@@ -234,6 +234,20 @@ C = "ledger.column_questions."
 A = "ledger.header."
 V = "ledger.notation."
 CASES: dict[str, list[Case]] = {
+    f"{C}ask_for_parts": [
+        Case(
+            lambda t: ledger(["Amount", "Balance type"], t, ["Available"] * len(t)),
+            (BREAKS, RIGHT, RIGHT),
+        ),
+        Case(
+            lambda t: ledger(["Amount", "Status"], t, ["Available"] * len(t)),
+            (RIGHT, BREAKS, RIGHT),
+            book=tuple(replace(one, bucket="custody") for one in BOOK),
+        ),
+    ],
+    f"{C}ask_for_parts#2": [
+        Case(lambda t: ledger(["Amount", "Balance type"], t, ["Total"] * len(t)))
+    ],
     "match.rounding.require_few": [
         Case(
             lambda t: ledger(["Amount"], each(t, lambda one: one.quantize(CUT, ROUND_DOWN))),
