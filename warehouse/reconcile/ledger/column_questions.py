@@ -20,6 +20,7 @@ from warehouse.reconcile.ledger.columns import (
     states_other_day,
 )
 from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.notes import note_text
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.settings.layout import UNUSED
 from warehouse.reconcile.settings.toml import quote, quote_list, setting
@@ -70,12 +71,14 @@ def ask_for_scope(head: Header, missing: Collection[str]) -> None:
                 ),
             )
     for dimension in _DIMENSIONS_IN_NAMES:
+        above = " ".join(map(note_text, head.grid.rows[: head.row]))
         place = f"{head.file.rpartition('.')[0]} {head.grid.sheet}"
-        name = head.context.known.in_text(dimension, place)
+        known = head.context.known
+        name = known.in_text(dimension, place) or known.in_text(dimension, above)
         if name and dimension in missing:
             raise Ambiguous(
-                f"{head.location}: no column contains the {dimension}, but the file name or tab "
-                f"name contains {name!r}. "
+                f"{head.location}: no column contains the {dimension}, but the file name, the tab "
+                f"name or a line above the header contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f"{head.file_table}\n{setting(dimension, name)}"
                 f'   # or "*", if it covers every {dimension}',

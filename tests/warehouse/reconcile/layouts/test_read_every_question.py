@@ -234,6 +234,15 @@ C = "ledger.column_questions."
 A = "ledger.header."
 V = "ledger.notation."
 CASES: dict[str, list[Case]] = {
+    "ledger.labels._ask_for_outer_names": [
+        Case(
+            lambda t: {
+                "ledger.csv": "Account: main\n" + csv([[*row[:3], row[4]] for row in plain(t)])
+            },
+            (RIGHT, RIGHT),
+            book=tuple(replace(one, account="main") for one in BOOK),
+        ),
+    ],
     f"{C}ask_for_parts": [
         Case(
             lambda t: ledger(["Amount", "Balance type"], t, ["Available"] * len(t)),
