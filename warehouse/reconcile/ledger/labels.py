@@ -216,11 +216,7 @@ def _ask_for_groups(head: Header) -> None:
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(below, head):
             unsure.append(label.name)
-    has_label = bool(sure or unsure)
-    above = _names_outside(head, missing, head.grid.rows[: head.row])
-    if not has_label:
-        _ask_for_outer_names(head, missing, above)
-    sure = above | sure
+    sure = _outer_names(head, missing, has_label=bool(sure or unsure)) | sure
     # Rows that differ only in their digits are lines like `Page 2`, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
@@ -253,13 +249,19 @@ def _names_outside(head: Header, missing: Sequence[str], rows: Iterable[Row]) ->
     }
 
 
-def _ask_for_outer_names(head: Header, missing: Sequence[str], above: Mapping[str, str]) -> None:
-    """Raise `Ambiguous` if lines above or below a ledger's only table name all of its rows."""
+def _outer_names(head: Header, missing: Sequence[str], *, has_label: bool) -> dict[str, str]:
+    """Return the names above the header. `has_label` is whether there are more between the rows.
+
+    Raises `Ambiguous` if lines above or below a ledger's only table name all of its rows.
+    """
+    above = _names_outside(head, missing, head.grid.rows[: head.row])
+    if has_label:
+        return above
     filled = (cells for cells in reversed(head.grid.rows[head.body :]) if first_text(cells))
     below = _names_outside(head, missing, islice(filled, 1))
     names = {**below, **above}
     if not names:
-        return
+        return {}
     groups = f"groups = {quote_list(names)}   # each file may have another name there"
     lines = [f"{setting(name, text)}   # compare only this part" for name, text in names.items()]
     raise Ambiguous(

@@ -243,6 +243,18 @@ CASES: dict[str, list[Case]] = {
             book=tuple(replace(one, account="main") for one in BOOK),
         ),
     ],
+    "ledger.spellings._ask_for_path": [
+        Case(
+            lambda t: {
+                "ledger.csv": csv(
+                    [
+                        ["Account", "Asset", "Amount"],
+                        *[[f"Assets:{p}:{v}:{a}", b, n] for p, b, v, a, n in plain(t)[1:]],
+                    ]
+                )
+            }
+        ),
+    ],
     f"{C}ask_for_parts": [
         Case(
             lambda t: ledger(["Amount", "Balance type"], t, ["Available"] * len(t)),

@@ -330,3 +330,26 @@ def test_a_title_that_contains_a_portfolio_is_asked(desk: Desk) -> None:
     rows = ["Venue,Account,Asset,Quantity", "v1,main,BTC,7", "v1,main,ETH,-20.62345678"]
     question = asked(desk, "\n".join(["Statement of Portfolio p2", *rows]))
     assert 'portfolio = "Portfolio p2"' in question
+
+
+@pytest.mark.parametrize("separator", [":", "/", "\\", " > "])
+@pytest.mark.parametrize(
+    ("titles", "path"),
+    [
+        ("Account,", "assets|{0}|{1}|{2},"),
+        ("Portfolio,Account,", "{0},assets|{1}|{2},"),
+        ("Venue,Account,", "{1},{0}|{2},"),
+    ],
+)
+def test_names_in_a_path_are_split(desk: Desk, titles: str, path: str, separator: str) -> None:
+    """If cells are paths of names, the run asks, and the answer reads each name from its place."""
+    rows = [
+        path.replace("|", separator).format(one.portfolio, one.venue, one.account)
+        + f"{one.asset},{one.text}"
+        for one in BOOK
+    ]
+    question = asked(desk, "\n".join([f"{titles}Asset,Quantity", *rows]))
+    assert "are paths that contain names of the book" in question
+    paste(desk, question)
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, len(BOOK))
