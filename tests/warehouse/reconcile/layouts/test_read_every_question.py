@@ -234,7 +234,7 @@ C = "ledger.column_questions."
 A = "ledger.header."
 V = "ledger.notation."
 CASES: dict[str, list[Case]] = {
-    "ledger.labels._ask_for_outer_names": [
+    "ledger.labels._outer_names": [
         Case(
             lambda t: {
                 "ledger.csv": "Account: main\n" + csv([[*row[:3], row[4]] for row in plain(t)])
