@@ -102,7 +102,7 @@ def preview(database: Path, folder: Path, file: Path) -> Preview:
     record = Record(folder)
     config = read_config(record.config)
     with open_book(database, None, ()) as source:
-        reference = book.read_reference(source, config.stale_hours)
+        reference = book.read_reference(source, config)
         context = reading_context(record, config, reference, source.day)
         given = partial(MatchInputs, source=source, config=config, reference=reference)
         return preview_file(file, context, lambda ledger: scope_of(given(ledger=ledger)))

@@ -1,6 +1,6 @@
 """Tests of matching with a published book: cases 16 to 31 and 41 to 46 of `test_run_cases`."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -347,6 +347,21 @@ def test_case_45_a_stale_portfolio_is_reported(desk: Desk) -> None:
     assert any("updated at 2025-12-01" in one.message for one in found.notices)
     desk.settle("stale_hours = 1000000000000000\n")
     assert not any("was last updated" in one.message for one in desk.run().notices)
+
+
+def test_a_stale_portfolio_that_is_known_is_news_after_its_next_update(desk: Desk) -> None:
+    """The line of the notice makes it low, until the portfolio is updated and stale once more."""
+    desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
+    desk.put(HEAD + line("1"))
+    severities = []
+    for updated in (None, None, STALE + timedelta(days=1)):
+        if updated:
+            desk.publish([Amount("1")], change={"portfolios": {"updated_at": updated}})
+        [notice] = [one for one in desk.run().notices if "was last updated" in one.message]
+        severities.append(notice.severity)
+        if not updated and notice.severity == "medium":
+            desk.settle(f"[stale]\n{notice.message.rpartition('[stale]: ')[2]}\n")
+    assert severities == ["medium", "low", "medium"]
 
 
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
