@@ -1,11 +1,12 @@
 """Tests of matching with a published book: cases 16 to 31 and 41 to 46 of `test_run_cases`."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import msgspec
 import openpyxl
 import pytest
 
@@ -353,14 +354,12 @@ def test_a_stale_portfolio_that_is_known_is_news_after_its_next_update(desk: Des
     """The line of the notice makes it low, until the portfolio is updated and stale once more."""
     desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
     desk.put(HEAD + line("1"))
-    severities = []
-    for updated in (None, None, STALE + timedelta(days=1)):
-        if updated:
-            desk.publish([Amount("1")], change={"portfolios": {"updated_at": updated}})
+    severities, line_of_notice = [], ""
+    for earlier in ("", "2025-12", "2025-11"):
+        desk.settle(f"[stale]\n{line_of_notice.replace('2025-12', earlier)}\n")
         [notice] = [one for one in desk.run().notices if "was last updated" in one.message]
+        line_of_notice = line_of_notice or notice.message.rpartition("[stale]: ")[2]
         severities.append(notice.severity)
-        if not updated and notice.severity == "medium":
-            desk.settle(f"[stale]\n{notice.message.rpartition('[stale]: ')[2]}\n")
     assert severities == ["medium", "low", "medium"]
 
 
@@ -621,3 +620,12 @@ def test_the_largest_difference_of_an_asset_is_first(desk: Desk) -> None:
     desk.run()
     found = [broken["difference"] for broken in desk.breaks()]
     assert found == ["-11", "10.5", "10.25", "10", "9.75"]
+
+
+def test_a_break_is_shown_on_one_line_with_thousands_separators(desk: Desk) -> None:
+    """A name with a line break is shown on one line, and the difference has separators."""
+    desk.publish([Amount("1234567.5")])
+    desk.put(HEAD + line("0"))
+    item = desk.run().run.breaks[0]
+    item = msgspec.structs.replace(item, names=dict(item.names) | {"portfolio": "a\nb"})
+    assert (item.place.partition(" / ")[0], item.difference_words) == ("a b", "-1,234,567.5")
