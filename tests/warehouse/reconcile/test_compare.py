@@ -626,6 +626,8 @@ def test_a_break_is_shown_on_one_line_with_thousands_separators(desk: Desk) -> N
     """A name with a line break is shown on one line, and the difference has separators."""
     desk.publish([Amount("1234567.5")])
     desk.put(HEAD + line("0"))
-    item = desk.run().run.breaks[0]
+    run = desk.run().run
+    assert run is not None
+    item = run.breaks[0]
     item = msgspec.structs.replace(item, names=dict(item.names) | {"portfolio": "a\nb"})
     assert (item.place.partition(" / ")[0], item.difference_words) == ("a b", "-1,234,567.5")

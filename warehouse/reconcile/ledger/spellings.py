@@ -82,14 +82,12 @@ def _paths(texts: Sequence[str]) -> tuple[list[list[str]], str]:
     """Return the most common kind of path among these strings: its parts, and the separator."""
     found: dict[tuple[str, int], list[list[str]]] = {}
     for text in texts:
-        for separator in filter(None, [_SEPARATOR.search(text)]):
-            parts = text.split(separator[0])
-            if all(map(str.strip, parts)):
-                found.setdefault((separator[0], len(parts)), []).append(parts)
-    (separator, _), paths = max(
-        found.items(), key=lambda item: len(item[1]), default=(("", 0), list[list[str]]())
-    )
-    return paths, separator
+        match = _SEPARATOR.search(text)
+        parts = text.split(match[0]) if match else []
+        if match and all(map(str.strip, parts)):
+            found.setdefault((match[0], len(parts)), []).append(parts)
+    kind = max(found, key=lambda kind: len(found[kind]), default=("", 0))
+    return found.get(kind, []), kind[0]
 
 
 def _places(
