@@ -18,6 +18,8 @@ from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.model import UNMAPPED, DisplayNames, Key, Notice
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.toml import quote
 from warehouse.reconcile.terms import (
     CUSTOM,
     NotReconciled,
@@ -35,6 +37,7 @@ _BREAK = re.compile(r"[\W_]+")
 # The order in which dimensions are searched for a name. Venues come first, because few venues have
 # the same name as an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
+_DIMENSIONS = (*_NAMED_DIMENSIONS, "bucket")
 
 _LOOKALIKES = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
@@ -73,7 +76,7 @@ class KnownNames:
     ) -> "KnownNames":
         """Combine a book's names with the aliases from recon.toml."""
         folded: dict[str, dict[str, str]] = {}
-        for dimension in _NAMED_DIMENSIONS:
+        for dimension in _DIMENSIONS:
             of_dimension = folded.setdefault(dimension, {})
             for id_, others in names.get(dimension, {}).items():
                 of_dimension.update(
@@ -85,6 +88,10 @@ class KnownNames:
     def has(self, dimension: str, text: str) -> bool:
         """Return whether a string is the name of an item in this dimension, such as a venue."""
         return fold(text) in self.folded.get(dimension, {})
+
+    def names(self, dimension: str) -> list[str]:
+        """Return the readable names of all items in this dimension."""
+        return sorted({*self.folded.get(dimension, {}).values()})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
         """Return whether two strings are the same name, or two names for one ID."""
@@ -341,7 +348,7 @@ def amounts_of(connection: DuckDBPyConnection, day: date, fields: Key) -> dict[K
     return {row[:-1]: row[-1] for row in rows}
 
 
-def read_reference(source: OpenBook, stale_hours: int) -> Reference:
+def read_reference(source: OpenBook, config: Config) -> Reference:
     """Read the names from this book and from earlier books."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
@@ -378,7 +385,9 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         },
         delivered=frozenset(row[0] for row in current),
         closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
-        notices=tuple(_stale(current, source.snapshot["started_at"], stale_hours)),
+        notices=tuple(
+            _stale(current, source.snapshot["started_at"], config.stale_hours, config.stale)
+        ),
         accounts={row[0]: () for row in accounts} if len(accounts) <= _MAX_ACCOUNTS else {},
     )
 
@@ -434,14 +443,23 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
     }
 
 
-def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> Iterator[Notice]:
-    """Yield a notice for each portfolio not updated in the `hours` before the book was read."""
+def _stale(
+    portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int, known: Mapping[str, str]
+) -> Iterator[Notice]:
+    """Yield a notice for each portfolio not updated in the `hours` before the book was read.
+
+    Its severity is low if `known` has the portfolio's last update, because a person knows it then.
+    """
     for portfolio, name, _, updated in portfolios:
         if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
+            last = f"{updated:%Y-%m-%d %H:%M}"
+            is_known = known.get(portfolio) == last
+            remedy = f". If this is known, add to recon.toml under [stale]: {quote(portfolio)} = "
             yield Notice(
-                "medium",
-                f'portfolio "{name or portfolio}" was last updated at '
-                f"{updated:%Y-%m-%d %H:%M} UTC, more than {hours} hours before the book was read",
+                "low" if is_known else "medium",
+                f'portfolio "{" ".join((name or portfolio).split())}" was last updated at '
+                f"{last} UTC, more than {hours} hours before the book was read"
+                + (", as recon.toml says" if is_known else f"{remedy}{quote(last)}"),
                 "book",
                 portfolio,
             )

@@ -263,8 +263,8 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def difference_words(self) -> str:
-        """The difference, or a note that the ledger amount was not read."""
-        return "amount not read" if self.is_unread else self.difference
+        """The difference with thousands separators, or a note that the amount was not read."""
+        return "amount not read" if self.is_unread else f"{Decimal(self.difference):,f}"
 
     @property
     def ordered_names(self) -> dict[str, str]:
@@ -274,7 +274,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> str:
         """The names in the break's key, on one line."""
-        return " / ".join(self.ordered_names.values())
+        return " / ".join(" ".join(name.split()) for name in self.ordered_names.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

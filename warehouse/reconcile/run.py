@@ -148,7 +148,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     )
     if not contents.ledgers:
         return _without_ledger(record, day, contents.unused)
-    reference = book.read_reference(source, config.stale_hours)
+    reference = book.read_reference(source, config)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
     given = MatchInputs(source=source, ledger=ledger, config=config, reference=reference)
     scope_of(given)  # This raises an error for an unknown name before anything is stored.

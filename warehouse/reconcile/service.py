@@ -3,6 +3,7 @@
 `folder` is `<home>/reconcile`, and `database` is the published warehouse. Callers pass the time.
 """
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from warehouse.reconcile.run import (
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config, read_config
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import ledgers
+from warehouse.reconcile.workbook.sign_off import with_signatures
 from warehouse.reconcile.workbook.verify import VerifyResult, verify_workbook
 from warehouse.storage.layout import written_aside
 
@@ -102,7 +104,7 @@ def preview(database: Path, folder: Path, file: Path) -> Preview:
     record = Record(folder)
     config = read_config(record.config)
     with open_book(database, None, ()) as source:
-        reference = book.read_reference(source, config.stale_hours)
+        reference = book.read_reference(source, config)
         context = reading_context(record, config, reference, source.day)
         given = partial(MatchInputs, source=source, config=config, reference=reference)
         return preview_file(file, context, lambda ledger: scope_of(given(ledger=ledger)))
@@ -197,19 +199,38 @@ def sign(
 ) -> Signature:
     """Sign a day's result or the latest one. `entered_by` is the user who enters the signature.
 
+    The workbook in `out/` also shows the signature, unless somebody has changed the workbook.
+
     Raises `NotReconciled` if there is no result, the person does not have the role, or the person
     has signed in another role.
     """
     record = Record(folder)
     settings = read_config(record.config).close
-    return signatures.sign(
+    run = _run_of_day(record, day)
+    signature = signatures.sign(
         record,
-        _run_of_day(record, day),
+        run,
         settings,
         SignatureCells(role, who, comment),
         at=now,
         entered_by=entered_by or who,
     )
+    _show_signatures(record, run)
+    return signature
+
+
+def _show_signatures(record: Record, run: Run) -> None:
+    """Add the valid signatures to a day's workbook, if nobody has edited it since nightbook did."""
+    workbook = record.day_files(run.day).workbook
+    before = workbook.read_bytes() if workbook.is_file() else b""
+    if hashlib.sha256(before).hexdigest() not in record.known_workbooks():
+        return
+    content = with_signatures(before, signatures.valid(record, run.digest))
+    if content != before:
+        # Mark the new file as read first, so that its signatures are not entered a second time.
+        record.add_workbooks([hashlib.sha256(content).hexdigest()])
+        with written_aside(workbook) as file:
+            file.write(content)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:

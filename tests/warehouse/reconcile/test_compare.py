@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import msgspec
 import openpyxl
 import pytest
 
@@ -349,6 +350,19 @@ def test_case_45_a_stale_portfolio_is_reported(desk: Desk) -> None:
     assert not any("was last updated" in one.message for one in desk.run().notices)
 
 
+def test_a_stale_portfolio_that_is_known_is_news_after_its_next_update(desk: Desk) -> None:
+    """The line of the notice makes it low, until the portfolio is updated and stale once more."""
+    desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
+    desk.put(HEAD + line("1"))
+    severities, line_of_notice = [], ""
+    for earlier in ("", "2025-12", "2025-11"):
+        desk.settle(f"[stale]\n{line_of_notice.replace('2025-12', earlier)}\n")
+        [notice] = [one for one in desk.run().notices if "was last updated" in one.message]
+        line_of_notice = line_of_notice or notice.message.rpartition("[stale]: ")[2]
+        severities.append(notice.severity)
+    assert severities == ["medium", "low", "medium"]
+
+
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
     """The note on a break says that its venue does not trade."""
     desk.publish([Amount("1")], change={"venues": {"trading_status": "suspended"}})
@@ -606,3 +620,14 @@ def test_the_largest_difference_of_an_asset_is_first(desk: Desk) -> None:
     desk.run()
     found = [broken["difference"] for broken in desk.breaks()]
     assert found == ["-11", "10.5", "10.25", "10", "9.75"]
+
+
+def test_a_break_is_shown_on_one_line_with_thousands_separators(desk: Desk) -> None:
+    """A name with a line break is shown on one line, and the difference has separators."""
+    desk.publish([Amount("1234567.5")])
+    desk.put(HEAD + line("0"))
+    run = desk.run().run
+    assert run is not None
+    item = run.breaks[0]
+    item = msgspec.structs.replace(item, names=dict(item.names) | {"portfolio": "a\nb"})
+    assert (item.place.partition(" / ")[0], item.difference_words) == ("a b", "-1,234,567.5")

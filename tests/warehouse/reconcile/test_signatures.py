@@ -224,7 +224,7 @@ def test_the_audit_trail_lists_runs_entries_and_signatures(desk: Desk) -> None:
     book = openpyxl.load_workbook(second)
     lines = [row[1:5] for row in book["Audit trail"].iter_rows(min_row=3, values_only=True)]
     assert {line[1] for line in lines} == {"run", "owner", "comment", "signature as preparer"}
-    assert (first.name, "comment", break_["id"], "=asked") in lines
+    assert ("not recorded", "comment", break_["id"], "=asked") in lines
     nights = [
         row
         for row in book["Summary"].iter_rows(values_only=True)
@@ -232,3 +232,19 @@ def test_the_audit_trail_lists_runs_entries_and_signatures(desk: Desk) -> None:
     ]
     assert [row[1] for row in nights] == ["0-1 days, open", "Ada"]
     assert service.verify(desk.folder.root, second).differences == ()
+
+
+def test_a_signature_is_also_in_the_workbook_and_is_not_entered_twice(desk: Desk) -> None:
+    """The workbook in `out` shows a signature of the command line, unless a person changed it."""
+    workbook = desk.run().files[0]
+    root = desk.folder.root
+    service.sign(root, role="preparer", who="ada", now=NOW)
+    rows = openpyxl.load_workbook(workbook)["Summary"].iter_rows(max_col=2, values_only=True)
+    assert dict(rows)["Prepared by"] == "ada"
+    assert service.verify(root, workbook).is_whole
+    desk.run()
+    assert len(views.ops_rows(desk.folder)["signoffs"]) == 1
+    workbook.write_bytes(workbook.read_bytes() + b"\0")
+    edited = workbook.read_bytes()
+    service.sign(root, role="approver", who="margaret", now=NOW)
+    assert workbook.read_bytes() == edited

@@ -20,6 +20,7 @@ from warehouse.reconcile.ledger.columns import (
     states_other_day,
 )
 from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.notes import note_text
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.settings.layout import UNUSED
 from warehouse.reconcile.settings.toml import quote, quote_list, setting
@@ -70,12 +71,14 @@ def ask_for_scope(head: Header, missing: Collection[str]) -> None:
                 ),
             )
     for dimension in _DIMENSIONS_IN_NAMES:
+        above = " ".join(map(note_text, head.grid.rows[: head.row]))
         place = f"{head.file.rpartition('.')[0]} {head.grid.sheet}"
-        name = head.context.known.in_text(dimension, place)
+        known = head.context.known
+        name = known.in_text(dimension, place) or known.in_text(dimension, above)
         if name and dimension in missing:
             raise Ambiguous(
-                f"{head.location}: no column contains the {dimension}, but the file name or tab "
-                f"name contains {name!r}. "
+                f"{head.location}: no column contains the {dimension}, but the file name, the tab "
+                f"name or a line above the header contains {name!r}. "
                 f"The ledger may cover only that {dimension}.",
                 f"{head.file_table}\n{setting(dimension, name)}"
                 f'   # or "*", if it covers every {dimension}',
@@ -120,6 +123,46 @@ def ask_for_asset(body: LedgerBody) -> None:
         unused_line = f"{UNUSED} = {quote_list(dict.fromkeys([*titles, currency]))}"
         raise Ambiguous(message, f"{head.table}\n{line}\n{unused_line}")
     raise Ambiguous(message, choices(head.table, line, setting("asset", currency)))
+
+
+def ask_for_parts(body: LedgerBody, asked: Sequence[UnknownColumn]) -> None:
+    """Raise `Ambiguous` if a column says which part of a balance the amounts are, in other words.
+
+    Without an answer, the amounts would be compared with whole balances, or with no balance at all.
+    """
+    head, known = body.head, body.known_names
+    index = head.columns.get("bucket")
+    if index is not None and "bucket" not in head.shape.columns:
+        words, line = body.values(index), setting("bucket", "")
+        if not known.folded or not words or any(known.has("bucket", word) for word in words):
+            return
+    else:
+        parts = (column for column in asked if _names_a_part(column, body))
+        column = None if "bucket" in head.covers else next(parts, None)
+        if column is None:
+            return
+        index, words = column.index, [*column.counts]
+        line = f"{UNUSED} = {quote_list([*head.shape.unused, head.title_of(index)])}"
+    title = head.title_of(index)
+    message = f"{head.place}: the {title!r} column contains {_quote_words(words)}"
+    totals = [word for word in words if head.words.role_of(word) == "total"]
+    if len(words) == 1 and not totals:
+        part = head.words.part_of(words[0])
+        kinds = [name for name in known.names("bucket") if name.endswith(part)]
+        kinds = [words[0]] if known.has("bucket", words[0]) else kinds
+        lines = [f"{setting('bucket', kind)}   # compare only this part" for kind in kinds]
+        raise Ambiguous(
+            f"{message} in all rows. So the amounts may be only one part of each balance.",
+            f"{head.table}\n{line}\n"
+            + choices(head.file_table, *lines, 'bucket = "*"   # the amounts are whole balances'),
+        )
+    others = [word for word in words if word not in totals]
+    rows = _row_lines({title: (totals, others)}, head) if totals and others else ()
+    raise Ambiguous(
+        f"{message}, and none of these is a kind of balance in the book. The rows can only be "
+        "compared as whole balances.",
+        "\n".join([head.table, line, *rows]),
+    )
 
 
 def question_of_columns(
@@ -187,6 +230,13 @@ def ask_for_words(body: LedgerBody) -> str:
     keep, *_ = _row_lines(new, head)
     *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)
     raise Ambiguous(message, choices(head.table, keep, skip))
+
+
+def _names_a_part(column: UnknownColumn, body: LedgerBody) -> bool:
+    """Return whether a column has one value in all rows, which is a part of a balance."""
+    word = next(iter(column.counts), "")
+    is_part = body.head.words.part_of(word) or body.known_names.has("bucket", word)
+    return column.different == 1 and bool(is_part)
 
 
 def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:

@@ -396,7 +396,8 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return False
     if _has_strong_value(column, values, body.head):
         return True
-    if any(body.known_names.has(field, value) for field in NAMED_DIMENSIONS for value in values):
+    dimensions = (*NAMED_DIMENSIONS, "bucket")
+    if any(body.known_names.has(field, value) for field in dimensions for value in values):
         return True
     # Do not count the distinct values of a date column here, because the times of the dates usually
     # differ. `_dates_matter` counts distinct days.
@@ -413,6 +414,8 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
         # If all rows have the same unit, the column matters, even if the word for the unit is
         # short.
+        return True
+    if column.different == 1 and words.part_of(values[0]):
         return True
     if words.is_void(head.titles[column.index]) and any(words.is_cell(v, "mark") for v in values):
         return True

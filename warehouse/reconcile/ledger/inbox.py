@@ -88,7 +88,8 @@ def find_ledgers(
             unused.append(_file(newest, message, "medium"))
         else:
             chosen.append(read)
-        older += [(path, newest) for path in others]
+        # A ledger that was read for an earlier day is not news.
+        older += [(path, newest) for path in others if _digest(path) not in done]
     return InboxContents(tuple(chosen), (*unused, *_older(older)))
 
 
@@ -174,9 +175,11 @@ def _rivals(
     # content. So if files of the same family differ and their names contain no dates, a person must
     # decide.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]
-    digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
-    pairs = zip(same_day, digests, strict=True)
-    return [path for path, digest in pairs if digest != sha256 and digest not in done]
+    return [path for path in same_day if _digest(path) not in {sha256, *done}]
+
+
+def _digest(path: LedgerFile) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
@@ -193,7 +196,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield one unused part for all older files, because their number grows every night."""
+    """Yield one unused part for all older files that were never read."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")

@@ -6,14 +6,14 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.titles import find_columns
-from warehouse.reconcile.settings.toml import quote, quote_list
+from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, REQUIRED_NAMES, Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text, first_text, text_at
@@ -84,7 +84,8 @@ def row_labels(head: Header) -> RowLabels:
     is_label = np.array([label is not None for label in labels], bool)
     has_text = [bool(first_text(cells)) and not _is_total(cells, head) for cells in rows]
     is_row = ~is_label & np.array(has_text, bool)
-    groups = [*_groups(labels, shape.groups or ())]
+    above = [label for label in _labels_above(head) if label.dimension in (shape.groups or ())]
+    groups = [*_groups([*above, *labels], shape.groups or ())][len(above) :]
     names = {name: object_array(group.get(name, "") for group in groups) for name in FIELDS}
     is_new = np.zeros(len(rows), bool)
     places = np.arange(len(rows))
@@ -121,6 +122,22 @@ def label_of(cells: Row, head: Header) -> Label | None:
     if dimension not in ("", "asset") and not known.has("asset", text):
         return Label(dimension, text)
     return None
+
+
+def _labels_above(head: Header) -> list[Label]:
+    """Return the labels above the header, such as `Account: Alpha`."""
+    labels = (_label_outside(cells, head) for cells in head.grid.rows[: head.row])
+    return [label for label in labels if label is not None]
+
+
+def _label_outside(cells: Row, head: Header) -> Label | None:
+    """Return the group that a row outside the table names. The title may be in a cell without `:`.
+
+    The result is None if the row does not name a group.
+    """
+    texts = [text for cell in cells if (text := as_text(cell).strip())]
+    title = f"{texts[0].rstrip(':')}:" if texts else ""
+    return label_of([title, *texts[1:]] if len(texts) == _SEVERAL else cells, head)
 
 
 def object_array(values: Iterable[object]) -> Texts:
@@ -184,7 +201,8 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 def _ask_for_groups(head: Header) -> None:
     """Raise `Ambiguous` if rows seem to name a dimension that has no column."""
-    missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
+    stated = {*head.fields, *head.covers, "bucket"}
+    missing = [name for name in FIELDS if name not in stated]
     if not missing:
         return
     rows = head.grid.rows[head.body : head.body + _LOOKED_AT]
@@ -198,6 +216,7 @@ def _ask_for_groups(head: Header) -> None:
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(below, head):
             unsure.append(label.name)
+    sure = _outer_names(head, missing, has_label=bool(sure or unsure)) | sure
     # Rows that differ only in their digits are lines like `Page 2`, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
@@ -216,6 +235,41 @@ def _ask_for_groups(head: Header) -> None:
         "contains it.",
         f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outermost to the innermost, or [] if these rows are only notes",
+    )
+
+
+def _names_outside(head: Header, missing: Sequence[str], rows: Iterable[Row]) -> dict[str, str]:
+    """Return the book's names by dimension that are alone in rows outside the table."""
+    known = head.context.known
+    labels = (_label_outside(cells, head) for cells in rows)
+    return {
+        label.dimension: label.name
+        for label in labels
+        if label and label.dimension in missing and known.has(label.dimension, label.name)
+    }
+
+
+def _outer_names(head: Header, missing: Sequence[str], *, has_label: bool) -> dict[str, str]:
+    """Return the names above the header. `has_label` is whether there are more between the rows.
+
+    Raises `Ambiguous` if lines above or below a ledger's only table name all of its rows.
+    """
+    above = _names_outside(head, missing, head.grid.rows[: head.row])
+    if has_label:
+        return above
+    filled = (cells for cells in reversed(head.grid.rows[head.body :]) if first_text(cells))
+    below = _names_outside(head, missing, islice(filled, 1))
+    names = {**below, **above}
+    if not names:
+        return {}
+    groups = f"groups = {quote_list(names)}   # each file may have another name there"
+    lines = [f"{setting(name, text)}   # compare only this part" for name, text in names.items()]
+    raise Ambiguous(
+        f"{head.location}: the line with {' and '.join(map(repr, names.values()))} above or below "
+        f"the rows seems to be the {' and the '.join(names)} of all rows, because no column "
+        "contains it.",
+        (f"{choices(head.table, groups)}\n" if names == above else "")
+        + choices(head.file_table, *lines),
     )
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from warehouse.reconcile.ledger.amount_reader import AmountReader
 from warehouse.reconcile.ledger.column_questions import (
     ask_for_asset,
+    ask_for_parts,
     ask_for_scope,
     ask_for_words,
     question_of_columns,
@@ -30,7 +31,7 @@ from warehouse.reconcile.ledger.labels import row_labels
 from warehouse.reconcile.ledger.notation import dates_of, rules_of
 from warehouse.reconcile.ledger.notes import ask_for_notes, day_of_notes
 from warehouse.reconcile.ledger.rows import BodyRows, SheetReading, heading_of, read_rows
-from warehouse.reconcile.ledger.spellings import ask_for_spellings, renames_of
+from warehouse.reconcile.ledger.spellings import ask_for_paths, ask_for_spellings, renames_of
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.units import unit_of
 from warehouse.reconcile.model import (
@@ -106,8 +107,10 @@ def _start_reading(file: OpenedFile, head: Header, number: int) -> SheetReading:
     body = LedgerBody(head)
     require_no_use(head)
     ask_for_asset(body)
+    ask_for_paths(body, lacking)
     ask_for_spellings(body)
     columns, asked = unused_columns(body, lacking)
+    ask_for_parts(body, asked)
     if asked:
         raise question_of_columns(asked, body, lacking)
     positive_word = ask_for_words(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations_with_replacement
 from operator import itemgetter
@@ -22,6 +22,7 @@ from warehouse.reconcile.terms import Ambiguous
 _MIN_SHARE = 0.5  # a spelling must match more than this fraction of the unknown names
 _MAX_PARTS = 8  # maximum number of words in a string to search for names
 _PART = re.compile(r"[^\W_]+")
+_SEPARATOR = re.compile(r"\s*(?:[:/\\>|]|->)\s*")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 # Words that give the name next to them a different meaning, such as a future or a loan.
@@ -58,6 +59,78 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
     coded = names.dictionary_encode()
     renamed = [rename(text) if text else "" for text in coded.dictionary.to_pylist()]
     return pa.array(renamed, pa.string()).take(coded.indices)
+
+
+def ask_for_paths(body: LedgerBody, missing: Collection[str]) -> None:
+    """Raise `Ambiguous` if most names in a column are paths of names, like `Assets:Fund:Venue`."""
+    head, known = body.head, body.known_names
+    for field in ("account", "portfolio", "venue"):
+        column = head.columns.get(field)
+        if column is None or field in {*head.shape.columns, *head.shape.spellings}:
+            continue
+        unknown = [text for text in body.values(column) if not known.has(field, text)]
+        paths, separator = _paths(unknown)
+        if 2 * len(paths) <= len(body.values(column)):
+            continue
+        steps = [*zip(*paths, strict=True)]
+        places = _places(steps, field, known, missing)
+        if len(steps) > 2 or {*places} - {field}:  # noqa: PLR2004 - else the text is around a name
+            _ask_for_path(head, field, steps, separator, places)
+
+
+def _paths(texts: Sequence[str]) -> tuple[list[list[str]], str]:
+    """Return the most common kind of path among these strings: its parts, and the separator."""
+    found: dict[tuple[str, int], list[list[str]]] = {}
+    for text in texts:
+        match = _SEPARATOR.search(text)
+        parts = text.split(match[0]) if match else []
+        if match and all(map(str.strip, parts)):
+            found.setdefault((match[0], len(parts)), []).append(parts)
+    kind = max(found, key=lambda kind: len(found[kind]), default=("", 0))
+    return found.get(kind, []), kind[0]
+
+
+def _places(
+    steps: Sequence[Sequence[str]], field: str, known: KnownNames, missing: Collection[str]
+) -> dict[str, int]:
+    """Return the places of a path that have the names of the column's field or a missing field.
+
+    The result is empty if no place has names of the book.
+    """
+    places: dict[str, int] = {}
+    for place, names in enumerate(steps):
+        for name in (field, *missing):
+            is_named = 2 * sum(known.has(name, text) for text in names) > len(names)
+            if is_named and name not in places and place not in places.values():
+                places[name] = place
+    others = {place for place in range(len(steps)) if len({*steps[place]}) > 1}
+    others -= {*places.values()}
+    if places and field not in places and others:
+        places[field] = max(others)
+    return places
+
+
+def _ask_for_path(
+    head: Header,
+    field: str,
+    steps: Sequence[Sequence[str]],
+    separator: str,
+    places: Mapping[str, int],
+) -> None:
+    if not places:
+        return
+    title = head.title_of(head.columns[field])
+    lines = [] if field in places else [setting(field, "")]
+    for name, place in places.items():
+        parts = [NAME if at == place else ANY for at in range(len(steps))]
+        lines += [setting(name, title), setting(f"{name}_spelling", separator.join(parts))]
+    example = separator.join(step[0] for step in steps)
+    raise Ambiguous(
+        f"{head.place}: names in the {title!r} column, like {example[:80]!r}, are paths that "
+        f"contain names of the book ({', '.join(places)}). In these settings, {NAME} represents "
+        "the name, and the other parts are ignored.",
+        "\n".join([head.table, *lines]),
+    )
 
 
 def ask_for_spellings(body: LedgerBody) -> None:

@@ -98,6 +98,12 @@ class Words:
                 return roles.pop()
         return ""
 
+    def part_of(self, cell: str) -> str:
+        """Return `free` or `locked` if a cell names only that part of a balance, or ""."""
+        # Ledgers write `Settled` next to whole balances.
+        role = "" if fold(cell) == "settled" else self.role_of(cell)
+        return role if role in ("free", "locked") else ""
+
     def is_cell(self, cell: str, kind: str) -> bool:
         """Return whether a cell is of this kind (debit, credit, currency, mark or unmarked)."""
         if fold(cell) in _CHECK_MARKS:

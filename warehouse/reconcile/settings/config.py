@@ -22,8 +22,8 @@ LEDGER = "ledger"
 OWN_WORDS = "words.toml"
 
 _NAMES = (
-    "name blank ledger_rounding accept_days stale_hours listed most_breaks level tolerance alias "
-    "ledger inbox late file roles close"
+    "name blank ledger_rounding accept_days stale_hours stale listed most_breaks level tolerance "
+    "alias ledger inbox late file roles close"
 )
 TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
@@ -68,6 +68,11 @@ def _aliases(file: TomlTable) -> dict[str, dict[str, str]]:
         name: {written: str(id_) for written, id_ in values.items()}
         for name, values in tables.items()
     }
+
+
+def _stale(file: TomlTable) -> dict[str, str]:
+    table = file.table("stale")
+    return {name: table.choice(name) for name in table.values}
 
 
 def _late(file: TomlTable) -> dict[str, frozenset[str]]:
@@ -139,6 +144,7 @@ class Config:
     `limit_in_all` limits the mean of these shares over all assets. `inbox` has `unused` or `ledger`
     by file name or name pattern. `late` maps days to the ledgers from other days that are used for
     them. `words` maps the path of each setting, like `tolerance.absolute`, to its value.
+    `stale` maps portfolios that a person knows to be stale to their last update.
     `own_words` is the content of the user's own `words.toml`, which adds words for headers.
     """
 
@@ -150,6 +156,7 @@ class Config:
     )
     accept_days: int = toml_value(lambda file: file.count("accept_days", 30))
     stale_hours: int = toml_value(lambda file: file.count("stale_hours", 48))
+    stale: Mapping[str, str] = toml_value(_stale)
     listed: int = toml_value(lambda file: file.count("listed", 500_000))
     most_breaks: int = toml_value(lambda file: file.count("most_breaks", 100_000))
     absolute: Decimal = toml_value(partial(_tolerance, name="absolute"))

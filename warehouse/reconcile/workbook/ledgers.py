@@ -14,6 +14,7 @@ from warehouse.query.book import OpenBook
 from warehouse.reconcile import book
 from warehouse.reconcile.book import Names, Reference, in_name_cell
 from warehouse.reconcile.model import Key
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, help_lines
 from warehouse.spreadsheet.writing.format import Draft, draft, print_set_up
@@ -57,7 +58,7 @@ class PlantedError:
 def write_template(source: OpenBook, path: Path) -> int:
     """Write the template, and return the number of keys."""
     keys = list(book.amounts_of(source.connection, source.day, LEDGER_FIELDS))
-    rows = sorted(_template_rows(keys, book.read_reference(source, 0)))
+    rows = sorted(_template_rows(keys, book.read_reference(source, Config())))
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
         Heading(name.capitalize(), DIMENSIONS[name].template_width) for name in LEDGER_FIELDS
@@ -138,7 +139,7 @@ def _name(field: str, id_: str, name: str, names: Names) -> str:
 
 
 def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
-    names = book.read_reference(source, 0).display_names
+    names = book.read_reference(source, Config()).display_names
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     sheet = SheetWriter(file_draft, "Positions", _HEADINGS)
     sheet.title(f"Position ledger as of {source.day}")

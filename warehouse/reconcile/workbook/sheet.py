@@ -301,6 +301,8 @@ class SheetWriter:
         self.table(rows, footer, frozen=int(len(self.headings) > 1))
         if not rows:
             self.worksheet.hide()
+            # LibreOffice also prints a hidden sheet if the sheet has a print area.
+            self.worksheet.print_area_range = ""
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
         """Set a table's frozen panes, filter and print setup. `header` is the header row.

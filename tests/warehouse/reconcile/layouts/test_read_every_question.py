@@ -234,6 +234,41 @@ C = "ledger.column_questions."
 A = "ledger.header."
 V = "ledger.notation."
 CASES: dict[str, list[Case]] = {
+    "ledger.labels._outer_names": [
+        Case(
+            lambda t: {
+                "ledger.csv": "Account: main\n" + csv([[*row[:3], row[4]] for row in plain(t)])
+            },
+            (RIGHT, RIGHT),
+            book=tuple(replace(one, account="main") for one in BOOK),
+        ),
+    ],
+    "ledger.spellings._ask_for_path": [
+        Case(
+            lambda t: {
+                "ledger.csv": csv(
+                    [
+                        ["Account", "Asset", "Amount"],
+                        *[[f"Assets:{p}:{v}:{a}", b, n] for p, b, v, a, n in plain(t)[1:]],
+                    ]
+                )
+            }
+        ),
+    ],
+    f"{C}ask_for_parts": [
+        Case(
+            lambda t: ledger(["Amount", "Balance type"], t, ["Available"] * len(t)),
+            (BREAKS, RIGHT, RIGHT),
+        ),
+        Case(
+            lambda t: ledger(["Amount", "Status"], t, ["Available"] * len(t)),
+            (RIGHT, BREAKS, RIGHT),
+            book=tuple(replace(one, bucket="custody") for one in BOOK),
+        ),
+    ],
+    f"{C}ask_for_parts#2": [
+        Case(lambda t: ledger(["Amount", "Balance type"], t, ["Total"] * len(t)))
+    ],
     "match.rounding.require_few": [
         Case(
             lambda t: ledger(["Amount"], each(t, lambda one: one.quantize(CUT, ROUND_DOWN))),

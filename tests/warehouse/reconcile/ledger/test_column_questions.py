@@ -476,3 +476,48 @@ def test_a_column_is_checked_in_rows_with_a_filled_down_asset(reader: Reader) ->
     lines = f'{table(rows)}fill_down = ["asset"]'
     assert differing(reader.read([*rows, total_line], lines)) == 1
     assert "'Side' (Long, Short)" in reader.questions[0].message
+
+
+PARTS = [Amount("10"), Amount("3", bucket="staking", state="locked"), Amount("5", asset="ETH")]
+
+
+@pytest.mark.parametrize("title", ["Balance type", "Status"])
+@pytest.mark.parametrize("word", ["Available", "Free balance"])
+def test_one_part_of_all_balances_is_asked(tmp_path: Path, title: str, word: str) -> None:
+    """If all amounts are one part of a balance, the answer compares only that part."""
+    desk = Desk(tmp_path)
+    desk.publish(PARTS)
+    desk.put(
+        f"Portfolio,Venue,Account,Asset,Quantity,{title}\np1,v1,main,BTC,10,{word}\n"
+        f"p1,v1,main,ETH,5,{word}\n"
+    )
+    with pytest.raises(Ambiguous, match=f"'{title}' column contains '{word}' in all") as question:
+        desk.run()
+    desk.settle(question.value.line.replace('# bucket = "trading free"', 'bucket = "trading free"'))
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, 2)
+
+
+def test_parts_in_other_words_than_the_book_are_added_up(tmp_path: Path) -> None:
+    """If the book has none of a column's kinds of balance, the rows are compared as a whole."""
+    desk = Desk(tmp_path)
+    desk.publish(PARTS)
+    desk.put(
+        "Portfolio,Venue,Account,Asset,Quantity,Balance type\np1,v1,main,BTC,10,Free\n"
+        "p1,v1,main,BTC,3,Staked\np1,v1,main,BTC,13,Total\np1,v1,main,ETH,5,Total\n"
+    )
+    with pytest.raises(Ambiguous) as question:
+        desk.run()
+    desk.settle(question.value.line)
+    assert desk.run().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("title", "word"), [("Status", "Settled"), ("Status", "Total"), ("Bucket", "trading free")]
+)
+def test_words_of_whole_balances_are_not_asked(tmp_path: Path, title: str, word: str) -> None:
+    """A word for whole balances, or for a kind of balance in the book, needs no answer."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("10")])
+    desk.put(f"Portfolio,Venue,Account,Asset,Quantity,{title}\np1,v1,main,BTC,10,{word}\n")
+    assert desk.run().exit_code == 0

@@ -3,6 +3,7 @@
 import gzip
 import io
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,17 @@ def test_an_oversized_or_damaged_gzip_file_is_refused(desk: Desk) -> None:
     path.write_bytes(gzip.compress(ledger([SPOT, COLD]).encode())[:-9])
     with pytest.raises(NotReconciled, match=r"^custody\.csv\.gz cannot be unpacked"):
         desk.run()
+
+
+def test_a_ledger_that_was_read_for_an_earlier_day_is_not_news(tmp_path: Path) -> None:
+    """Only an older file that was never read is among the unused files."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("10")], "20261119T021500Z")
+    desk.publish([Amount("10")])
+    row = "portfolio,asset,venue,account,amount\np1,BTC,v1,main,10"
+    desk.put(f"{row}\n", "ledger-2026-11-19.csv")
+    assert desk.run(as_of=date(2026, 11, 19)).exit_code == 0
+    desk.put(f"{row}.0\n", "ledger-2026-11-20.csv")
+    assert desk.run().unused == ()
+    desk.put(f"{row}.00\n", "ledger-2026-11-18.csv")
+    assert [item.name for item in desk.run().unused] == ["ledger-2026-11-18.csv"]

@@ -290,3 +290,66 @@ def test_the_result_states_how_many_positions_match(desk: Desk) -> None:
     desk.put("\n".join([HEAD, *ROWS[:-1]]))
     ran = desk.run()
     assert "3 of 4 matched (75 %)" in ran.message
+
+
+BLOCKS = [Amount("10"), Amount("4", asset="ETH"), Amount("5", account="cold")]
+TITLES, MAIN, COLD = (
+    "Portfolio,Venue,Asset,Quantity",
+    ["p1,v1,BTC,10", "p1,v1,ETH,4"],
+    "p1,v1,BTC,5",
+)
+
+
+@pytest.mark.parametrize("form", ["Account: {}", "{}", "Account:,{}"])
+def test_names_above_each_table_are_read(tmp_path: Path, form: str) -> None:
+    """If a name is above each header, the answer gives it to the rows of its own table."""
+    desk = Desk(tmp_path)
+    desk.publish(BLOCKS)
+    names = [form.format(name) for name in ("main", "cold")]
+    question = asked(desk, "\n".join([names[0], TITLES, *MAIN, "", names[1], TITLES, COLD]))
+    assert 'groups = ["account"]' in question
+    paste(desk, question)
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["Account: main", "main", "Account,main"])
+@pytest.mark.parametrize("is_above", [True, False])
+def test_a_name_outside_the_only_table_is_asked(desk: Desk, name: str, *, is_above: bool) -> None:
+    """If a line above or below the table names an account, the run asks what it covers."""
+    rows = [TITLES, "p1,v1,BTC,10", "p2,v1,BTC,7", "p2,v1,ETH,-20.62345678"]
+    question = asked(desk, "\n".join([name, *rows] if is_above else [*rows, name]))
+    assert ("# groups" in question) == is_above
+    desk.settle('[file."ledger.csv"]\naccount = "main"')
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, 3)
+
+
+def test_a_title_that_contains_a_portfolio_is_asked(desk: Desk) -> None:
+    """If a title line contains the portfolio's name, the run asks whether only it is covered."""
+    rows = ["Venue,Account,Asset,Quantity", "v1,main,BTC,7", "v1,main,ETH,-20.62345678"]
+    question = asked(desk, "\n".join(["Statement of Portfolio p2", *rows]))
+    assert 'portfolio = "Portfolio p2"' in question
+
+
+@pytest.mark.parametrize("separator", [":", "/", "\\", " > "])
+@pytest.mark.parametrize(
+    ("titles", "path"),
+    [
+        ("Account,", "assets|{0}|{1}|{2},"),
+        ("Portfolio,Account,", "{0},assets|{1}|{2},"),
+        ("Venue,Account,", "{1},{0}|{2},"),
+    ],
+)
+def test_names_in_a_path_are_split(desk: Desk, titles: str, path: str, separator: str) -> None:
+    """If cells are paths of names, the run asks, and the answer reads each name from its place."""
+    rows = [
+        path.replace("|", separator).format(one.portfolio, one.venue, one.account)
+        + f"{one.asset},{one.text}"
+        for one in BOOK
+    ]
+    question = asked(desk, "\n".join([f"{titles}Asset,Quantity", *rows]))
+    assert "are paths that contain names of the book" in question
+    paste(desk, question)
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, len(BOOK))

@@ -5,10 +5,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from assets.cli import main
+from tests.support.books import Amount
 from tests.support.demo import nightbook_of, take_demo
+from tests.support.reconciliation_home import HEAD, Desk
 
 TOOLS = ("soffice", "pdftohtml")
 MAX_PAGES, SMALLEST = 14, 8
@@ -38,3 +41,13 @@ def test_a_large_workbook_prints_on_few_legible_pages(tmp_path: Path) -> None:
     fonts = _TEXT.findall(breaks)
     assert len(fonts) > 50
     assert min(sizes[font] for font in fonts) >= _ZOOM * SMALLEST
+
+
+def test_a_hidden_sheet_is_not_printed(tmp_path: Path) -> None:
+    """A hidden sheet has no print area, because LibreOffice prints hidden sheets that have one."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("10")])
+    desk.put(f"{HEAD}p1;BTC;v1;main;10\n")
+    sheets = openpyxl.load_workbook(desk.run().files[0]).worksheets
+    printed = {(sheet.sheet_state, bool(sheet.print_area)) for sheet in sheets}
+    assert printed == {("visible", True), ("hidden", False)}
