@@ -1,4 +1,4 @@
-"""Quiet nights in whole commands: a small, a tiny and an empty book, without a Dagster server.
+"""Quiet nights in whole commands: a small, a tiny and the smallest book, without a Dagster server.
 
     python -m tests.tools.performance.unchanged_night
 
@@ -23,7 +23,11 @@ from tests.tools.performance.slow_server import instruments
 from tests.tools.performance.whole_command import venue, write_answer
 
 VENUES, EACH = 12, 100
-BOOKS = (SCALES["S"], Scale("tiny", 4, 9, 1), Scale("empty", 1, 0, 0))
+BOOKS = (
+    SCALES["S"],
+    Scale("tiny", 4, 9, 1),
+    Scale("smallest", 1, 1, 1),
+)  # an empty book would be held
 QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group by all"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -315,10 +316,11 @@ def test_a_short_workbook_says_which_sheets_it_leaves_out(
     layout: Layout, tmp_path: Path, left_out: list[str], added: str
 ) -> None:
     """Sheets above the limit are left out, named on the summary, and everything still ties out."""
-    ask = {"as_of": None, "formats": ("xlsx",), "program_version": "1"}
-    whole = export(layout.database, tmp_path / "whole", **ask)
-    limit = whole.rows[left_out[-1]] - 1
-    short = export(layout.database, tmp_path, workbook_rows=limit, **ask)
+    written = partial(
+        export, layout.database, tmp_path, as_of=None, formats=("xlsx",), program_version="1"
+    )
+    whole = written()
+    short = written(workbook_rows=whole.rows[left_out[-1]] - 1)
     found = openpyxl.load_workbook(short.files[0])
     kept = [name for name in SHEETS if name not in left_out]
     assert [name for name in found.sheetnames if name in SHEETS] == kept
