@@ -11,7 +11,7 @@ create or replace macro internal.exact_part(amount, amount_text) as (
         -- The 38 digits of both sums hold 1e10 amounts. CASE takes a third of the time of FILTER.
         'whole': sum(
             case
-                when abs(amount) < 10000000000 then null
+                when amount > -10000000000 and amount < 10000000000 then null
                 when amount is not null then trunc(amount)
                 when regexp_full_match(amount_text, '-?[0-9]{1,28}(\.[0-9]{1,18})?')
                     then split_part(amount_text, '.', 1)::decimal(38, 0)
@@ -19,15 +19,18 @@ create or replace macro internal.exact_part(amount, amount_text) as (
         ),
         'rest': sum(
             case
-                when abs(amount) < 10000000000 then amount
+                when amount > -10000000000 and amount < 10000000000 then amount
                 when amount is not null then amount - trunc(amount)
                 when regexp_full_match(amount_text, '-?[0-9]{1,28}(\.[0-9]{1,18})?')
                     then regexp_replace(amount_text, '[0-9]+', '0')::decimal(38, 18)
             end
         ),
+        -- CASE matches the pattern only where it is needed. AND would match it for all amounts.
         'texts': list(amount_text) filter (
-            where amount is null
-                and not regexp_full_match(amount_text, '-?[0-9]{1,28}(\.[0-9]{1,18})?')
+            where case
+                when amount is null
+                    then not regexp_full_match(amount_text, '-?[0-9]{1,28}(\.[0-9]{1,18})?')
+            end
         )
     }
 );
