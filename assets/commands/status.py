@@ -1,5 +1,6 @@
 """`nightbook status`: last night, the book, the next night, alerts and problems, in five lines."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -131,12 +132,15 @@ def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
-    titles = [
-        paint(printable(alert.title), RED if alert.kind == FAILURE else YELLOW) for alert in alerts
+    problems = Counter((alert.title, alert.command, alert.kind) for alert in alerts)
+    lines = [
+        (printable(title) + (f" ({count} times)" if count > 1 else ""), command, kind)
+        for (title, command, kind), count in problems.items()
     ]
+    titles = [paint(title, RED if kind == FAILURE else YELLOW) for title, _, kind in lines]
     print(f"problems    {'; '.join(titles) or paint('none', GREEN)}")
-    for alert in alerts:
-        print(f"            {printable(f'{alert.title}: {alert.command}')}")
+    for title, command, _ in lines:
+        print(f"            {title}: {printable(command)}")
 
 
 def _failed_run(layout: Layout, nights: Sequence[Snapshot]) -> LoggedRun | None:

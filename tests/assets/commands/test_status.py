@@ -17,12 +17,14 @@ from typing import Any
 import duckdb
 import pytest
 
+from assets.cli import main
 from assets.monitoring.conditions import late_alert
 from assets.night.run_log import STOPPED, RunLog
+from tests.support.books import night, published
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper
-from warehouse.storage.layout import digest_of
+from warehouse.storage.layout import Layout, digest_of
 
 Make = Callable[..., Watched]
 
@@ -108,6 +110,28 @@ def test_status_of_a_held_night_prints_the_command(watched: Make) -> None:
     assert said["problems"] == f"the night of {THIRD} is held"
     assert said["book"].startswith(str(SECOND))
     assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
+
+
+def test_equal_problems_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`status` prints problems with the same title and command once, with their number."""
+    venues = ("v1", "v2")
+    tables: dict[str, list[dict[str, Any]]] = {
+        "venues": [{"venue_id": venue} for venue in venues],
+        "instruments": [
+            {"venue_id": venue, "type": "spot", "instrument_id": f"i{number}"}
+            for venue in venues
+            for number in range(100)
+        ],
+    }
+    layout = Layout(tmp_path)
+    published(layout, [night("20261120T021500Z", [], tables)], "a")
+    monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
+    main(["status"])
+    title = "a list has a round number of records (2 times)"
+    printed = capsys.readouterr().out
+    assert [printed.count(text) for text in (title, f"{title}: ")] == [2, 1]
 
 
 def test_a_repeated_account_holds_one_night_and_is_a_finding(watched: Make) -> None:

@@ -42,7 +42,7 @@ LISTED = "instruments"
 # Designs that make no database, so that there is nothing to check.
 WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
 # The designs that run on the large scale by default. The others need gigabytes or minutes.
-LARGE = {"nightbook", "nightbook, the whole night", "polars"}
+LARGE = {"nightbook", "nightbook, the whole night", "polars, schema given"}
 ROOMS = ("assets", "pipelines", "warehouse", "tests")
 # The module that runs one design, in this commit and in commits before the tools had a folder.
 RUNNERS = ("tests.tools.performance.designs", "tests.performance.designs")

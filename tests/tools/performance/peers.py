@@ -158,13 +158,27 @@ def pandas_normalize(body: Path, folder: Path) -> Work:
     return work
 
 
-def polars_unnest(body: Path, folder: Path) -> Work:
+def polars_schema(body: Path, folder: Path) -> Work:
+    """Prepare polars as below, but with the schema given, which saves a third of its time."""
+    polars = importlib.import_module("polars")
+    text, struct, several = polars.String, polars.Struct, polars.List
+    parts = struct({"free": text, "locked": text}), struct({"locked": text})
+    balance = dict(zip(BUCKETS, (*(parts[0],) * 2, *(parts[1],) * 2), strict=True))
+    account = struct({"venueId": text, "name": text, "balance": struct(balance)})
+    position = {"assetId": text, "isCustomAsset": polars.Boolean, "accounts": several(account)}
+    names = dict.fromkeys(("id", "name", "createdAt", "updatedAt"), text)
+    record = struct(names | {"positions": several(struct(position))})
+    return polars_unnest(body, folder, {"data": several(record)})
+
+
+def polars_unnest(body: Path, folder: Path, schema: dict[str, Any] | None = None) -> Work:
     """Prepare polars: read_json, explode, unnest, and a frame for each amount field."""
     ready()
     polars = importlib.import_module("polars")
 
     def work() -> Path:
-        tops = polars.read_json(body).select(polars.col("data").explode()).unnest("data")
+        whole = polars.read_json(body, schema=schema)
+        tops = whole.select(polars.col("data").explode()).unnest("data")
         rows = tops.select(polars.col("id").alias("portfolio_id"), "positions").explode("positions")
         rows = rows.unnest("positions").rename(
             {"assetId": "asset_id", "isCustomAsset": "is_custom_asset"}
@@ -288,6 +302,7 @@ def _pages(rows: Iterator[Row]) -> Iterator[list[Row]]:
 PEERS: dict[str, Callable[[Path, Path], Work]] = {
     "json and loops": json_loops,
     "polars": polars_unnest,
+    "polars, schema given": polars_schema,
     "pandas.json_normalize": pandas_normalize,
     "dlt, flat rows, best settings": dlt_best,
     "dlt, default": dlt_default,
