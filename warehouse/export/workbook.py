@@ -99,15 +99,7 @@ def write(
     lines = control_totals(source, expected)
     evidence = evidence_sheet(source, lines, program_version)
     shortened = shorten_texts(_long_texts(source, evidence))
-    plans = {
-        exhibit.title: parts(
-            exhibit.title,
-            shown_columns(source, exhibit),
-            source.rows[exhibit.title],
-            rows_per_sheet,
-        )
-        for exhibit in source.exhibits
-    }
+    plans = _plans(source, rows_per_sheet)
     notices = (
         *source.notices,
         *_left_out_notices(source),
@@ -141,6 +133,19 @@ def write(
             own = [item for item in sheets if item[1].table == totals.exhibit.title]
             verify_sheets(file, totals, own, shortened)
     return notices
+
+
+def _plans(source: OpenBook, rows_per_sheet: int) -> dict[str, tuple[TableSheet, ...]]:
+    """Return the sheets of each exhibit, by its title."""
+    return {
+        exhibit.title: parts(
+            exhibit.title,
+            shown_columns(source, exhibit),
+            source.rows[exhibit.title],
+            rows_per_sheet,
+        )
+        for exhibit in source.exhibits
+    }
 
 
 def _long_texts(source: OpenBook, evidence: TextTable) -> Iterator[str]:

@@ -35,6 +35,8 @@ from warehouse.reconcile.record import signatures
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import CloseSettings
 
+NOT_RECORDED = "not recorded"
+
 _ALSO = "\n-- also: "
 
 _STATE = Path(__file__).with_name("state.sql").read_text("utf-8")
@@ -151,7 +153,8 @@ def store_edits(
         if entries or notices:
             record.annotations.add(
                 Annotation(
-                    who=workbook.who,
+                    # A file that does not say who saved it has its own name as the author.
+                    who=NOT_RECORDED if workbook.who == workbook.name else workbook.who,
                     at=workbook.at.isoformat(),
                     source=workbook.name,
                     sha256=workbook.sha256,

@@ -133,17 +133,15 @@ def _entries(record: Record, since: str) -> Iterator[TrailLine]:
     for note in record.annotations:
         if note.at[:10] < since and (note.read_for or note.engine_day or "") < since:
             continue
-        # A file that does not say who saved it has its own name as the author.
-        who = "not recorded" if note.who == note.source else note.who
         for entry in note.entries:
             is_accepted = entry.field == "status" and entry.value == ACCEPTED
             value = f"{entry.value} (of {entry.accepted})" if is_accepted else entry.value
             what = "acceptance" if is_accepted else entry.field.replace("_", " ")
             action = (what, entry.break_id, value)
-            yield TrailLine(moment(note.at), who, *action, note.source, note.sha256)
+            yield TrailLine(moment(note.at), note.who, *action, note.source, note.sha256)
         for notice in note.notices:
             about = (notice.raw or notice.location, notice.message)
-            yield TrailLine(moment(note.at), who, "notice", *about, note.source, note.sha256)
+            yield TrailLine(moment(note.at), note.who, "notice", *about, note.source, note.sha256)
 
 
 def _statements(record: Record, first: date, last: date) -> Iterator[TrailLine]:
