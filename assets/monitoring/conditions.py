@@ -11,7 +11,8 @@ from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
 from assets.monitoring.staleness import GRACE, published_books
 from assets.monitoring.switches import Switches, switch_alerts, tick_of
 from assets.nightbook import Nightbook
-from assets.publishing import repair, shelf
+from assets.publishing import shelf
+from assets.publishing.pending_decisions import unpublished_snapshots
 from pipelines.landing import snapshots
 from pipelines.landing.lock import acquire_if_free
 from pipelines.landing.night_folders import snapshot_time
@@ -110,7 +111,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
     """Yield an alert for each held night that the warehouse does not show as held yet."""
-    unpublished = repair.unpublished_snapshots(layout, nights)
+    unpublished = unpublished_snapshots(layout, nights)
     for snapshot in nights:
         if snapshot.state == HELD and snapshot.snapshot_id in unpublished:
             reasons = snapshot.decision.reasons if snapshot.decision else ()
@@ -238,7 +239,7 @@ def _warehouse_alerts(layout: Layout, nights: list[Snapshot], since: datetime) -
     """
     if not layout.database.exists():
         return
-    outdated = repair.unpublished_snapshots(layout, nights)
+    outdated = unpublished_snapshots(layout, nights)
     outdated |= {night.snapshot_id for night in nights if night.state == COMPLETE}
     old = {night.snapshot_id for night in _decided_before(nights, since)}
     # Run the query of the view instead of the view, because a file that an older version published

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
-from assets.publishing import repair
+from assets.publishing.pending_decisions import unpublished_snapshots
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.schedule import is_due, last_tick
@@ -57,7 +57,7 @@ def published_books(
     layout: Layout, nights: list[Snapshot]
 ) -> tuple[list[Snapshot], list[Snapshot]]:
     """Return the books in the warehouse, and the accepted books that were never published."""
-    unpublished = repair.unpublished_snapshots(layout, nights)
+    unpublished = unpublished_snapshots(layout, nights)
     books = list(snapshots.books(nights).values())
     missing = [snapshot for snapshot in books if snapshot.snapshot_id in unpublished]
     published = [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]

@@ -10,7 +10,7 @@ from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert
 from assets.night.run_log import newest_runs
 from assets.nightbook import Nightbook
-from assets.publishing import repair
+from assets.publishing.pending_decisions import unpublished_snapshots
 from pipelines import night, schedule
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
@@ -174,7 +174,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     # Accepted nights that were never published do not count.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
-    unpublished = repair.unpublished_snapshots(layout, nights)
+    unpublished = unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
     # If the clock was wrong, the run for this date may have pulled a night that belongs to a
     # different date.

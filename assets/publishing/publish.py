@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
 from assets.nightbook import Nightbook
-from assets.publishing import repair
+from assets.publishing import lost_decisions, repair
+from assets.publishing.pending_decisions import unpublished_snapshots
 from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.lake.lake_manifest import LakeManifests
@@ -163,7 +164,7 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
     """Judge a staged snapshot, then publish. Even a held snapshot updates the `ops` tables."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
-    if repair.restore_decisions(layout, manifests.nights):
+    if lost_decisions.restore_decisions(layout, manifests.nights):
         manifests = LakeManifests(layout)
     night.judge(manifests, manifest, nightbook.now())
     published = refresh(nightbook, manifests=manifests)
@@ -212,7 +213,7 @@ def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
     """Check that all nights can be rebuilt, before any file is changed. Raises `DamagedFile`."""
     layout = nightbook.layout
     lock.sweep(layout)
-    repair.restore_decisions(layout)
+    lost_decisions.restore_decisions(layout)
     verify.require_landing(layout, bodies=from_landing)
 
 
@@ -354,7 +355,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
     """Return whether a command was killed between storing a decision and publishing it."""
     return snapshot.decision is not None and (
-        snapshot.snapshot_id in repair.unpublished_snapshots(layout)
+        snapshot.snapshot_id in unpublished_snapshots(layout)
         or bool(files_without_note(layout, snapshot))
     )
 

@@ -33,7 +33,10 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
     "tests/assets/monitoring/test_switches.py": "assets/home/daemon_state",
     "tests/assets/night/test_steps.py": "assets/night/step",
-    "tests/assets/publishing/test_shelf.py": "assets/night/transfers assets/publishing/repair",
+    "tests/assets/publishing/test_shelf.py": (
+        "assets/night/transfers assets/publishing/lost_decisions "
+        "assets/publishing/pending_decisions assets/publishing/repair"
+    ),
     "tests/lakehouse/test_iceberg.py": "pipelines/lakehouse/iceberg_tables",
     "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
     "tests/pipelines/edge/test_retries.py": "pipelines/edge/response/refusal",
@@ -113,6 +116,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/spreadsheet/writing/cells warehouse/spreadsheet/writing/format"
     ),
     "tests/warehouse/export/test_workbook_proof.py": "warehouse/spreadsheet/writing/splice",
+    "tests/warehouse/query/test_child.py": "warehouse/query/errors",
     "tests/warehouse/query/test_door.py": (
         "assets/commands/query warehouse/query/exact_amount warehouse/query/lookup_keys"
     ),

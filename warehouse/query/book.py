@@ -19,7 +19,8 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.states import ACCEPTED, HELD
-from warehouse.query.connect import QueryFailed, connect, records, scalar
+from warehouse.query.connect import connect, records, scalar
+from warehouse.query.errors import QueryFailed
 
 Result = TypeVar("Result")
 MAX_SHOWN_DATES = 5

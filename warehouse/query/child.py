@@ -25,10 +25,8 @@ from warehouse.isolation import (
     ChildTimedOut,
     run_in_child,
 )
-from warehouse.query import read
-from warehouse.query.connect import QueryFailed
+from warehouse.query.errors import NotAQuestion, QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
-from warehouse.query.read import NotAQuestion
 
 # The limits are high enough for DuckDB's two threads, which may both be busy, and for a query over
 # all nights, which opens hundreds of lake files at the same time.
@@ -179,8 +177,13 @@ def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> d
         return {"system": [error.errno, error.strerror, str(error.filename or "")]}
 
 
+def _read() -> Any:
+    """Import DuckDB only in the child process, which saves a sixth of a query (0.07 CPU s)."""
+    return importlib.import_module("warehouse.query.read")
+
+
 def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    answer = read.run(Path(database), sql, limit, is_typed=True)
+    answer = _read().run(Path(database), sql, limit, is_typed=True)
     rows = [[_to_json(value) for value in row] for row in answer.rows]
     return {"columns": answer.columns, "rows": rows, "is_cut": answer.is_cut}
 
@@ -190,7 +193,7 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     # Import pyarrow only here, so that queries in a terminal start faster.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
-    with read.asking(Path(database), sql, is_typed=True) as connection:
+    with _read().asking(Path(database), sql, is_typed=True) as connection:
         kinds = " ".join(str(column[1]) for column in connection.description or ())
         if kind := _UNSUPPORTED.search(kinds):
             raise NotAQuestion(

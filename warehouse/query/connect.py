@@ -12,6 +12,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.isolation import usable_memory
+from warehouse.query.errors import QueryFailed
 
 _MEMORY = 2 * 1024**3  # bytes that an untrusted query may use
 _CHUNK = 10_000  # number of rows to fetch from a query at once
@@ -20,10 +21,6 @@ HARDENED = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
-
-
-class QueryFailed(ValueError):
-    """A query failed, and nothing was changed. The message includes DuckDB's message."""
 
 
 def connect(

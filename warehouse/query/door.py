@@ -20,10 +20,11 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of
-from warehouse.query.connect import QueryFailed, connect, records, scalar
+from warehouse.query.connect import connect, records, scalar
+from warehouse.query.errors import NotAQuestion, QueryFailed
 from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TEXT_SUFFIX, TypedResult, to_pandas, to_polars, to_texts
-from warehouse.query.read import NotAQuestion, query_error, require_numeric_order
+from warehouse.query.read import query_error, require_numeric_order
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import DATABASE, Layout
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.query.connect import QueryFailed, lake_files, open_database
+from warehouse.query.connect import lake_files, open_database
+from warehouse.query.errors import NotAQuestion, QueryFailed
 from warehouse.query.formats import QueryResult
 from warehouse.query.text_order import text_order
 
@@ -55,12 +56,6 @@ from listed left join columns using (schema_name, name)
 where schema_name <> 'internal'
 order by schema_name = 'ops', schema_name = 'history', kind = 'macro', name
 """
-
-
-class NotAQuestion(QueryFailed):
-    """An invalid query: bad SQL, an unknown name, or several statements."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

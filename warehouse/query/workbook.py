@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import xlsxwriter
 
+from warehouse.query.errors import NotAQuestion
 from warehouse.query.formats import QueryResult, text
-from warehouse.query.read import NotAQuestion
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, SIGNIFICANT, units
 from warehouse.spreadsheet.writing.format import write_text
 

@@ -21,8 +21,8 @@ from warehouse.contract.ops import OPS
 from warehouse.database.load import FileChanged
 from warehouse.database.publication import Published, publish_version
 from warehouse.query import child
-from warehouse.query.connect import QueryFailed
 from warehouse.query.door import open_book
+from warehouse.query.errors import QueryFailed
 from warehouse.query.exact_amount import NotExact
 from warehouse.query.read import run
 from warehouse.sql.catalog import Macro, macros, views

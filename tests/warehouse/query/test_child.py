@@ -19,7 +19,7 @@ from warehouse.isolation import (
 )
 from warehouse.query import child
 from warehouse.query.child import ask
-from warehouse.query.connect import QueryFailed
+from warehouse.query.errors import QueryFailed
 from warehouse.query.formats import QueryResult, as_csv, as_json, as_table
 from warehouse.query.read import run
 from warehouse.storage.layout import DATABASE, Layout, digest_of

@@ -28,11 +28,10 @@ from tests.support import environments
 from tests.support.books import Amount, exact, night, published, published_once
 from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
 from warehouse import amounts as amounts_of
-from warehouse.query.connect import QueryFailed
 from warehouse.query.door import NoBookThatDay
+from warehouse.query.errors import NotAQuestion, QueryFailed
 from warehouse.query.exact_amount import ExactAmount
 from warehouse.query.frames import RoundedCellsWarning
-from warehouse.query.read import NotAQuestion
 from warehouse.storage.layout import Layout
 
 NEWEST = date(2026, 11, 20)

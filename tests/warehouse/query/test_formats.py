@@ -7,8 +7,8 @@ from typing import Any
 import openpyxl
 import pytest
 
+from warehouse.query.errors import NotAQuestion
 from warehouse.query.formats import QueryResult, as_markdown, as_table
-from warehouse.query.read import NotAQuestion
 from warehouse.query.workbook import as_workbook
 
 LONG = "1234567890.123456789012345678"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
-from warehouse.query.connect import QueryFailed, open_database
+from warehouse.query.connect import open_database
+from warehouse.query.errors import QueryFailed
 from warehouse.query.formats import as_csv, as_json, as_table
 from warehouse.query.read import run, tables
 from warehouse.storage.layout import Layout

@@ -10,7 +10,7 @@ import pytest
 from tests.support.books import Amount, night, published_once
 from warehouse import open_book
 from warehouse.query.child import ask, ask_parquet
-from warehouse.query.read import NotAQuestion
+from warehouse.query.errors import NotAQuestion
 from warehouse.query.text_order import text_order
 from warehouse.storage.layout import Layout
 
