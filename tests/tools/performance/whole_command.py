@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.created_home import created_home
 from tests.tools.performance.bodies import INSTRUMENTS_EACH, STAMP, VENUES, instruments
 
 NAME = "nightbook run"
@@ -36,7 +35,7 @@ def run(server: subprocess.Popen[str], home: Path) -> Path:
     """Run the night in this process, and return the published database."""
     # The server's own CPU is not counted, because nothing waits for its process.
     assert server.stdout is not None
-    created_home(home)
+    importlib.import_module("tests.support.created_home").created_home(home)
     os.environ |= {
         "NIGHTBOOK_API_URL": f"http://127.0.0.1:{int(server.stdout.readline())}",
         "NIGHTBOOK_API_KEY": "key",
