@@ -89,7 +89,9 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
         comment=f"{comment} Returns: {returns}",
         parameters=parameters,
         example=sql_file.example,
-        sql=sql_file.sql.replace("$known_balances", _known_balances()),
+        sql=sql_file.sql.replace("$known_balances", _known_balances()).replace(
+            "$book_date", _book_date("day", or_fail=True)
+        ),
         is_table=" as table" in sql_file.sql,
         schema=schema,
     )
