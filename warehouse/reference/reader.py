@@ -43,9 +43,10 @@ def read_in_child(request: bytes) -> bytes:
 def _read(request: ReadRequest) -> FileRows:
     try:
         titles, rows = _grid(request)
-        _require_titles(titles)
         if request.table == PRICES.name:
             titles = ["price_text" if title == "price" else title for title in titles]
+        _require_titles(titles)
+        if request.table == PRICES.name:
             _require_price_titles(titles)
             found = list(prices(_cells(titles, rows)))
             schema = arrow_schema(PRICES)
