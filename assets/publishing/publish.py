@@ -38,7 +38,7 @@ from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
 from warehouse.database.publication import Published, publish_version
-from warehouse.database.reference_files import Reference
+from warehouse.database.reference_files import ReferenceTables
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
@@ -135,7 +135,7 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
         return None
 
 
-def reference_tables(nightbook: Nightbook) -> Reference | None:
+def reference_tables(nightbook: Nightbook) -> ReferenceTables | None:
     """Read new files in `reference/`. Return None if that fails, which must not stop the night."""
     root, settings = nightbook.layout.home / "reference", nightbook.settings()
     try:
@@ -143,7 +143,7 @@ def reference_tables(nightbook: Nightbook) -> Reference | None:
     except Exception as error:  # noqa: BLE001 - whatever people drop there must not stop a night
         print(f"The files in {root} were not read: {error}", file=sys.stderr)
         return None
-    return Reference(
+    return ReferenceTables(
         files=inbox.file_rows(),
         rejects=inbox.reject_rows(),
         paths={

@@ -11,7 +11,7 @@ import duckdb
 from tests.support.books import Amount, Night, night, row, written
 from warehouse.contract.ops import REQUESTS
 from warehouse.database.publication import publish_version
-from warehouse.database.reference_files import Reference
+from warehouse.database.reference_files import ReferenceTables
 from warehouse.reference.inbox import kept_rows, receive
 from warehouse.storage.layout import Layout
 
@@ -54,7 +54,7 @@ def publish(
     """Receive the reference files, and publish the nights with them."""
     layout, root = Layout(home), home / "reference"
     inbox = receive(root, now)
-    reference = Reference(
+    reference = ReferenceTables(
         files=inbox.file_rows(),
         rejects=inbox.reject_rows(),
         paths={

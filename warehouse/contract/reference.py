@@ -74,7 +74,7 @@ REJECTS = ops_table(
         ),
         count("line", "Line of the row. NULL if the whole file was rejected.", nullable=True),
         text("code", "Kind of the problem, which never changes."),
-        text("reason", "The problem, and what was expected."),
+        text("reason", "The problem, and the expected value."),
         text("value", "The invalid value. Empty if there is none."),
     ),
 )

@@ -25,7 +25,7 @@ from warehouse.contract.reference import FILES, REJECTS
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database.ddl import newest_book, stored_as, structure, surface
 from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
-from warehouse.database.reference_files import Reference, replace_files
+from warehouse.database.reference_files import ReferenceTables, replace_files
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
@@ -89,7 +89,7 @@ class Contents:
     upgraded_from: str | None = None
     decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     native_nights: int | None = None
-    reference: Reference | None = None
+    reference: ReferenceTables | None = None
 
     def __post_init__(self) -> None:
         snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -346,7 +346,7 @@ def fill_reconciliation(
             fill(connection, table, reconciled.get(table.name, ()))
 
 
-def fill_reference(connection: DuckDBPyConnection, reference: Reference | None) -> None:
+def fill_reference(connection: DuckDBPyConnection, reference: ReferenceTables | None) -> None:
     """Add the rows of new reference files, and remove the rows of files that no longer exist.
 
     If the rows cannot be loaded, the reference tables are not changed, and the build continues.

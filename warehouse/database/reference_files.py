@@ -19,7 +19,7 @@ _OWN = {column.name: column.meaning for column in PROVENANCE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ReferenceTables:
     """The tables that people bring, and the settings of the price macros.
 
     `files` and `rejects` are rows of `ops.reference_files` and `ops.reference_rejects`. `paths` has
@@ -34,7 +34,7 @@ class Reference:
 
 
 def replace_files(
-    connection: DuckDBPyConnection, reference: Reference, loaded: set[_FileKey]
+    connection: DuckDBPyConnection, reference: ReferenceTables, loaded: set[_FileKey]
 ) -> None:
     """Delete the rows of files that no longer exist, and insert the rows of new files."""
     connection.execute(f"delete from {PRICE_SETTINGS}")

@@ -21,7 +21,7 @@ LIMITS = ChildLimits(seconds=30, memory_bytes=4 * 1024**3)
 ENDINGS = (".csv", ".parquet", ".xlsx")
 
 
-class Reject(msgspec.Struct, array_like=True, frozen=True):
+class UnusedLine(msgspec.Struct, array_like=True, frozen=True):
     """A row or file that was not used. `line` is None if the whole file was not used."""
 
     code: str
@@ -48,7 +48,7 @@ class FileRows(msgspec.Struct, array_like=True, frozen=True):
 
     parquet: bytes = b""
     rows: int = 0
-    rejects: tuple[Reject, ...] = ()
+    rejects: tuple[UnusedLine, ...] = ()
     reject_count: int = 0
     is_final: bool = True
 
@@ -72,4 +72,4 @@ def read_file(request: ReadRequest) -> FileRows:
 
 def refuse(code: str, reason: str) -> FileRows:
     """Return the result for a file that was not used."""
-    return FileRows(rejects=(Reject(code, reason),), reject_count=1)
+    return FileRows(rejects=(UnusedLine(code, reason),), reject_count=1)

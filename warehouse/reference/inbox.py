@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, Reject, read_file
+from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
 from warehouse.storage.layout import digest_of, json_bytes, make_directory, written_aside
 
 KEPT = "kept"
@@ -40,7 +40,7 @@ class ReceivedFile(msgspec.Struct, frozen=True, kw_only=True):
     changed_ns: int
     rows: int
     parquet_sha256: str
-    rejects: tuple[Reject, ...]
+    rejects: tuple[UnusedLine, ...]
     reject_count: int
 
 
@@ -50,7 +50,7 @@ class Problem:
 
     table: str
     file: str
-    reject: Reject
+    reject: UnusedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Inbox:
 
     def reject_rows(self) -> list[dict[str, Any]]:
         """Return the rows of `ops.reference_rejects`."""
-        found: list[tuple[str, str, str | None, Reject]] = [
+        found: list[tuple[str, str, str | None, UnusedLine]] = [
             (file.table, file.file, file.sha256, reject)
             for file in self.received
             for reject in file.rejects
@@ -135,7 +135,7 @@ def receive(root: Path, now: datetime, *, is_check: bool = False) -> Inbox:
     receipt = _Receipt(root, now, before, is_check=is_check)
     for table, path, problem in _files(root):
         if reject := problem or receipt.add(table, path):
-            receipt.problems.append(Problem(table, _shown(path), reject))
+            receipt.problems.append(Problem(table, _display_name(path), reject))
     if len(receipt.received) > len(before) and not is_check:
         content = json_bytes(msgspec.to_builtins(receipt.received))
         _write(root / KEPT / INDEX, content)
@@ -162,13 +162,13 @@ class _Receipt:
         self._root, self._is_check = root, is_check
         self._deadline = time.monotonic() + MAX_SECONDS
 
-    def add(self, table: str, path: Path) -> Reject | None:
+    def add(self, table: str, path: Path) -> UnusedLine | None:
         """Receive a file if it is new. Return the reason if it cannot be read now."""
         if time.monotonic() > self._deadline:
-            reason = f"other files took {MAX_SECONDS} seconds; it is read at the next publish"
-            return Reject("too_late", reason)
+            reason = f"other files took {MAX_SECONDS} seconds, so it is read at the next publish"
+            return UnusedLine("too_late", reason)
         found = _open(table, path, self._known, self._next)
-        if isinstance(found, Reject):
+        if isinstance(found, UnusedLine):
             return found
         sha256 = found if isinstance(found, str) else found.sha256
         if isinstance(found, ReadRequest) and (table, sha256) not in self._digests:
@@ -182,45 +182,47 @@ class _Receipt:
         return None
 
 
-def _files(root: Path) -> Iterator[tuple[str, Path, Reject | None]]:
+def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
     """Yield the table and path of each file, oldest first, with a reason if it cannot be read."""
     for folder in sorted(root.iterdir()):
         if folder.name.startswith(".") or folder.name == KEPT:
             continue
-        name = _shown(folder)
+        name = _display_name(folder)
         if folder.is_symlink() or not folder.is_dir():
             reason = "only folders in reference/ are tables: move the file into a folder"
-            yield name, folder, Reject("not_a_folder", reason)
+            yield name, folder, UnusedLine("not_a_folder", reason)
         elif not _TABLE.fullmatch(name):
             reason = "the folder is not a table name: use lower case letters, digits and _"
-            yield name, folder, Reject("wrong_table", reason)
+            yield name, folder, UnusedLine("wrong_table", reason)
         else:
             paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]
             for path in sorted(paths, key=lambda path: (path.lstat().st_mtime_ns, path.name)):
                 yield name, path, _problem_of(path)
 
 
-def _shown(path: Path) -> str:
+def _display_name(path: Path) -> str:
     """Return a file's name, with escapes for bytes that are not valid UTF-8."""
     return path.name.encode("utf-8", "backslashreplace").decode()
 
 
-def _problem_of(path: Path) -> Reject | None:
+def _problem_of(path: Path) -> UnusedLine | None:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
-        return Reject("link", "links are not read: copy the file itself here")
+        return UnusedLine("link", "links are not read: copy the file itself here")
     if not stat.S_ISREG(mode):
-        return Reject("not_a_file", "it is a folder or a special file, which is not read")
+        return UnusedLine("not_a_file", "it is a folder or a special file, which is not read")
     if path.suffix.lower() not in ENDINGS:
-        return Reject("wrong_ending", f"only files of these types are read: {', '.join(ENDINGS)}")
+        return UnusedLine(
+            "wrong_ending", f"only files of these types are read: {', '.join(ENDINGS)}"
+        )
     return None
 
 
 def _open(
     table: str, path: Path, known: Mapping[tuple[str, str, int, int], str], now: datetime
-) -> ReadRequest | Reject | str:
+) -> ReadRequest | UnusedLine | str:
     """Return the bytes of a new file, a reason to reject it, or the digest of a known file."""
-    name = _shown(path)
+    name = _display_name(path)
     try:
         # A file may be replaced by a link or a pipe after it was listed. Opening must not wait.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -229,16 +231,16 @@ def _open(
             if sha256 := known.get((table, name, before.st_size, before.st_mtime_ns)):
                 return sha256
             if not stat.S_ISREG(before.st_mode):
-                return Reject("not_a_file", "it is not a regular file")
+                return UnusedLine("not_a_file", "it is not a regular file")
             if before.st_size > MAX_BYTES:
                 reason = f"it has {before.st_size:,} bytes, more than {MAX_BYTES:,}: split it"
-                return Reject("too_large", reason)
+                return UnusedLine("too_large", reason)
             content = file.read(MAX_BYTES + 1)
             after = os.fstat(descriptor)
     except OSError as error:
-        return Reject("unreadable", f"it cannot be opened: {error.strerror}")
+        return UnusedLine("unreadable", f"it cannot be opened: {error.strerror}")
     if (before.st_mtime_ns, len(content)) != (after.st_mtime_ns, after.st_size):
-        return Reject("growing", "it is still being written; it is read at the next publish")
+        return UnusedLine("growing", "it is still being written, and is read at the next publish")
     return ReadRequest(table, name, now, hashlib.sha256(content).hexdigest(), content)
 
 

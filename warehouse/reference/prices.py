@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from warehouse.exact import exact, plain
-from warehouse.reference.child import Reject
+from warehouse.reference.child import UnusedLine
 
 NEEDED = ("asset_id", "quote", "price_text", "as_of")
 NAMES = (*NEEDED, "is_custom_asset", "source", "level")
@@ -18,7 +18,7 @@ _MAX_EXPONENT = 200
 _FIRST_YEAR = 1970
 
 
-def prices(rows: Iterable[tuple[int, Mapping[str, str]]]) -> Iterator[dict[str, Any] | Reject]:
+def prices(rows: Iterable[tuple[int, Mapping[str, str]]]) -> Iterator[dict[str, Any] | UnusedLine]:
     """Yield a row or a reject for each line of a file.
 
     If a file states two prices for the same key, both are rejected, because nobody knows which of
@@ -27,12 +27,12 @@ def prices(rows: Iterable[tuple[int, Mapping[str, str]]]) -> Iterator[dict[str, 
     found = [_price(line, cells) for line, cells in rows]
     amounts: dict[tuple[Any, ...], set[str]] = {}
     for row in found:
-        if not isinstance(row, Reject):
+        if not isinstance(row, UnusedLine):
             amounts.setdefault(_key(row), set()).add(row["price_text"])
     for row in found:
-        if not isinstance(row, Reject) and len(amounts[_key(row)]) > 1:
+        if not isinstance(row, UnusedLine) and len(amounts[_key(row)]) > 1:
             reason = "the file states several prices for this asset, quote, time and source"
-            row = Reject("several_prices", reason, row["price_text"], row["line"])  # noqa: PLW2901
+            row = UnusedLine("several_prices", reason, row["price_text"], row["line"])  # noqa: PLW2901
         yield row
 
 
@@ -41,22 +41,22 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _price(line: int, cells: Mapping[str, str]) -> dict[str, Any] | Reject:
+def _price(line: int, cells: Mapping[str, str]) -> dict[str, Any] | UnusedLine:
     for name in NEEDED:
         if not cells.get(name):
-            return Reject(f"no_{name}", f"{name} is empty", "", line)
+            return UnusedLine(f"no_{name}", f"{name} is empty", "", line)
     is_custom = _FLAGS.get(cells.get("is_custom_asset", "").lower())
     if is_custom is None:
         reason = "is_custom_asset is not true, false or empty"
-        return Reject("not_a_flag", reason, cells["is_custom_asset"], line)
+        return UnusedLine("not_a_flag", reason, cells["is_custom_asset"], line)
     if cells.get("level", "") not in _LEVELS:
-        return Reject("not_a_level", "level is not 1, 2, 3 or empty", cells["level"], line)
+        return UnusedLine("not_a_level", "level is not 1, 2, 3 or empty", cells["level"], line)
     try:
         amount = _amount(cells["price_text"])
         day, time = _moment(cells["as_of"])
     except ValueError as error:
         code, reason, value = error.args
-        return Reject(code, reason, value, line)
+        return UnusedLine(code, reason, value, line)
     return {
         "asset_id": cells["asset_id"],
         "is_custom_asset": is_custom,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.contract.reference import PRICES, PROVENANCE
-from warehouse.reference.child import FileRows, ReadRequest, Reject, refuse
+from warehouse.reference.child import FileRows, ReadRequest, UnusedLine, refuse
 from warehouse.reference.prices import NAMES, NEEDED, prices
 from warehouse.spreadsheet.reading import workbook
 from warehouse.spreadsheet.reading.delimited_text import rows_of
@@ -57,7 +57,7 @@ def _read(request: ReadRequest) -> FileRows:
             schema = pa.schema([*kinds, *(own.field(column.name) for column in PROVENANCE)])
     except _UnusableFileError as error:
         return refuse(*error.args)
-    rejects = [reject for reject in found if isinstance(reject, Reject)]
+    rejects = [reject for reject in found if isinstance(reject, UnusedLine)]
     good = [row for row in found if isinstance(row, dict)]
     same = {"file": request.file, "sha256": request.sha256, "received_at": request.received_at}
     columns = [
@@ -114,7 +114,7 @@ def _grid(request: ReadRequest) -> tuple[list[str], list[Row]]:
             found = _workbook(request)
         else:
             found = _text(request.content)
-        filled = _filled(found)
+        filled = _rows_with_cells(found)
         _, first = next(filled, (0, ()))
         titles = [re.sub(r"\s+", "_", cell.lower()) for cell in first]
         if not titles:
@@ -128,7 +128,7 @@ def _grid(request: ReadRequest) -> tuple[list[str], list[Row]]:
         raise _UnusableFileError("unreadable", reason) from error
 
 
-def _filled(rows: Iterable[tuple[int, Sequence[object]]]) -> Iterator[Row]:
+def _rows_with_cells(rows: Iterable[tuple[int, Sequence[object]]]) -> Iterator[Row]:
     """Yield the rows that are not blank, as text without surrounding spaces."""
     for line, row in rows:
         cells = [_text_of(cell) for cell in row]

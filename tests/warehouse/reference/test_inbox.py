@@ -36,7 +36,7 @@ def test_a_home_without_the_folder_gets_no_files(tmp_path: Path) -> None:
 
 
 def test_a_received_file_is_archived_and_stays_after_it_is_removed(tmp_path: Path) -> None:
-    """The bytes are archived under their digest, and the rows stay after the file is gone."""
+    """The bytes are archived under their digest, and the rows stay after the file was removed."""
     path = drop(tmp_path, "a.csv", BTC)
     root, content = tmp_path / "reference", path.read_bytes()
     [file] = receive(root, NOW).received
@@ -132,7 +132,7 @@ def test_a_file_that_grows_is_read_at_the_next_publish(
         return status
 
     with monkeypatch.context() as patch:
-        patch.setattr(inbox.os, "fstat", grow)
+        patch.setattr(os, "fstat", grow)
         assert codes(tmp_path / "reference") == {"a.csv": "growing"}
     assert codes(tmp_path / "reference") == {}
 

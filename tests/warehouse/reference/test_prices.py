@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from warehouse.reference.child import Reject
+from warehouse.reference.child import UnusedLine
 from warehouse.reference.prices import prices
 
 CELLS = {"asset_id": "BTC", "quote": "USD", "price_text": "1", "as_of": "2026-11-20"}
@@ -42,7 +42,7 @@ def test_a_price_has_a_date_or_a_time() -> None:
 def test_an_invalid_cell_rejects_the_row(name: str, value: str, code: str) -> None:
     """Each invalid cell rejects its row with a stable code."""
     [found] = prices([(7, CELLS | {name: value})])
-    assert isinstance(found, Reject)
+    assert isinstance(found, UnusedLine)
     assert (found.code, found.line) == (code, 7)
 
 
@@ -50,5 +50,5 @@ def test_two_prices_for_one_key_are_both_rejected() -> None:
     """A file that states two prices for a key has none, and other sources are not affected."""
     other = CELLS | {"source": "x", "price_text": "3"}
     found = list(prices([(2, CELLS), (3, CELLS | {"price_text": "2"}), (4, other)]))
-    codes = [row.code if isinstance(row, Reject) else "" for row in found]
+    codes = [row.code if isinstance(row, UnusedLine) else "" for row in found]
     assert codes == ["several_prices", "several_prices", ""]

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -24,13 +25,14 @@ def read(name: str, content: bytes, table: str = "prices") -> FileRows:
 
 def rows(result: FileRows) -> list[dict[str, object]]:
     """Return the rows of a file that was read."""
-    return pq.read_table(io.BytesIO(result.parquet)).to_pylist()
+    found: list[dict[str, object]] = pq.read_table(io.BytesIO(result.parquet)).to_pylist()
+    return found
 
 
 def workbook(*cells: object, sheets: int = 1) -> bytes:
     """Return a workbook with a row of titles and a row of cells in each sheet."""
     book, out = openpyxl.Workbook(), io.BytesIO()
-    book.remove(book.active)  # type: ignore[arg-type]
+    book.remove(book.active)
     for number in range(sheets):
         sheet = book.create_sheet(f"s{number}")
         sheet.append(TITLES.split(","))
@@ -39,7 +41,7 @@ def workbook(*cells: object, sheets: int = 1) -> bytes:
     return out.getvalue()
 
 
-def parquet(**columns: list[object]) -> bytes:
+def parquet(**columns: Sequence[object]) -> bytes:
     """Return a Parquet file with these columns."""
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out)
@@ -62,7 +64,7 @@ PRICE = {"asset_id": ["BTC"], "quote": ["USD"], "price_text": ["1.5"], "as_of": 
         ("a.xlsx", workbook("BTC", None, "USD", 1.5, date(2026, 11, 20), "manual")),
         ("a.xlsx", workbook("BTC", False, "USD", "1.50", datetime(2026, 11, 20), None)),  # noqa: DTZ001
         ("a.parquet", parquet(**PRICE)),
-        ("a.parquet", parquet(**PRICE | {"as_of": [date(2026, 11, 20)], "price_text": [1.5]})),
+        ("a.parquet", parquet(**{**PRICE, "as_of": [date(2026, 11, 20)], "price_text": [1.5]})),
     ],
 )
 def test_each_format_gives_the_same_price(name: str, content: bytes) -> None:
@@ -115,7 +117,7 @@ def bomb() -> bytes:
         ("a.xlsx", bomb(), "unreadable"),
         ("a.parquet", b"PAR1PAR1", "unreadable"),
         ("a.parquet", parquet(**{f"c{n}": [1] for n in range(MAX_COLUMNS + 1)}), "unreadable"),
-        ("a.parquet", parquet(**PRICE | {"as_of": [{"a": 1}]}), "unreadable"),
+        ("a.parquet", parquet(**{**PRICE, "as_of": [{"a": 1}]}), "unreadable"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_reject(name: str, content: bytes, code: str) -> None:

@@ -102,7 +102,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_value_and_total_equals_an_independent_calculation(home: Path) -> None:
-    """Values by holding, asset, venue, portfolio and night equal those of Python's decimals."""
+    """Values by holding, asset, venue, portfolio and night equal results of Python's decimals."""
     layout = Layout(home)
     price = {
         ("BTC", False): "91234.567890123456789012345678",
@@ -132,8 +132,8 @@ def test_every_value_and_total_equals_an_independent_calculation(home: Path) -> 
                 "portfolio_id" if macro == "portfolio" else "asset_id || is_custom_asset::varchar"
             )
             grouped: dict[str, list[str]] = {}
-            for key, texts in values.items():
-                names = (key[0], f"{key[1]}{str(key[2]).lower()}")
+            for (portfolio, asset, is_custom), texts in values.items():
+                names = (portfolio, f"{asset}{str(is_custom).lower()}")
                 grouped.setdefault(names[column], []).extend(texts)
             rows = ask(layout, f"select {name}, value_text {query} where value_text is not null")
             assert dict(rows) == {key: exact(texts) for key, texts in grouped.items()}
