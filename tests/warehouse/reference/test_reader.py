@@ -49,7 +49,12 @@ def parquet(**columns: Sequence[object]) -> bytes:
 
 
 LINE = "BTC,,USD,1.5,2026-11-20,manual"
-PRICE = {"asset_id": ["BTC"], "quote": ["USD"], "price_text": ["1.5"], "as_of": ["2026-11-20"]}
+PRICE: dict[str, Sequence[object]] = {
+    "asset_id": ["BTC"],
+    "quote": ["USD"],
+    "price_text": ["1.5"],
+    "as_of": ["2026-11-20"],
+}
 
 
 @pytest.mark.parametrize(

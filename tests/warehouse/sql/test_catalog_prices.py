@@ -265,3 +265,18 @@ def test_a_day_before_the_first_book_is_an_error(tmp_path: Path) -> None:
     layout = publish(tmp_path, [read_at(FIRST, ONE)])
     with pytest.raises(duckdb.Error, match="no book on or before 2026-11-19"):
         ask(layout, "from prices_as_of('2026-11-19', 'USD')")
+
+
+@settings(max_examples=tries(20, 1200), deadline=None, derandomize=True)
+@given(st.lists(PLAIN | st.none(), min_size=1, max_size=20))
+@example(["999999999999." + "9" * 36, "-1000000000000." + "9" * 37, "0." + "0" * 35 + "1"])
+@example(["0.5", "-0.5"])
+@example([None])
+def test_a_sum_of_products_is_exact(
+    connection: duckdb.DuckDBPyConnection, texts: list[str | None]
+) -> None:
+    """The sum of amounts with any number of decimals equals the sum of Python's decimals."""
+    query = "select internal.exact_long_sum(text) from unnest(?::varchar[]) as given(text)"
+    known = [text for text in texts if text is not None]
+    [(found,)] = connection.execute(query, [texts]).fetchall()
+    assert found == (exact(known) if known else None)

@@ -15,7 +15,7 @@ with totals as materialized (
         sum((price_state = 'missing')::integer)::bigint as unpriced_assets,
         sum((price_state = 'stale')::integer)::bigint as stale_assets,
         min(case when price_state = 'priced' then price_time end) as oldest_price,
-        exact_sum(value_text) as value_text
+        internal.exact_long_sum(value_text) as value_text
     from internal.asset_values(quote, date '0001-01-01', date '9999-12-31')
     group by all
 )
