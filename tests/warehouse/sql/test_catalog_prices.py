@@ -33,6 +33,7 @@ VALUES = (
     "select venue_id, value_text, assets, unpriced_assets from value_by_venue('USD', '2026-11-21')",
     "select portfolio_id, value_text, unpriced_assets from value_by_portfolio('USD', '2026-11-21')",
     "select snapshot_date, value_text, unpriced_assets, stale_assets from value_by_night('USD')",
+    "select * from value_changes_between('2026-11-20', '2026-11-21', 'USD')",
 )
 
 
@@ -280,3 +281,37 @@ def test_a_sum_of_products_is_exact(
     known = [text for text in texts if text is not None]
     [(found,)] = connection.execute(query, [texts]).fetchall()
     assert found == (exact(known) if known else None)
+
+
+def test_quantity_effect_and_price_effect_are_the_change(tmp_path: Path) -> None:
+    """For each asset, both effects add up to the change, to the last digit."""
+    first = [Amount("9" * 30 + ".5"), Amount("-3", asset="ETH"), Amount("7", asset="OLD")]
+    second = [Amount("1." + "3" * 30), Amount("4", asset="ETH"), Amount("-2", asset="NEW")]
+    lines = [
+        f"{asset},,USD,{price},{day},"
+        for day, price in (("2026-11-20", "0." + "7" * 30), ("2026-11-21", "12345.678901"))
+        for asset in ("BTC", "ETH", "OLD", "NEW")
+    ]
+    drop(tmp_path, "a.csv", *lines)
+    layout = publish(tmp_path, [read_at(FIRST, first), read_at(SECOND, second)])
+    columns = (
+        "value_before_text, value_after_text, change_text, quantity_effect_text, price_effect_text"
+    )
+    rows = ask(
+        layout,
+        f"select asset_id, {columns} from value_changes_between('2026-11-20', '2026-11-21', 'USD')",
+    )
+    assert {row[0] for row in rows} == {"BTC", "ETH", "OLD", "NEW"}
+    for asset, before, after, change, quantity, price in rows:
+        assert exact([after or "0", product(before or "0", "-1")]) == change
+        assert exact([quantity, price]) == change
+        assert (price == "0") == (asset in ("OLD", "NEW"))
+
+
+def test_a_change_without_a_valid_price_is_missing(tmp_path: Path) -> None:
+    """If an asset has no valid price on one of the days, its change and its effects are NULL."""
+    drop(tmp_path, "a.csv", "BTC,,USD,3,2026-11-21,")
+    layout = publish(tmp_path, [read_at(FIRST, ONE), read_at(SECOND, ONE)])
+    columns = "state_before, state_after, change_text, quantity_effect_text, price_effect_text"
+    query = f"select {columns} from value_changes_between('2026-11-20', '2026-11-21', 'USD')"
+    assert ask(layout, query) == [("missing", "priced", None, None, None)]
