@@ -837,5 +837,9 @@ def test_values_are_exact_and_missing_without_a_price(tmp_path: Path) -> None:
             assert values["BTC"] == Decimal("9" * 39 + ".9")
             assert pd.isna(values["ETH"])
             assert list(frame["price_state"]) == ["priced", "missing"]
-        with pytest.raises(NoBookThatDay):
-            book.value("USD", as_of="2026-11-19")
+
+
+def test_a_value_of_a_day_without_a_book_is_an_error(book: ReadOnlyBook) -> None:
+    """A day without a book raises an error instead of returning an empty frame."""
+    with pytest.raises(NoBookThatDay):
+        book.value("USD", as_of=GAP)
