@@ -90,3 +90,15 @@ def test_received_files_are_backed_up_restored_and_verified(keeper: Keeper, tmp_
     kept.chmod(0o640)
     kept.write_text("changed")
     assert "restore reference/kept from the backup" in other("verify").err
+
+
+def test_a_dry_run_uses_the_received_files_and_does_not_change_them(keeper: Keeper) -> None:
+    """A dry run links the archive, and the result of a query cannot replace a file of it."""
+    drop(keeper.home, "a.csv", PRICE)
+    assert keeper("rebuild").code == 0
+    index = keeper.home / "reference" / "kept" / "files.json"
+    before = index.read_bytes()
+    drop(keeper.home, "b.csv", PRICE.replace("manual", "other"))
+    assert keeper("rebuild", "--dry-run").code == 0
+    assert index.read_bytes() == before
+    assert keeper("query", "select 1 as x", "-o", str(index.with_suffix(".csv"))).code == 2
