@@ -33,7 +33,8 @@ DEFAULTS: Final = {
     "NIGHTBOOK_CATALOG_NAMESPACE": "nightbook",
 }
 OTHERS: Final = (
-    "API_URL API_KEY API_SECRET API_SECRET_FILE CA_FILE ALERTS HEARTBEAT LAKE CATALOG PINNED_ASSETS"
+    "API_URL API_KEY API_SECRET API_SECRET_FILE CA_FILE ALERTS HEARTBEAT LAKE CATALOG "
+    "PINNED_ASSETS PRICE_SOURCES PRICE_MAX_AGE"
 )
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MAX_CONCURRENCY = 64
@@ -73,7 +74,8 @@ class Settings:
     None), and its older versions use at most `versions_gb` gigabytes. `shelf` is the object store
     of `NIGHTBOOK_LAKE`, or None if it is not configured. The shelf's files are registered as
     Iceberg tables in `catalog`. The report shows `pinned_assets` first. A nightly workbook leaves
-    out the long sheets of more than `workbook_rows` rows.
+    out the long sheets of more than `workbook_rows` rows. Of prices with the same time, the one of
+    the first source in `price_sources` is valid. A price older than `price_max_age` days is stale.
 
     The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
     repr or an error message.
@@ -93,6 +95,8 @@ class Settings:
     shelf: "StoreAddress | None" = None
     catalog: "CatalogAddress | None" = None
     pinned_assets: tuple[str, ...] = ()
+    price_sources: tuple[str, ...] = ()
+    price_max_age: int | None = None
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -161,7 +165,9 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         heartbeat=_heartbeat(variables, complaints),
         shelf=shelf,
         catalog=catalog,
-        pinned_assets=_pinned_assets(variables),
+        pinned_assets=_names(variables, "NIGHTBOOK_PINNED_ASSETS"),
+        price_sources=_names(variables, "NIGHTBOOK_PRICE_SOURCES"),
+        price_max_age=_max_age(variables, complaints),
     )
     if complaints:
         raise InvalidSettings(tuple(complaints))
@@ -252,10 +258,16 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
     return addresses
 
 
-def _pinned_assets(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Read the names of the assets that the report shows first."""
-    names = variables.get("NIGHTBOOK_PINNED_ASSETS", "").split(",")
+def _names(variables: Mapping[str, str], setting: str) -> tuple[str, ...]:
+    """Read a list of names that are separated by commas."""
+    names = variables.get(setting, "").split(",")
     return tuple(name.strip() for name in names if name.strip())
+
+
+def _max_age(variables: Mapping[str, str], complaints: list[str]) -> int | None:
+    """Read the age in days after which a price is stale, or None if prices never become stale."""
+    name = "NIGHTBOOK_PRICE_MAX_AGE"
+    return int(_number(variables, complaints, name, 100_000)) if name in variables else None
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:

@@ -200,7 +200,8 @@ def _format_of(target: Path) -> str:
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
     """Return the reason why a result cannot be written to this file, or an empty string."""
     extension = target.suffix[1:].lower()
-    for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
+    own = (layout.home / "reconcile", layout.home / "reference" / "kept")
+    for folder in (layout.landing, layout.lake, layout.warehouse, *own):
         if target.is_relative_to(folder.resolve()):
             return f"{folder} is reserved for nightbook's own files"
     if extension not in EXTENSIONS:

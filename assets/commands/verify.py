@@ -22,7 +22,8 @@ from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
 from warehouse.query.formats import printable
-from warehouse.reconcile.record.record import find_damage
+from warehouse.reconcile.record.record import RecordDamage, find_damage
+from warehouse.reference.inbox import damaged_files
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Proof
@@ -45,6 +46,10 @@ def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str |
         files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
     else:
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
+        packs += [
+            RecordDamage(path, problem, "restore reference/kept from the backup")
+            for path, problem in damaged_files(layout.home / "reference")
+        ]
     if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))

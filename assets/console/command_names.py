@@ -8,6 +8,7 @@ SECTIONS = {
     "Nightly run": ("run", "status", "snapshots", "accept", "reject", "report"),
     "Query and export": ("query", "tables", "trace", "export", "combine"),
     "Reconciliation": ("reconcile",),
+    "Prices and labels": ("reference",),
     "Integrity and storage": ("verify", "prove", "rebuild", "prune", "backup", "restore"),
     "Commands for several machines that share an object store (NIGHTBOOK_LAKE)": (
         *("shelve", "publish"),

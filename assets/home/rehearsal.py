@@ -69,8 +69,9 @@ def _link_home(layout: Layout, home: Path) -> None:
     """Create a copy of a home's folders, with links to its files."""
     # Do not copy working files (locks, temporary files, Dagster's records) or old versions of the
     # warehouse.
-    for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
-        _link_files(folder, home / folder.name)
+    kept = layout.home / "reference" / "kept"
+    for folder in (layout.landing, layout.lake, layout.home / "reconcile", kept):
+        _link_files(folder, home / folder.relative_to(layout.home))
     current = layout.warehouse / "current"
     if current.is_symlink():
         version = current.readlink()

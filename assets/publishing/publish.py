@@ -39,11 +39,13 @@ from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
 from warehouse.database.new_version import NotPublished
 from warehouse.database.publication import Published, publish_version
+from warehouse.database.reference_files import ReferenceTables
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
+from warehouse.reference.inbox import kept_rows, receive
 from warehouse.storage.layout import NOTE, Layout, digest_of, sync_directory, written_aside
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def refresh(
     """
     leave_pandas_out()
     layout, settings = nightbook.layout, nightbook.settings()
+    reference = reference_tables(nightbook)
     manifests = manifests or LakeManifests(layout)
     if repair.upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
@@ -97,6 +100,7 @@ def refresh(
                     upgraded_from=upgraded_from(layout),
                     decided=lake.decided,
                     native_nights=settings.native_nights,
+                    reference=reference,
                 ),
                 version=version_name(layout, now),
                 built_at=now,
@@ -130,6 +134,27 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
     except NotReconciled as error:
         print(error, file=sys.stderr)
         return None
+
+
+def reference_tables(nightbook: Nightbook) -> ReferenceTables | None:
+    """Read new files in `reference/`. Return None if that fails, which must not stop the night."""
+    root, settings = nightbook.layout.home / "reference", nightbook.settings()
+    try:
+        inbox = receive(root, nightbook.now())
+    except Exception as error:  # noqa: BLE001 - whatever people drop there must not stop a night
+        print(f"The files in {root} were not read: {error}", file=sys.stderr)
+        return None
+    return ReferenceTables(
+        files=inbox.file_rows(),
+        rejects=inbox.reject_rows(),
+        paths={
+            (file.table, file.sha256): kept_rows(root, file.table, file.sha256)
+            for file in inbox.received
+            if file.rows
+        },
+        sources=settings.price_sources,
+        max_age_days=settings.price_max_age,
+    )
 
 
 def version_name(layout: Layout, now: datetime) -> str:

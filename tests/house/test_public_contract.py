@@ -52,7 +52,8 @@ def _database(path: Path) -> Iterator[str]:
             for row in connection.execute(
                 "select concat_ws('.', schema_name, table_name, column_name), data_type, "
                 "case when is_nullable then '' else 'not null' end from duckdb_columns() "
-                "where not internal and schema_name in ('main', 'history', 'ops') order by all"
+                "where not internal and schema_name in ('main', 'history', 'ops', 'reference') "
+                "order by all"
             ).fetchall()
         )
         yield from (

@@ -100,7 +100,7 @@ TESTED_IN: dict[str, str] = {
     "tests/house/test_public_contract.py": (
         "warehouse/contract/book warehouse/contract/lake "
         "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
-        "warehouse/contract/states"
+        "warehouse/contract/reference warehouse/contract/states"
     ),
     "tests/warehouse/database/test_combine.py": "warehouse/contract/combination",
     "tests/warehouse/database/test_load_record.py": (
@@ -180,6 +180,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/workbook/content warehouse/reconcile/workbook/sheets "
         "warehouse/reconcile/workbook/sign_off warehouse/reconcile/workbook/summary"
     ),
+    "tests/warehouse/reference/test_reader.py": "warehouse/reference/child",
     "tests/warehouse/report/test_build.py": (
         "assets/commands/report warehouse/query/facts/night_facts warehouse/report/charts "
         "warehouse/report/columns warehouse/report/data warehouse/report/figures "

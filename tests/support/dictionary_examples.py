@@ -3,6 +3,7 @@
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.reference import REFERENCED
 from warehouse.sql.catalog import BEFORE, MATERIALIZED, macros, ops_views, views
 from warehouse.sql.checks import every_check
 from warehouse.sql.dictionary.render import QUESTIONS
@@ -10,7 +11,7 @@ from warehouse.sql.dictionary.render import QUESTIONS
 
 def examples() -> tuple[tuple[str, str], ...]:
     """Return all example queries in the dictionary, each with the name of its table or view."""
-    ops = (*OPS, *RECONCILED)
+    ops = (*OPS, *RECONCILED, *REFERENCED)
     return (
         *((table.name, f"select * from {table.name} limit 10") for table in BOOK),
         *((table.name, f"select * from ops.{table.name} limit 10") for table in ops),

@@ -10,6 +10,9 @@ LEFT_OUT = (
     *("tradable_instruments", "venue_history", "accounts_before", "balances_before"),
     *("instruments_before", "portfolios_before", "account_balances_as_of", "balances_as_of"),
     *("changes_between", "holdings_as_of", "holdings_by_asset_as_of", "holdings_by_venue_as_of"),
+    *("asset_values", "holdings_value", "holdings_value_as_of", "prices_as_of", "valid_prices"),
+    *("value_by_asset", "value_by_night", "value_by_portfolio", "value_by_venue"),
+    *("value_changes_between",),
     *("known_at", "restated_since", "roll_forward_between", "totals_known_at", "trace"),
 )
 CHECKS_LEFT_OUT = ("drift", "holdings")

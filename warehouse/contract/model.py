@@ -36,10 +36,10 @@ class Column:
 class Table:
     """One table: its name, the meaning of a row, the columns in order, and the key.
 
-    `schema` is `main` for the book, which `history` stores for each day, and `ops` for facts about
-    nights. `resource` is the landed resource that the rows come from. `is_small` tables have a
-    primary key in DuckDB. A primary key would triple the size of large tables, so their keys are
-    checked before publishing instead.
+    `schema` is `main` for the book, which `history` stores for each day, `ops` for facts about
+    nights, and `reference` for tables that people bring. `resource` is the landed resource that the
+    rows come from. `is_small` tables have a primary key in DuckDB. A primary key would triple the
+    size of large tables, so their keys are checked before publishing instead.
     """
 
     name: str

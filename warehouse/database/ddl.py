@@ -15,6 +15,7 @@ from warehouse.contract.lake import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.reference import PRICES, REFERENCED
 from warehouse.database.materialized_views import (
     compression,
     control_totals,
@@ -25,6 +26,9 @@ from warehouse.database.materialized_views import (
 from warehouse.sql.catalog import BEFORE, MATERIALIZED, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
+
+# The settings that the price macros read.
+PRICE_SETTINGS = "internal.price_settings"
 
 
 def stored_as(table: Table) -> str:
@@ -40,7 +44,9 @@ def structure() -> Iterator[str]:
     # Keep the helpers of macros and views in a separate schema, so that SQL clients do not suggest
     # the helpers to users.
     yield "create schema internal"
-    for table in (*BOOK, *OPS, *RECONCILED):
+    yield "create schema reference"
+    yield f"create table {PRICE_SETTINGS} (sources varchar[], max_age_days integer)"
+    for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, PRICES):
         yield create_table(table)
         yield from comments_on("table", stored_as(table), table.meaning, meanings_of(table))
     for view in materialized_views():

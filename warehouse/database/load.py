@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import contextlib
+import sys
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,11 @@ from warehouse.contract.lake import lake_table
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS, DECIDED, GAPS, NIGHTLY, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.reference import FILES, REJECTS
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database.ddl import newest_book, stored_as, structure, surface
 from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
+from warehouse.database.reference_files import ReferenceTables, replace_files
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
@@ -73,6 +76,7 @@ class Contents:
     - `decided`: rows of `ops.DECIDED` by table.
     - `native_nights`: the number of newest books that the database stores. It reads older books
       from the lake. If this is None, it stores all books.
+    - `reference`: the tables that people bring. If it is None, these tables are not changed.
 
     Raises `ValueError` if books and snapshots do not agree, or for an unknown nightly table.
     """
@@ -85,6 +89,7 @@ class Contents:
     upgraded_from: str | None = None
     decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     native_nights: int | None = None
+    reference: ReferenceTables | None = None
 
     def __post_init__(self) -> None:
         snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -339,6 +344,29 @@ def fill_reconciliation(
     if reconciled is not None:
         for table in RECONCILED:
             fill(connection, table, reconciled.get(table.name, ()))
+
+
+def fill_reference(connection: DuckDBPyConnection, reference: ReferenceTables | None) -> None:
+    """Add the rows of new reference files, and remove the rows of files that no longer exist.
+
+    If the rows cannot be loaded, the reference tables are not changed, and the build continues.
+    """
+    if reference is None:
+        return
+    loaded = connection.execute(f"select table_name, sha256 from {stored_as(FILES)}").fetchall()
+    if not (loaded or reference.files or reference.rejects):
+        return
+    save(connection)
+    try:
+        replace_files(connection, reference, set(loaded))
+        fill(connection, FILES, reference.files)
+        fill(connection, REJECTS, reference.rejects)
+    except duckdb.Error as error:
+        connection.execute("rollback")
+        connection.execute("begin")
+        reason = str(error).partition("\n")[0]
+        message = f"The tables in the schema reference were not changed. Loading failed: {reason}"
+        print(message, file=sys.stderr)
 
 
 def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:

@@ -25,6 +25,7 @@ from warehouse.database.load import (
     books_by_date,
     check_digests,
     fill_reconciliation,
+    fill_reference,
     fill_snapshots,
     load_nightly,
     longest,
@@ -112,6 +113,7 @@ class _WarehouseBuild:
             fill_snapshots(connection, contents)
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
             fill_reconciliation(connection, contents.reconciled)
+            fill_reference(connection, contents.reference)
             checks = check_books(connection, books, window, self.say)
             record_build(
                 connection,

@@ -154,6 +154,16 @@ class ReadOnlyBook:
             raise ValueError(f"by={by!r} is not valid. Choose from {', '.join(views)}.")
         return self._of_day(views[by], as_of)
 
+    def value(self, quote: str, as_of: date | str | None = None) -> pd.DataFrame:
+        """Return holdings with their prices and values in a unit such as `USD`.
+
+        The value of a holding without a valid price is missing. Raises the same errors as
+        `holdings`.
+        """
+        if as_of is None:
+            return self._frame("from holdings_value(?) order by all", [quote], None)
+        return self._of_day("holdings_value", as_of, quote)
+
     def balances(self, as_of: date | str | None = None) -> pd.DataFrame:
         """Return all amounts that the API reported, by account, by default from the newest book.
 
@@ -185,13 +195,14 @@ class ReadOnlyBook:
         )
         return tuple(row["table_name"] for row in rows)
 
-    def _of_day(self, view: str, as_of: date | str | None) -> pd.DataFrame:
+    def _of_day(self, view: str, as_of: date | str | None, *parameters: str) -> pd.DataFrame:
         day = _day(as_of)
         if day is None:
             return self._frame(f"from {view} order by all", (), None)
         if day not in self.days:
             raise NoBookThatDay(self._no_book(day))
-        return self._frame(f"from {view}_as_of(?) order by all", [day], day)
+        marks = ", ".join("?" * (len(parameters) + 1))
+        return self._frame(f"from {view}_as_of({marks}) order by all", [*parameters, day], day)
 
     def _no_book(self, day: date) -> str:
         if not self.days:

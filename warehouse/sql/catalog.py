@@ -89,10 +89,18 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
         comment=f"{comment} Returns: {returns}",
         parameters=parameters,
         example=sql_file.example,
-        sql=sql_file.sql.replace("$known_balances", _known_balances()),
+        sql=_fill_dates(sql_file.sql.replace("$known_balances", _known_balances())),
         is_table=" as table" in sql_file.sql,
         schema=schema,
     )
+
+
+def _fill_dates(sql: str) -> str:
+    """Replace the placeholders for the dates of the books that a macro reads."""
+    pair = ("day1", "day2")
+    sql = sql.replace("$book_date", _book_date("day", or_fail=True))
+    sql = sql.replace("$first_book", _book_date_of_pair("day1", pair))
+    return sql.replace("$second_book", _book_date_of_pair("day2", pair))
 
 
 def _known_balances() -> str:

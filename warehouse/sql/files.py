@@ -31,7 +31,7 @@ def _database() -> DuckDBPyConnection:
     connection = duckdb.connect(config=_SETTINGS)
     connection.execute("create schema internal")
     for macro in macros():
-        if macro.schema == "internal":
+        if macro.schema == "internal" and not macro.is_table:
             connection.execute(macro.sql)
     return connection
 

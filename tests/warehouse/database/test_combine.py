@@ -216,6 +216,7 @@ def test_the_homes_do_not_change(homes: dict[str, Path], out: Path) -> None:
 def needs_one_home(sql: str) -> bool:
     """Return whether a query reads the history, the ops tables or the previous book of a home."""
     names = "|".join([*(f"{name}_before" for name in BEFORE), "changes", "asset_moves"])
+    names += r"|internal\.asset_values|holdings_value_as_of"
     return bool(
         re.search(rf"\b(?:ops|history)\.|\binternal\.books\b|\b(?:from|join) (?:{names})\b", sql)
     )

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published, published_once
+from tests.support.priced_books import drop, publish, read_at
 from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
 from warehouse import amounts as amounts_of
 from warehouse.query.door import NoBookThatDay
@@ -822,3 +823,22 @@ def test_import_warehouse_does_not_load_pandas() -> None:
         "print('pandas' in sys.modules)"
     )
     assert _ran(sys.executable, program).splitlines() == ["[]", "True"]
+
+
+def test_values_are_exact_and_missing_without_a_price(tmp_path: Path) -> None:
+    """Values are exact amounts, on any day. A holding without a price has no value."""
+    drop(tmp_path, "a.csv", "BTC,,USD,0.1,2026-11-20,")
+    amounts = [Amount("9" * 40), Amount("1", asset="ETH")]
+    publish(tmp_path, [read_at("20261120T021500Z", amounts)])
+    with open_book(tmp_path) as book:
+        for frame in (book.value("USD"), book.value("USD", as_of="2026-11-20")):
+            values = dict(zip(frame["asset_id"], frame["value"], strict=True))
+            assert values["BTC"] == Decimal("9" * 39 + ".9")
+            assert list(frame["value"].isna()) == [False, True]
+            assert list(frame["price_state"]) == ["priced", "missing"]
+
+
+def test_a_value_of_a_day_without_a_book_is_an_error(book: ReadOnlyBook) -> None:
+    """A day without a book raises an error instead of returning an empty frame."""
+    with pytest.raises(NoBookThatDay):
+        book.value("USD", as_of=GAP)

@@ -133,7 +133,7 @@ def read_workbook(
     """
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
     try:
-        reply = _DECODER.decode(run_in_child(f"{__name__}:read_in_child", request, LIMITS))
+        reply = decode_reply(run_in_child(f"{__name__}:read_in_child", request, LIMITS))
     except (ChildNotStarted, ChildKilled) as error:
         problem = "could not start" if isinstance(error, ChildNotStarted) else "was killed"
         raise refusal(
@@ -324,3 +324,8 @@ def _unpack_time(code: int, text: memoryview) -> object:
 
 
 _DECODER = msgspec.msgpack.Decoder(WorkbookCells, ext_hook=_unpack_time)
+
+
+def decode_reply(reply: bytes) -> WorkbookCells:
+    """Decode the bytes that `read_in_child` returned."""
+    return _DECODER.decode(reply)

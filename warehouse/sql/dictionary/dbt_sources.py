@@ -10,6 +10,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.reference import PRICES, REFERENCED
 from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
 
@@ -21,6 +22,7 @@ _SOURCES = {
     "main": ("nightbook", "The newest book."),
     "history": ("nightbook_history", "The books of all nights."),
     "ops": ("nightbook_ops", "The data that nightbook records about nights."),
+    "reference": ("nightbook_reference", "The tables that people bring."),
 }
 
 
@@ -30,7 +32,10 @@ def render(descriptions: Sequence[Description]) -> str:
 
 
 def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
-    contracts = {(table.schema, table.name): table for table in (*BOOK, *OPS, *RECONCILED)}
+    contracts = {
+        (table.schema, table.name): table
+        for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, PRICES)
+    }
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():
         tables = [

@@ -13,6 +13,7 @@ from tests.support.dictionary_examples import examples
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.reference import REFERENCED
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, keep_open, run, tables
 from warehouse.sql.catalog import BEFORE, macros, ops_views, views
@@ -108,7 +109,9 @@ def test_everything_in_the_file_has_a_comment(layout: Layout) -> None:
 def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
     """The file has exactly the declared tables, views and macros, all in the dictionary."""
     declared = {table.name for table in BOOK}
-    declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED)}
+    declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED, *REFERENCED)} | {
+        "reference.prices"
+    }
     declared |= {words.name for words in views()}
     declared |= {macro.name for macro in macros() if macro.schema == "main"}
     declared |= {f"ops.{view.name}" for view in ops_views()} | {f"{name}_before" for name in BEFORE}
@@ -119,4 +122,5 @@ def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
 
 
 def _name(described: Description) -> str:
-    return f"ops.{described.name}" if described.schema == "ops" else described.name
+    is_other = described.schema in ("ops", "reference")
+    return f"{described.schema}.{described.name}" if is_other else described.name

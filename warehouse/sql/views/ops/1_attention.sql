@@ -12,6 +12,7 @@
 --     failed. rejects: values from the API are not in the newest book. round: a list has a round number of records, so it may be only one page of several.
 --     clock: this machine's clock is wrong. breaks: breaks are open. breaks-old: breaks have been
 --     open for at least seven days. nothing-compared: the ledger was not compared with any position.
+--     reference: a file in reference/, or rows of it, were not used.
 -- severity: error, warning or info.
 -- title: The problem in a few words.
 -- message: The facts about the problem. It may have several lines.
@@ -514,6 +515,45 @@ breaks as (
         null as snapshot_id,
         'reconcile/out/' || snapshot_date as file
     from break_groups
+),
+
+reference_problems as (
+    select
+        book.snapshot_date,
+        'reference' as code,
+        'warning' as severity,
+        'reference/' || rejects.table_name || '/' || rejects.file || ' was not used'
+        || case when min(rejects.line) is null then '' else ' completely' end as title,
+        min_by(
+            case when rejects.line is null then '' else 'Line ' || rejects.line || ': ' end
+            || rejects.reason
+            || case when rejects.value = '' then '' else ' (' || rejects.value || ')' end,
+            coalesce(rejects.line, 0)
+        )
+        || case
+            when max(files.reject_count) > 1
+                then '. ' || max(files.reject_count) || ' rows were not used'
+            else ''
+        end
+        || '. All other files and rows were used.' as message,
+        'nightbook query "from ops.reference_rejects"' as command,
+        'reference:' || rejects.table_name || ':'
+        || coalesce(rejects.sha256, rejects.file || ':' || min(rejects.code)) as cause,
+        null as snapshot_id,
+        'reference/' || rejects.table_name || '/' || rejects.file as file
+    from ops.reference_rejects as rejects
+    cross join book
+    left join ops.reference_files as files
+        on files.table_name = rejects.table_name
+        and files.sha256 = rejects.sha256
+    -- A person can remove a bad file, which settles its problem.
+    where rejects.sha256 is null
+        or files.is_present
+    group by
+        book.snapshot_date,
+        rejects.table_name,
+        rejects.file,
+        rejects.sha256
 )
 
 -- Each union has only two parts. DuckDB 2.0 would store longer ones in a form from which DuckDB 1.2
@@ -528,4 +568,8 @@ select * from (
     )
 )
 union all
-select * from (select * from results union all select * from breaks)
+select * from (
+    select * from results
+    union all
+    select * from (select * from breaks union all select * from reference_problems)
+)

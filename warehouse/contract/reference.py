@@ -1,0 +1,82 @@
+"""The tables of `reference/`: prices, and the files and rejected rows of all reference tables."""
+
+from warehouse.contract.model import Table
+from warehouse.contract.ops import count, day, flag, moment, ops_table, text
+
+FILE = text("file", "Name of the file when it was received.")
+SHA256 = text("sha256", "SHA-256 of the file, which is its name in reference/kept/.")
+LINE = count("line", "Line of the row in the file. Rows of Parquet files are counted from 1.")
+RECEIVED_AT = moment("received_at", "When nightbook received the file, UTC.")
+# Each row of a reference table ends with these columns.
+PROVENANCE = (FILE, SHA256, LINE, RECEIVED_AT)
+
+PRICES = Table(
+    "prices",
+    "One row for each price that people brought, including prices that a later file replaced. The "
+    "macro prices_as_of selects the valid prices.",
+    key=("sha256", "line"),
+    schema="reference",
+    columns=(
+        text("asset_id", "The asset that has the price."),
+        flag(
+            "is_custom_asset",
+            "Whether the organisation defined the asset itself. A price is only valid for assets "
+            "with the same value.",
+        ),
+        text("quote", "Unit of the price, such as USD."),
+        text("price_text", "Exact price of 1 unit of the asset, in plain digits."),
+        text("as_of", "Date or time of the price, as in the file."),
+        day(
+            "as_of_date",
+            "Business date of the price. NULL if the file states a time.",
+            nullable=True,
+        ),
+        moment(
+            "as_of_time",
+            "Time of the price, UTC. NULL if the file states only a date.",
+            nullable=True,
+        ),
+        text("source", "Source of the price. Empty if the file does not state it."),
+        text("level", "Level in the fair value hierarchy: 1, 2, 3 or empty."),
+        *PROVENANCE,
+    ),
+)
+
+_TABLE_NAME = text("table_name", "The reference table, which is the name of the file's folder.")
+
+FILES = ops_table(
+    "reference_files",
+    "One row for each file that was received in reference/, in the order of the files.",
+    key=("table_name", "sha256"),
+    columns=(
+        _TABLE_NAME,
+        FILE,
+        SHA256,
+        RECEIVED_AT,
+        count("row_count", "Number of rows in the reference table."),
+        count("reject_count", "Number of rejects: rows, or 1 if the file could not be read."),
+        flag("is_present", "Whether the file is still in its folder."),
+    ),
+)
+
+REJECTS = ops_table(
+    "reference_rejects",
+    "One row for each row or file in reference/ that could not be used. Of each file, only the "
+    "first 100 rejects are listed.",
+    key=("table_name", "file", "sha256", "line"),
+    columns=(
+        _TABLE_NAME,
+        FILE,
+        text(
+            "sha256",
+            "SHA-256 of the file. NULL if the file itself was not read.",
+            nullable=True,
+        ),
+        count("line", "Line of the row. NULL if the whole file was rejected.", nullable=True),
+        text("code", "Kind of the problem, which never changes."),
+        text("reason", "The problem, and the expected value."),
+        text("value", "The invalid value. Empty if there is none."),
+    ),
+)
+
+REFERENCED: tuple[Table, ...] = (FILES, REJECTS)

@@ -1,0 +1,88 @@
+"""Loading received reference files into the tables of the schema `reference`."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.reference import PRICES, PROVENANCE
+from warehouse.database.ddl import PRICE_SETTINGS, comments_on
+
+_FileKey = tuple[str, str]
+_OWN = {column.name: column.meaning for column in PROVENANCE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceTables:
+    """The tables that people bring, and the settings of the price macros.
+
+    `files` and `rejects` are rows of `ops.reference_files` and `ops.reference_rejects`. `paths` has
+    the Parquet file of each table and digest. `sources` are the sources of prices, best first.
+    """
+
+    files: Sequence[Mapping[str, Any]] = ()
+    rejects: Sequence[Mapping[str, Any]] = ()
+    paths: Mapping[_FileKey, Path]
+    sources: Sequence[str] = ()
+    max_age_days: int | None = None
+
+
+def replace_files(
+    connection: DuckDBPyConnection, reference: ReferenceTables, loaded: set[_FileKey]
+) -> None:
+    """Delete the rows of files that no longer exist, and insert the rows of new files."""
+    connection.execute(f"delete from {PRICE_SETTINGS}")
+    settings = [list(reference.sources), reference.max_age_days]
+    connection.execute(f"insert into {PRICE_SETTINGS} values (?, ?)", settings)
+    wanted = {(row["table_name"], row["sha256"]) for row in reference.files}
+    gone, new = defaultdict[str, list[str]](list), defaultdict[str, list[Path]](list)
+    for table, sha256 in sorted(loaded - wanted):
+        gone[table].append(sha256)
+    for row in reference.files:
+        key = row["table_name"], row["sha256"]
+        if key in reference.paths and key not in loaded:
+            new[row["table_name"]].append(reference.paths[key])
+    tables = {table for table, _ in wanted}
+    for table, digests in gone.items():
+        name = f"reference.{quote_identifier(table)}"
+        if table not in tables and table != PRICES.name:
+            connection.execute(f"drop table if exists {name}")
+        elif _columns(connection, name):
+            query = f"delete from {name} where sha256 in (select unnest(?::varchar[]))"
+            connection.execute(query, [digests])
+    for table, paths in new.items():
+        _insert(connection, table, paths)
+
+
+def _insert(connection: DuckDBPyConnection, table: str, paths: Sequence[Path]) -> None:
+    name = f"reference.{quote_identifier(table)}"
+    files = ", ".join(literal(str(path)) for path in paths)
+    rows = f"from read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+    if table != PRICES.name:
+        before, columns = _columns(connection, name), _columns(connection, f"({rows})")
+        if not before:
+            connection.execute(f"create table {name} as select * {rows} limit 0")
+        for column in [column for column in columns if before and column not in before]:
+            connection.execute(f"alter table {name} add column {quote_identifier(column)} varchar")
+        meanings = dict.fromkeys(columns, "As in the file. NULL if the cell is empty.") | _OWN
+        for statement in comments_on("table", name, f"Rows of reference/{table}/.", meanings):
+            connection.execute(statement)
+    connection.execute(f"insert into {name} by name select * {rows}")
+
+
+def _columns(connection: DuckDBPyConnection, source: str) -> list[str]:
+    """Return the columns of a table or subquery, or an empty list if there is no such table."""
+    if source.startswith("("):
+        return [row[0] for row in connection.execute(f"describe select * from {source}").fetchall()]
+    query = (
+        "select column_name from duckdb_columns() where database_name = current_database() "
+        "and schema_name = 'reference' and table_name = ?"
+    )
+    table = source.partition(".")[2].strip('"')
+    return [row[0] for row in connection.execute(query, [table]).fetchall()]

@@ -1,0 +1,299 @@
+"""The files in `reference/`: which of them are new, and the archive of all that were received.
+
+`reference/<table>/` contains the files that people drop. `reference/kept/<table>/` has the bytes of
+each received file under its SHA-256, and the rows that were read from it as Parquet.
+`reference/kept/files.json` lists the files. A file stays received after it is removed.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
+from warehouse.storage.layout import digest_of, json_bytes, make_directory, written_aside
+
+KEPT = "kept"
+INDEX = "files.json"
+MAX_BYTES = 64 * 1024**2
+# Files that are not read within this time are read at the next publish.
+MAX_SECONDS = 60
+_TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+class ReceivedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A received file, with the number of its rows and the rejects."""
+
+    table: str
+    file: str
+    sha256: str
+    received_at: datetime
+    size: int
+    changed_ns: int
+    rows: int
+    parquet_sha256: str
+    rejects: tuple[UnusedLine, ...]
+    reject_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file in `reference/` that was not received, with the reason."""
+
+    table: str
+    file: str
+    reject: UnusedLine
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """The state of `reference/`: all received files in order, and the files that were not read.
+
+    `present` has the table and digest of each received file that is still in its folder.
+    """
+
+    received: tuple[ReceivedFile, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    present: frozenset[tuple[str, str]] = frozenset()
+
+    def file_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of `ops.reference_files`."""
+        return [
+            {
+                "table_name": file.table,
+                "file": file.file,
+                "sha256": file.sha256,
+                "received_at": file.received_at,
+                "row_count": file.rows,
+                "reject_count": file.reject_count,
+                "is_present": (file.table, file.sha256) in self.present,
+            }
+            for file in self.received
+        ]
+
+    def reject_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of `ops.reference_rejects`."""
+        found: list[tuple[str, str, str | None, UnusedLine]] = [
+            (file.table, file.file, file.sha256, reject)
+            for file in self.received
+            for reject in file.rejects
+        ]
+        found += [(problem.table, problem.file, None, problem.reject) for problem in self.problems]
+        return [
+            {
+                "table_name": table,
+                "file": file,
+                "sha256": sha256,
+                "line": reject.line,
+                "code": reject.code,
+                "reason": reject.reason,
+                "value": reject.value,
+            }
+            for table, file, sha256, reject in found
+        ]
+
+
+class DamagedInboxError(Exception):
+    """The list of received files is damaged or missing, so nothing was received."""
+
+    exit_code = 1
+
+
+def received_files(root: Path) -> tuple[ReceivedFile, ...]:
+    """Return the received files in order. Raises `DamagedInboxError` if the list is damaged."""
+    index = root / KEPT / INDEX
+    try:
+        return msgspec.json.decode(index.read_bytes(), type=tuple[ReceivedFile, ...])
+    except FileNotFoundError:
+        if not any((root / KEPT).glob("*/*")):
+            return ()
+        problem = "is missing"
+    except (OSError, msgspec.MsgspecError) as error:
+        problem = f"cannot be read ({error})"
+    raise DamagedInboxError(
+        f"{index} {problem}, so no reference file was read. The tables in the schema reference "
+        "were not changed. Restore the folder reference/ from a backup: nightbook restore"
+    )
+
+
+def receive(root: Path, now: datetime, *, is_check: bool = False) -> Inbox:
+    """Read the new files, archive them, and return all received files.
+
+    With `is_check`, read the files but write nothing. Raises `DamagedInboxError`.
+    """
+    if not root.is_dir():
+        return Inbox()
+    before = received_files(root)
+    receipt = _Receipt(root, now, before, is_check=is_check)
+    for table, path, problem in _files(root):
+        if reject := problem or receipt.add(table, path):
+            receipt.problems.append(Problem(table, _display_name(path), reject))
+    if len(receipt.received) > len(before) and not is_check:
+        content = json_bytes(msgspec.to_builtins(receipt.received))
+        _write(root / KEPT / INDEX, content)
+    present = frozenset(receipt.present)
+    return Inbox(tuple(receipt.received), tuple(receipt.problems), present)
+
+
+class _Receipt:
+    """One look at the files in `reference/`, with a time limit for all new files together."""
+
+    def __init__(
+        self, root: Path, now: datetime, before: Sequence[ReceivedFile], *, is_check: bool
+    ) -> None:
+        self.received = list(before)
+        self.problems: list[Problem] = []
+        self.present: set[tuple[str, str]] = set()
+        self._digests = {(file.table, file.sha256) for file in before}
+        self._known = {
+            (file.table, file.file, file.size, file.changed_ns): file.sha256 for file in before
+        }
+        # Each file has its own time of receipt, so that there is always a later file.
+        latest = max((file.received_at for file in before), default=now)
+        self._next = max(now, latest + timedelta(microseconds=1))
+        self._root, self._is_check = root, is_check
+        self._deadline = time.monotonic() + MAX_SECONDS
+
+    def add(self, table: str, path: Path) -> UnusedLine | None:
+        """Receive a file if it is new. Return the reason if it cannot be read now."""
+        if time.monotonic() > self._deadline:
+            reason = f"other files took {MAX_SECONDS} seconds, so it is read at the next publish"
+            return UnusedLine("too_late", reason)
+        found = _open(table, path, self._known, self._next)
+        if isinstance(found, UnusedLine):
+            return found
+        sha256 = found if isinstance(found, str) else found.sha256
+        if isinstance(found, ReadRequest) and (table, sha256) not in self._digests:
+            rows = read_file(found)
+            if not rows.is_final:
+                return rows.rejects[0]
+            self.received.append(_keep(self._root, path, found, rows, is_check=self._is_check))
+            self._digests.add((table, sha256))
+            self._next += timedelta(microseconds=1)
+        self.present.add((table, sha256))
+        return None
+
+
+def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
+    """Yield the table and path of each file, oldest first, with a reason if it cannot be read."""
+    for folder in sorted(root.iterdir()):
+        if folder.name.startswith(".") or folder.name == KEPT:
+            continue
+        name = _display_name(folder)
+        if folder.is_symlink() or not folder.is_dir():
+            reason = "only folders in reference/ are tables: move the file into a folder"
+            yield name, folder, UnusedLine("not_a_folder", reason)
+        elif not _TABLE.fullmatch(name):
+            reason = "the folder is not a table name: use lower case letters, digits and _"
+            yield name, folder, UnusedLine("wrong_table", reason)
+        else:
+            paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]
+            for path in sorted(paths, key=lambda path: (path.lstat().st_mtime_ns, path.name)):
+                yield name, path, _problem_of(path)
+
+
+def _display_name(path: Path) -> str:
+    """Return a file's name, with escapes for bytes that are not valid UTF-8."""
+    return path.name.encode("utf-8", "backslashreplace").decode()
+
+
+def _problem_of(path: Path) -> UnusedLine | None:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return UnusedLine("link", "links are not read: copy the file itself here")
+    if not stat.S_ISREG(mode):
+        return UnusedLine("not_a_file", "it is a folder or a special file, which is not read")
+    if path.suffix.lower() not in ENDINGS:
+        return UnusedLine(
+            "wrong_ending", f"only files of these types are read: {', '.join(ENDINGS)}"
+        )
+    return None
+
+
+def _open(
+    table: str, path: Path, known: Mapping[tuple[str, str, int, int], str], now: datetime
+) -> ReadRequest | UnusedLine | str:
+    """Return the bytes of a new file, a reason to reject it, or the digest of a known file."""
+    name = _display_name(path)
+    try:
+        # A file may be replaced by a link or a pipe after it was listed. Opening must not wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            before = os.fstat(descriptor)
+            if sha256 := known.get((table, name, before.st_size, before.st_mtime_ns)):
+                return sha256
+            if not stat.S_ISREG(before.st_mode):
+                return UnusedLine("not_a_file", "it is not a regular file")
+            if before.st_size > MAX_BYTES:
+                reason = f"it has {before.st_size:,} bytes, more than {MAX_BYTES:,}: split it"
+                return UnusedLine("too_large", reason)
+            content = file.read(MAX_BYTES + 1)
+            after = os.fstat(descriptor)
+    except OSError as error:
+        return UnusedLine("unreadable", f"it cannot be opened: {error.strerror}")
+    if (before.st_mtime_ns, len(content)) != (after.st_mtime_ns, after.st_size):
+        return UnusedLine("growing", "it is still being written, and is read at the next publish")
+    return ReadRequest(table, name, now, hashlib.sha256(content).hexdigest(), content)
+
+
+def _keep(
+    root: Path, path: Path, request: ReadRequest, rows: FileRows, *, is_check: bool
+) -> ReceivedFile:
+    if not is_check:
+        _write(kept_file(root, request.table, request.sha256), request.content)
+        if rows.parquet:
+            _write(kept_rows(root, request.table, request.sha256), rows.parquet)
+    return ReceivedFile(
+        table=request.table,
+        file=request.file,
+        sha256=request.sha256,
+        received_at=request.received_at,
+        size=len(request.content),
+        changed_ns=path.lstat().st_mtime_ns,
+        rows=rows.rows,
+        parquet_sha256=hashlib.sha256(rows.parquet).hexdigest(),
+        rejects=rows.rejects,
+        reject_count=rows.reject_count,
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    make_directory(path.parent)
+    with written_aside(path) as file:
+        file.write(content)
+
+
+def kept_file(root: Path, table: str, sha256: str) -> Path:
+    """Return the path of a received file in the archive."""
+    return root / KEPT / table / sha256
+
+
+def kept_rows(root: Path, table: str, sha256: str) -> Path:
+    """Return the path of the rows that were read from a received file."""
+    return root / KEPT / table / f"{sha256}.parquet"
+
+
+def damaged_files(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each archived file that is missing or damaged, with the problem."""
+    try:
+        files: Sequence[ReceivedFile] = received_files(root)
+    except DamagedInboxError as error:
+        yield root / KEPT / INDEX, str(error)
+        return
+    for file in files:
+        expected = {kept_file(root, file.table, file.sha256): file.sha256}
+        if file.rows:
+            expected[kept_rows(root, file.table, file.sha256)] = file.parquet_sha256
+        for path, sha256 in expected.items():
+            if not path.is_file():
+                yield path, "is missing"
+            elif digest_of(path) != sha256:
+                yield path, "has changed"

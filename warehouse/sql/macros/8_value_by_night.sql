@@ -1,0 +1,27 @@
+-- value_by_night(quote): The value of the book of each night.
+--
+-- quote: The unit of the values, such as 'USD'.
+-- returns: A table: snapshot_date, assets, unpriced_assets (assets without a price), stale_assets
+--     (assets with a stale price), oldest_price (the time of the oldest price in the value),
+--     value and value_text. Assets without a valid price are not in the value, which is NULL if
+--     no asset has a valid price.
+-- example: select snapshot_date, value_text, assets, unpriced_assets, stale_assets from value_by_night('USD') order by all
+
+create or replace macro value_by_night(quote) as table
+with totals as materialized (
+    select
+        snapshot_date,
+        count(*) as assets,
+        sum((price_state = 'missing')::integer)::bigint as unpriced_assets,
+        sum((price_state = 'stale')::integer)::bigint as stale_assets,
+        min(case when price_state = 'priced' then price_time end) as oldest_price,
+        internal.exact_long_sum(value_text) as value_text
+    from internal.asset_values(quote, date '0001-01-01', date '9999-12-31')
+    group by all
+)
+
+select
+    * exclude (value_text),
+    internal.as_amount(value_text) as value,
+    value_text
+from totals;
