@@ -120,7 +120,7 @@ def received_files(root: Path) -> tuple[ReceivedFile, ...]:
         problem = f"cannot be read ({error})"
     raise DamagedInboxError(
         f"{index} {problem}, so no reference file was read. The tables in the schema reference "
-        "were not changed. Restore the folder reference/ from a backup: nightbook restore"
+        "were not changed. Restore the folder reference/ from a backup."
     )
 
 

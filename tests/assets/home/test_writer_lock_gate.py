@@ -29,6 +29,7 @@ WORDS = {
     "reconcile preview": ("ledger.csv",),
     "reconcile setup": ("ledger.csv",),
     "reconcile history": ("B-12345678",),
+    "reference init": ("prices", "--quote", "USD"),
     "trace": ("--portfolio", "p", "--asset", "BTC"),
 }
 OF_A_HOME = [
