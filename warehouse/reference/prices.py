@@ -32,7 +32,7 @@ def prices(rows: Iterable[tuple[int, Mapping[str, str]]]) -> Iterator[dict[str, 
     for row in found:
         if not isinstance(row, UnusedLine) and len(amounts[_key(row)]) > 1:
             reason = "the file states several prices for this asset, quote, time and source"
-            row = UnusedLine("several_prices", reason, row["price_text"], row["line"])  # noqa: PLW2901
+            row = UnusedLine("several_prices", reason, row["price_text"], row["line"])  # noqa: PLW2901 - the reject replaces the row
         yield row
 
 

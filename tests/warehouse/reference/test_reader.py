@@ -67,7 +67,7 @@ PRICE: dict[str, Sequence[object]] = {
         ("a.csv", f"{TITLES}\n{LINE}\n".replace(",", "\t").encode()),
         ("a.csv", b"Asset ID, QUOTE ,price,as_of\n BTC , USD , 1.50 , 2026-11-20 \n\n"),
         ("a.xlsx", workbook("BTC", None, "USD", 1.5, date(2026, 11, 20), "manual")),
-        ("a.xlsx", workbook("BTC", False, "USD", "1.50", datetime(2026, 11, 20), None)),  # noqa: DTZ001
+        ("a.xlsx", workbook("BTC", False, "USD", "1.50", datetime(2026, 11, 20), None)),  # noqa: DTZ001 - no zone
         ("a.parquet", parquet(**PRICE)),
         ("a.parquet", parquet(**{**PRICE, "as_of": [date(2026, 11, 20)], "price_text": [1.5]})),
     ],
@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_read_is_one_reject(name: str, content: bytes, cod
 @pytest.mark.parametrize(
     ("row", "code"),
     [
-        ((1, None, "USD", 1, datetime(2026, 11, 20, 2, 15), None), "no_time_zone"),  # noqa: DTZ001
+        ((1, None, "USD", 1, datetime(2026, 11, 20, 2, 15), None), "no_time_zone"),  # noqa: DTZ001 - no zone
         (("BTC", None, "USD", "#N/A", "2026-11-20", None), "not_an_amount"),
         (("BTC", None, "USD", "=1/0", "2026-11-20", None), "not_an_amount"),
     ],
