@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,7 @@ def replace_files(
             connection.execute(query, [digests])
     for table, paths in new.items():
         _insert(connection, table, paths)
-    connection.execute(f"delete from {LABELS}")
-    for table in tables - {PRICES.name}:
-        _insert_labels(connection, table)
+    replace_labels(connection, tables - {PRICES.name})
 
 
 def _insert(connection: DuckDBPyConnection, table: str, paths: Sequence[Path]) -> None:
@@ -97,19 +95,22 @@ def _columns(connection: DuckDBPyConnection, source: str) -> list[str]:
     return [row[0] for row in connection.execute(query, [table]).fetchall()]
 
 
-def _insert_labels(connection: DuckDBPyConnection, table: str) -> None:
-    """Insert the labels of a table, if it has key columns. The last row of each key decides."""
-    name = f"reference.{quote_identifier(table)}"
-    columns = _columns(connection, name)
-    keys = [key for key in LABEL_KEYS if key in columns]
-    others = [column for column in columns if column not in (*keys, CUSTOM, *_OWN)]
-    custom = f"coalesce({CUSTOM} = 'true', false)" if CUSTOM in columns else "false"
-    for column in others if keys else ():
-        label = table if len(others) == 1 else f"{table}.{column}"
-        value, listed = quote_identifier(column), ", ".join(keys)
-        connection.execute(
-            f"insert into {LABELS} by name select * exclude (place) from (select "
-            f"{literal(label)} as label, {listed}, {custom} as is_custom_asset, {value} as value, "
-            f"row_number() over (partition by {listed}, {custom} order by received_at desc) as place "
-            f"from {name}) where place = 1 and value is not null"
-        )
+def replace_labels(connection: DuckDBPyConnection, tables: Collection[str]) -> None:
+    """Replace all labels by those of these tables. The last row of each key decides."""
+    connection.execute(f"delete from {LABELS}")
+    for table in tables:
+        name = f"reference.{quote_identifier(table)}"
+        columns = _columns(connection, name)
+        keys = [key for key in LABEL_KEYS if key in columns]
+        others = [column for column in columns if column not in (*keys, CUSTOM, *_OWN)]
+        custom = f"coalesce({CUSTOM} = 'true', false)" if CUSTOM in columns else "false"
+        for column in others if keys else ():
+            label = table if len(others) == 1 else f"{table}.{column}"
+            key = f"{', '.join(keys)}, {custom}"
+            connection.execute(
+                f"insert into {LABELS} by name select * exclude (place) from (select "
+                f"{literal(label)} as label, {', '.join(keys)}, {custom} as is_custom_asset, "
+                f"{quote_identifier(column)} as value, "
+                f"row_number() over (partition by {key} order by received_at desc) as place "
+                f"from {name}) where place = 1 and value is not null"
+            )

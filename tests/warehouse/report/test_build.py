@@ -32,6 +32,7 @@ from warehouse.storage.layout import Layout
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.txt"
 NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
+NONE = formats.MISSING.striptags()
 VOID = {"meta", "wbr", "path", "br"}
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section"),
@@ -653,6 +654,6 @@ def test_the_value_names_what_has_no_price(tmp_path: Path) -> None:
     text = render_markdown(load_report(layout.database, NOW))
     assert "20000 USD for 1 of 3 assets; 1 price is stale; 1 price is missing." in text
     assert "| ETH | stale | 2026-11-01 | 1 |" in text
-    assert "| BTC custom | missing | – | 1 |" in text
+    assert f"| BTC custom | missing | {NONE} | 1 |" in text
     assert "| Macro | 20000 | 2 | 0 | 1 |" in text
-    assert "| – | – | 1 | 1 | 0 |" in text  # the custom asset has no label
+    assert f"| {NONE} | {NONE} | 1 | 1 | 0 |" in text  # the custom asset has no label
