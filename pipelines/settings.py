@@ -34,7 +34,7 @@ DEFAULTS: Final = {
 }
 OTHERS: Final = (
     "API_URL API_KEY API_SECRET API_SECRET_FILE CA_FILE ALERTS HEARTBEAT LAKE CATALOG "
-    "PINNED_ASSETS PRICE_SOURCES PRICE_MAX_AGE"
+    "PINNED_ASSETS PRICE_SOURCES PRICE_MAX_AGE CURRENCY CROSS_RATE"
 )
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MAX_CONCURRENCY = 64
@@ -76,6 +76,8 @@ class Settings:
     Iceberg tables in `catalog`. The report shows `pinned_assets` first. A nightly workbook leaves
     out the long sheets of more than `workbook_rows` rows. Of prices with the same time, the one of
     the first source in `price_sources` is valid. A price older than `price_max_age` days is stale.
+    Report and workbook show values in `currency`. `cross_rate` is an asset, a quote and a source:
+    a price in this quote, divided by the source's price of the asset, is a price in the asset.
 
     The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
     repr or an error message.
@@ -97,6 +99,8 @@ class Settings:
     pinned_assets: tuple[str, ...] = ()
     price_sources: tuple[str, ...] = ()
     price_max_age: int | None = None
+    currency: str | None = None
+    cross_rate: tuple[str, str, str] | None = None
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -168,6 +172,8 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         pinned_assets=_names(variables, "NIGHTBOOK_PINNED_ASSETS"),
         price_sources=_names(variables, "NIGHTBOOK_PRICE_SOURCES"),
         price_max_age=_max_age(variables, complaints),
+        currency=variables.get("NIGHTBOOK_CURRENCY", "").strip() or None,
+        cross_rate=_cross_rate(variables, complaints),
     )
     if complaints:
         raise InvalidSettings(tuple(complaints))
@@ -268,6 +274,20 @@ def _max_age(variables: Mapping[str, str], complaints: list[str]) -> int | None:
     """Read the age in days after which a price is stale, or None if prices never become stale."""
     name = "NIGHTBOOK_PRICE_MAX_AGE"
     return int(_number(variables, complaints, name, 100_000)) if name in variables else None
+
+
+def _cross_rate(
+    variables: Mapping[str, str], complaints: list[str]
+) -> tuple[str, str, str] | None:
+    """Read the cross rate, if it is set, and add an error if it is invalid."""
+    text = variables.get("NIGHTBOOK_CROSS_RATE", "").strip()
+    match = re.fullmatch(r"(\S+) *= *(\S+) +via +(\S.*)", text)
+    if text and (match is None or match[1] == match[2]):
+        complaints.append(
+            f"NIGHTBOOK_CROSS_RATE is {text[:MAX_SHOWN]!r}. Write the new quote, the quote of the "
+            "prices and the source of the rate, such as EUR = USD via ecb."
+        )
+    return (match[1], match[2], match[3]) if match else None
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:

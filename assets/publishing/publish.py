@@ -154,6 +154,8 @@ def reference_tables(nightbook: Nightbook) -> ReferenceTables | None:
         },
         sources=settings.price_sources,
         max_age_days=settings.price_max_age,
+        currency=settings.currency,
+        cross_rate=settings.cross_rate,
     )
 
 

@@ -50,6 +50,8 @@ def publish(
     *,
     sources: Sequence[str] = (),
     max_age: int | None = None,
+    currency: str | None = None,
+    cross_rate: tuple[str, str, str] | None = None,
 ) -> Layout:
     """Receive the reference files, and publish the nights with them."""
     layout, root = Layout(home), home / "reference"
@@ -64,6 +66,8 @@ def publish(
         },
         sources=sources,
         max_age_days=max_age,
+        currency=currency,
+        cross_rate=cross_rate,
     )
     contents = replace(written(layout, nights), reference=reference)
     publish_version(layout, contents, version=version, built_at=now, program_version="0.0.0")

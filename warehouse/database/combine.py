@@ -18,10 +18,17 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK, PORTFOLIOS
-from warehouse.contract.combination import CHECKS_LEFT_OUT, LEFT_OUT, SHARED, SOURCE, SOURCES
-from warehouse.contract.model import literal
+from warehouse.contract.combination import (
+    CHECKS_LEFT_OUT,
+    HOLDING_VALUES,
+    LEFT_OUT,
+    SHARED,
+    SOURCE,
+    SOURCES,
+)
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.database import ddl, load
-from warehouse.query.connect import records
+from warehouse.query.connect import records, scalar
 from warehouse.sql.catalog import macros, reading, views
 from warehouse.sql.checks import run_checks
 from warehouse.storage.layout import (
@@ -118,7 +125,7 @@ def _definitions() -> Iterator[str]:
     yield from ("create schema ops", "create schema internal")
     portfolios = replace(PORTFOLIOS, columns=(*PORTFOLIOS.columns, SOURCE))
     book = (portfolios if table is PORTFOLIOS else table for table in BOOK)
-    for table in (*book, SOURCES, SHARED):
+    for table in (*book, SOURCES, SHARED, HOLDING_VALUES):
         name = f"{table.schema}.{table.name}"
         yield ddl.create_table(table, name)
         yield from ddl.comments_on("table", name, table.meaning, ddl.meanings_of(table))
@@ -157,6 +164,7 @@ def _copy(connection: DuckDBPyConnection, source: str, home: Path) -> tuple[str,
         shared = f"incoming.main.{kind}s semi join main.{kind}s using ({', '.join(ids)})"
         rows = f"select '{kind}', {key}, ? from {shared} order by all"
         connection.execute(f"insert into ops.shared {rows}", [source])
+    _copy_values(connection, source)
     # Copy children before their parents, because the parents show what earlier homes have.
     for table in reversed(BOOK):
         kind, ids = next((kind, ids) for kind, ids in _KINDS.items() if {*ids} <= {*table.names})
@@ -168,3 +176,23 @@ def _copy(connection: DuckDBPyConnection, source: str, home: Path) -> tuple[str,
         )
     connection.execute("commit; detach incoming; begin")
     return "", ""
+
+
+def _copy_values(connection: DuckDBPyConnection, source: str) -> None:
+    """Copy the values of a home's holdings, if it has a currency."""
+    query = "select currency from incoming.internal.price_settings where currency is not null"
+    for row in records(connection, query):
+        # The macros of the home read the tables of the database in use.
+        target = scalar(connection, "select current_database()")
+        connection.execute("use incoming")
+        quote = literal(row["currency"])
+        connection.execute(
+            f"create or replace temp table holding_values as select {literal(source)} as source, "
+            "portfolio_id, asset_id, is_custom_asset, "
+            f"{quote} as currency, price_text, price_state, value_text from holdings_value({quote})"
+        )
+        connection.execute(f"use {quote_identifier(target)}")
+        connection.execute(
+            "insert into ops.holding_values by name from temp.holding_values "
+            "anti join main.portfolios using (portfolio_id)"
+        )

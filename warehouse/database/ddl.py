@@ -29,6 +29,9 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 # The settings that the price macros read.
 PRICE_SETTINGS = "internal.price_settings"
+# The rows of all labels. A key that the label does not have is NULL.
+LABELS = "internal.labels"
+LABEL_KEYS = ("portfolio_id", "venue_id", "asset_id", "account_name")
 
 
 def stored_as(table: Table) -> str:
@@ -45,7 +48,12 @@ def structure() -> Iterator[str]:
     # the helpers to users.
     yield "create schema internal"
     yield "create schema reference"
-    yield f"create table {PRICE_SETTINGS} (sources varchar[], max_age_days integer)"
+    yield (
+        f"create table {PRICE_SETTINGS} (sources varchar[], max_age_days integer, "
+        "currency varchar, cross_asset varchar, cross_quote varchar, cross_source varchar)"
+    )
+    keys = ", ".join(f"{key} varchar" for key in LABEL_KEYS)
+    yield f"create table {LABELS} (label varchar, {keys}, is_custom_asset boolean, value varchar)"
     for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, PRICES):
         yield create_table(table)
         yield from comments_on("table", stored_as(table), table.meaning, meanings_of(table))

@@ -378,7 +378,7 @@ def fill_reference(connection: DuckDBPyConnection, reference: ReferenceTables | 
     if reference is None:
         return
     loaded = connection.execute(f"select table_name, sha256 from {stored_as(FILES)}").fetchall()
-    if not (loaded or reference.files or reference.rejects):
+    if not (loaded or reference.files or reference.rejects or reference.currency):
         return
     save(connection)
     try:

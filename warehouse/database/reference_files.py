@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.reference import PRICES, PROVENANCE
-from warehouse.database.ddl import PRICE_SETTINGS, comments_on
+from warehouse.database.ddl import LABEL_KEYS, LABELS, PRICE_SETTINGS, comments_on
 
 _FileKey = tuple[str, str]
+# An asset of a label is a custom asset if this column says so.
+CUSTOM = "is_custom_asset"
 _OWN = {column.name: column.meaning for column in PROVENANCE}
 
 
@@ -24,6 +26,7 @@ class ReferenceTables:
 
     `files` and `rejects` are rows of `ops.reference_files` and `ops.reference_rejects`. `paths` has
     the Parquet file of each table and digest. `sources` are the sources of prices, best first.
+    `cross_rate` is the asset, quote and source of the cross rate.
     """
 
     files: Sequence[Mapping[str, Any]] = ()
@@ -31,6 +34,8 @@ class ReferenceTables:
     paths: Mapping[_FileKey, Path]
     sources: Sequence[str] = ()
     max_age_days: int | None = None
+    currency: str | None = None
+    cross_rate: tuple[str, str, str] | None = None
 
 
 def replace_files(
@@ -38,8 +43,9 @@ def replace_files(
 ) -> None:
     """Delete the rows of files that no longer exist, and insert the rows of new files."""
     connection.execute(f"delete from {PRICE_SETTINGS}")
-    settings = [list(reference.sources), reference.max_age_days]
-    connection.execute(f"insert into {PRICE_SETTINGS} values (?, ?)", settings)
+    cross_rate = reference.cross_rate or (None, None, None)
+    settings = [list(reference.sources), reference.max_age_days, reference.currency, *cross_rate]
+    connection.execute(f"insert into {PRICE_SETTINGS} values (?, ?, ?, ?, ?, ?)", settings)
     wanted = {(row["table_name"], row["sha256"]) for row in reference.files}
     gone, new = defaultdict[str, list[str]](list), defaultdict[str, list[Path]](list)
     for table, sha256 in sorted(loaded - wanted):
@@ -58,6 +64,7 @@ def replace_files(
             connection.execute(query, [digests])
     for table, paths in new.items():
         _insert(connection, table, paths)
+    replace_labels(connection, tables - {PRICES.name})
 
 
 def _insert(connection: DuckDBPyConnection, table: str, paths: Sequence[Path]) -> None:
@@ -86,3 +93,24 @@ def _columns(connection: DuckDBPyConnection, source: str) -> list[str]:
     )
     table = source.partition(".")[2].strip('"')
     return [row[0] for row in connection.execute(query, [table]).fetchall()]
+
+
+def replace_labels(connection: DuckDBPyConnection, tables: Collection[str]) -> None:
+    """Replace all labels by those of these tables. The last row of each key decides."""
+    connection.execute(f"delete from {LABELS}")
+    for table in tables:
+        name = f"reference.{quote_identifier(table)}"
+        columns = _columns(connection, name)
+        keys = [key for key in LABEL_KEYS if key in columns]
+        others = [column for column in columns if column not in (*keys, CUSTOM, *_OWN)]
+        custom = f"coalesce({CUSTOM} = 'true', false)" if CUSTOM in columns else "false"
+        for column in others if keys else ():
+            label = table if len(others) == 1 else f"{table}.{column}"
+            key = f"{', '.join(keys)}, {custom}"
+            connection.execute(
+                f"insert into {LABELS} by name select * exclude (place) from (select "
+                f"{literal(label)} as label, {', '.join(keys)}, {custom} as is_custom_asset, "
+                f"{quote_identifier(column)} as value, "
+                f"row_number() over (partition by {key} order by received_at desc) as place "
+                f"from {name}) where place = 1 and value is not null"
+            )

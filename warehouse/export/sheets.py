@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
-from warehouse.query.book import PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
+from warehouse.query.book import PORTFOLIO_NAME, VALUES, VENUE_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
 from warehouse.query.lookup_keys import key_of_columns
 from warehouse.spreadsheet.writing.cells import pieces
@@ -123,7 +123,9 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
 
     text, count = SheetColumnKind.TEXT, SheetColumnKind.COUNT
     number, exact = SheetColumnKind.NUMBER, SheetColumnKind.EXACT
-    parts = [name for name in kinds if name.endswith("_text") and name != TOTAL]
+    values = [name for name in kinds if name in VALUES]
+    texts_of = [name for name in values if name.endswith("_text")]
+    parts = [name for name in kinds if name.endswith("_text") and name not in (TOTAL, *values)]
     names = [PORTFOLIO_NAME] * (PORTFOLIO_NAME in kinds)
     names += [name for name in exhibit.key if name not in _OFF_PAPER]
     return (
@@ -132,10 +134,11 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
         _DIGITS,
         column(TOTAL, exact),
         *(column(name, count) for name in _COUNTS if name in kinds),
+        *(column(name, number if name in texts_of else text) for name in values),
         *(column(name, number, printed=len(parts) <= _PRINTED_PARTS) for name in parts),
         *(column(name, text, printed=False) for name in exhibit.key if name == "portfolio_id"),
         *(column(name, count, printed=False) for name in _OFF_PAPER[1:] if name in kinds),
-        *(column(name, exact, printed=False) for name in parts),
+        *(column(name, exact, printed=False) for name in (*parts, *texts_of)),
         *lookup_columns(exhibit),
     )
 

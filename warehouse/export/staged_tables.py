@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warehouse.contract.model import quote_identifier
-from warehouse.query.book import NAMES, PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.book import NAMES, PORTFOLIO_NAME, VALUES, Exhibit, OpenBook
 from warehouse.query.connect import records, scalar
 from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
 from warehouse.spreadsheet.writing.layout import title
@@ -33,6 +33,7 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
     return {
         PORTFOLIO_NAME: "Name of the portfolio at that time, or its id if it has no name.",
         **view.entries,
+        **VALUES,
     }
 
 

@@ -21,6 +21,7 @@ from warehouse.export.totals import (
     numbers_of,
 )
 from warehouse.query.book import Exhibit, OpenBook
+from warehouse.query.group_values import group_values
 from warehouse.spreadsheet.writing.cells import Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import (
     AMOUNT_LINE,
@@ -41,6 +42,7 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
+SHOWN_GROUPS = 10
 _DETAILS = (ACCOUNTS, HOLDINGS, VENUES)
 # A sum of doubles has this many leading digits that do not depend on the order of the additions.
 _SAFE_DIGITS = 13
@@ -139,6 +141,9 @@ def write_summary(draft: Draft, figures: Figures, program_version: str) -> None:
     sheet.row += 1
     _rows(sheet, figures)
     sheet.row += 1
+    if figures.source.currency:
+        _values(draft, sheet, figures.source, figures.source.currency)
+        sheet.row += 1
     _assets(draft, sheet, figures)
     sheet.row += 1
     for text in _HELP:
@@ -210,6 +215,38 @@ def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
         sheet.text(1, "left out, see above")
         must(sheet.worksheet.write_number(sheet.row, 2, rows, count))
         sheet.row += 1
+
+
+def _values(draft: Draft, sheet: _SummaryWriter, source: OpenBook, currency: str) -> None:
+    """Write the value of the book, and of its largest portfolios, venues and labels."""
+    cells = sheet.formats.cells
+    counts = ("assets", "unpriced_assets", "stale_assets")
+    value, exact = f"Value in {currency}", "Value, exact"
+    sheet.headers("Value of", "", value, exact, "Assets", "Without a price", "Stale")
+    first = sheet.row + 1
+    for scope, group in group_values(source.connection, currency, source.day, SHOWN_GROUPS):
+        text = group["value_text"] or "no valid price"
+        amount = number(group["value_text"])[0] if group["value_text"] else None
+        sheet.text(0, scope)
+        label = group["group_name"] or group["group_id"]
+        sheet.text(1, label or ("" if scope == "book" else "no label"))
+        if amount:
+            style = sheet.amount_style(text, float(amount))
+            must(sheet.worksheet.write_number(sheet.row, 2, float(amount), style))
+        sheet.text(3, text, cells[SheetColumnKind.EXACT])
+        for column, name in enumerate(counts, 4):
+            must(
+                sheet.worksheet.write_number(
+                    sheet.row, column, group[name], cells[SheetColumnKind.COUNT]
+                )
+            )
+        sheet.row += 1
+    sizes(draft, sheet.worksheet, (f"C{first}:C{sheet.row}",))
+    sheet.across(
+        "An asset without a valid price is in no value. The sheets Assets, Holdings and Venues "
+        f"have the price and the exact value of each row. At most {SHOWN_GROUPS} groups are shown.",
+        sheet.formats.wrapped,
+    )
 
 
 def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:

@@ -23,6 +23,14 @@ from warehouse.query.connect import connect, records, scalar
 from warehouse.query.errors import QueryFailed
 
 Result = TypeVar("Result")
+VALUES = {
+    "value": "Value in NIGHTBOOK_CURRENCY. NULL if there is no valid price.",
+    "value_text": "The amount in the column value, as exact text.",
+    "price": "Price of 1 unit of the asset. NULL if there is none.",
+    "price_text": "The amount in the column price, as exact text.",
+    "price_state": "State of the price: priced, stale or missing. See prices_as_of.",
+    "currency": "Unit of the value and the price, as in NIGHTBOOK_CURRENCY.",
+}
 MAX_SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
@@ -43,13 +51,14 @@ class Exhibit:
     """One table of an export: its title, its view and its key columns.
 
     The table `counted` has as many rows as the view. A short workbook may leave out an exhibit that
-    has it.
+    has it. With `has_value`, it gets the columns `VALUES` if `NIGHTBOOK_CURRENCY` is set.
     """
 
     title: str
     view: str
     key: tuple[str, ...]
     counted: str | None = None
+    has_value: bool = True
 
     @property
     def staged_name(self) -> str:
@@ -58,7 +67,13 @@ class Exhibit:
 
 
 EXHIBITS = (
-    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_ACCOUNT), "accounts"),
+    Exhibit(
+        "Accounts",
+        "account_balances",
+        ("portfolio_id", *_ASSET, *_ACCOUNT),
+        "accounts",
+        has_value=False,
+    ),
     Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET), "positions"),
     Exhibit("Assets", "holdings_by_asset", _ASSET),
     Exhibit("Venues", "holdings_by_venue", ("venue_id", *_ASSET)),
@@ -73,6 +88,7 @@ class OpenBook:
     - `rows`: the row count of each exhibit, by title.
     - `left_out`: the row count of each exhibit that is too long for a short workbook, by title.
     - `notices`: messages that readers of the figures need to see.
+    - `currency`: NIGHTBOOK_CURRENCY when the file was published, or None.
     - `on_rows`: a function that is called with the row count of each batch that is read.
     """
 
@@ -84,6 +100,7 @@ class OpenBook:
     left_out: Mapping[str, int]
     notices: tuple[str, ...]
     exhibits: tuple[Exhibit, ...] = EXHIBITS
+    currency: str | None = None
     on_rows: Callable[[int], None] = lambda _: None
 
     @property
@@ -170,12 +187,13 @@ def _open_book(
         and (count := count_rows(connection, exhibit.counted, day)) > max_rows
     }
     exhibits = tuple(exhibit for exhibit in exhibits if exhibit.title not in left_out)
+    currency = scalar(connection, "select max(currency) from internal.price_settings")
     # The number of accounts determines how much memory an export needs.
     accounts = count_rows(connection, "accounts", day)
     in_little_memory(
         connection,
         max(_MIN_MEGABYTES, accounts // _ACCOUNTS_PER_MEGABYTE),
-        lambda: _stage(connection, exhibits, day, texts_only=texts_only),
+        lambda: _stage(connection, exhibits, day, currency, texts_only=texts_only),
     )
     return OpenBook(
         connection=connection,
@@ -189,6 +207,7 @@ def _open_book(
         left_out=left_out,
         notices=tuple(_notices(connection, snapshot, as_of)),
         exhibits=exhibits,
+        currency=currency,
     )
 
 
@@ -215,7 +234,12 @@ def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, 
 
 
 def _stage(
-    connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date, *, texts_only: bool
+    connection: DuckDBPyConnection,
+    exhibits: Sequence[Exhibit],
+    day: date,
+    currency: str | None,
+    *,
+    texts_only: bool,
 ) -> None:
     """Copy exhibits to temporary tables. Replace missing portfolio and venue names with IDs."""
     on_day = f"date {literal(day.isoformat())}"
@@ -234,10 +258,22 @@ def _stage(
         if VENUE_NAME in names:
             columns += f", coalesce(nullif(given.venue_name, ''), given.venue_id) as {VENUE_NAME}"
         order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
+        rows = f"{exhibit.view}_as_of({on_day}) as given"
+        if currency and exhibit.has_value:
+            columns += f", {_VALUE_COLUMNS}, {literal(currency)} as currency"
+            prices = f"prices_as_of({on_day}, {literal(currency)})"
+            rows += f" left join {prices} as prices using (asset_id, is_custom_asset)"
         connection.execute(
             f"create or replace temp table {exhibit.staged_name} as select {columns} "
-            f"from {exhibit.view}_as_of({on_day}) as given order by {order}"
+            f"from {rows} order by {order}"
         )
+
+
+_VALUE_COLUMNS = (
+    "case when prices.price_state = 'priced' then "
+    "internal.exact_product(given.total_text, prices.price_text) end as value_text, "
+    "prices.price_text, prices.price_state"
+)
 
 
 def _notices(

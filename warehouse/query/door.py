@@ -154,12 +154,24 @@ class ReadOnlyBook:
             raise ValueError(f"by={by!r} is not valid. Choose from {', '.join(views)}.")
         return self._of_day(views[by], as_of)
 
-    def value(self, quote: str, as_of: date | str | None = None) -> pd.DataFrame:
-        """Return holdings with their prices and values in a unit such as `USD`.
+    @cached_property
+    def currency(self) -> str | None:
+        """The setting `NIGHTBOOK_CURRENCY` when the book was published."""
+        query = "select max(currency) from internal.price_settings"
+        currency: str | None = scalar(self._connection, query)
+        return currency
+
+    def value(self, quote: str | None = None, as_of: date | str | None = None) -> pd.DataFrame:
+        """Return holdings with their prices and values in a unit, by default in `currency`.
 
         The value of a holding without a valid price is missing. Raises the same errors as
-        `holdings`.
+        `holdings`, and `NotAQuestion` if there is no unit.
         """
+        quote = quote or self.currency
+        if quote is None:
+            raise NotAQuestion(
+                "The book has no currency. Name one, as in value('USD'), or set NIGHTBOOK_CURRENCY."
+            )
         if as_of is None:
             return self._frame("from holdings_value(?) order by all", [quote], None)
         return self._of_day("holdings_value", as_of, quote)

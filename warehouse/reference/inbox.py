@@ -25,6 +25,8 @@ INDEX = "files.json"
 MAX_BYTES = 64 * 1024**2
 # Files that are not read within this time are read at the next publish.
 MAX_SECONDS = 60
+# Groups of the book, which are not labels.
+RESERVED = ("asset", "book", "portfolio", "venue")
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -214,8 +216,9 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
         if folder.is_symlink() or not folder.is_dir():
             reason = "only folders in reference/ are tables: move the file into a folder"
             yield name, folder, UnusedLine("not_a_folder", reason)
-        elif not _TABLE.fullmatch(name):
-            reason = "the folder is not a table name: use lower case letters, digits and _"
+        elif not _TABLE.fullmatch(name) or name in RESERVED:
+            reason = "the folder is not a table name: use lower case letters, digits and _, but no "
+            reason += f"name of its own ({', '.join(RESERVED)})"
             yield name, folder, UnusedLine("wrong_table", reason)
         else:
             paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]

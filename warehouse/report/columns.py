@@ -93,6 +93,19 @@ CHANGED_NAMES: Columns = (
     ("Now", name, "now"),
 )
 HOLDINGS: Columns = (_ASSET, *_AMOUNTS, ("Portfolios", digits, "portfolios"), _ACCOUNTS)
+VALUE_GROUPS: Columns = (
+    ("Group", name, "group_name", "group_id"),
+    ("Value", amount, "value_text"),
+    ("Assets", digits, "assets"),
+    ("Without a price", digits, "unpriced_assets"),
+    ("Stale", digits, "stale_assets"),
+)
+UNPRICED: Columns = (
+    _ASSET,
+    ("Price", name, "price_state"),
+    ("Date of the price", name, "as_of"),
+    ("Portfolios", digits, "portfolios"),
+)
 LOCKED_FUNDS: Columns = (
     _ASSET,
     ("Locked by", name, "bucket"),

@@ -18,7 +18,8 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.query.connect import open_database
+from warehouse.query.connect import open_database, scalar
+from warehouse.query.group_values import groups_query, scopes
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
@@ -51,6 +52,8 @@ _MOST = {
     "changes_by_venue": 15,
     "changed_names": 15,
     "changed_accounts": 15,
+    "value": 15,
+    "unpriced": 25,
 }
 
 
@@ -185,6 +188,7 @@ def _load_book(
         *(_OF_CHANGES if before else ()),
     )
     answers = {name: run_query(connection, name, **sql) for name in queries}
+    answers |= _load_values(connection, nights)
     gaps = run_query(connection, "gaps")
     states = states_by_day(nights.snapshots.rows, gaps.rows)
     values: dict[str, Any] = {"gaps": gaps, "states": states, "counted": Counter(states.values())}
@@ -201,6 +205,25 @@ def _load_book(
                 connection, "changed_accounts", change=literal(change), **sql
             )
     return {**answers, **values}
+
+
+def _load_values(connection: DuckDBPyConnection, nights: Nights) -> dict[str, Any]:
+    """Return the values of the book and of its groups, or only None if no currency is set."""
+    query = "select max(currency) from internal.price_settings"
+    currency, day = scalar(connection, query), nights.book_day
+    if not currency or not day:
+        return {"currency": None}
+    values = {"quote": literal(currency), "day": f"date {literal(day.isoformat())}"}
+    book, *groups = (
+        (scope, run_query(connection, "value", groups=groups_query(scope, currency, day)))
+        for scope in scopes(connection)
+    )
+    return {
+        "currency": currency,
+        "value": book[1],
+        "value_groups": groups,
+        "unpriced": run_query(connection, "unpriced", **values),
+    }
 
 
 def _pinned_first(pinned: Sequence[str]) -> str:

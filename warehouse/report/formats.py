@@ -113,6 +113,11 @@ def amount(value: object, *, signed: bool = False) -> Markup:
     )
 
 
+def brief(value: object) -> Markup:
+    """Format a rounded amount for a sentence."""
+    return digits(_round(Decimal(str(value))))
+
+
 def delta(value: object) -> Markup:
     """Format a rounded amount with its sign, as for a change."""
     return amount(value, signed=True)

@@ -34,6 +34,7 @@ _BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
 _FUNCTIONS = (
     split_by_asset,
     formats.asset,
+    formats.brief,
     formats.day,
     formats.delta,
     formats.digits,

@@ -17,6 +17,7 @@ from duckdb import DuckDBPyConnection
 
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published_once
+from tests.support.priced_books import drop, publish, read_at
 from tests.support.shared import some_daily
 from tests.warehouse.query.test_connect_older_clients import OLDER, read_whole
 from warehouse.contract.book import BOOK
@@ -216,7 +217,7 @@ def test_the_homes_do_not_change(homes: dict[str, Path], out: Path) -> None:
 def needs_one_home(sql: str) -> bool:
     """Return whether a query reads the history, the ops tables or the previous book of a home."""
     names = "|".join([*(f"{name}_before" for name in BEFORE), "changes", "asset_moves"])
-    names += r"|internal\.asset_values|holdings_value_as_of"
+    names += r"|internal\.(?:asset_values|value_groups|price_settings)|holdings_value_as_of"
     return bool(
         re.search(rf"\b(?:ops|history)\.|\binternal\.books\b|\b(?:from|join) (?:{names})\b", sql)
     )
@@ -261,7 +262,9 @@ def test_the_file_has_the_usual_names_and_comments(homes: dict[str, Path], out: 
     usual = {name for schema, name in ask(home, NAMES) if schema == "main"} - {*LEFT_OUT}
     found = ask(out, NAMES)
     assert {name for schema, name in found if schema == "main"} == usual
-    assert {name for schema, name in found if schema == "ops"} == {"sources", "shared"}
+    assert {name for schema, name in found if schema == "ops"} == {
+        *("sources", "shared", "holding_values")
+    }
     assert ask(out, MACROS) == [row for row in ask(home, MACROS) if row[1] not in LEFT_OUT]
     for schema, name in found:
         ask(out, f"from {schema}.{name}")
@@ -455,3 +458,22 @@ def test_an_older_client_reads_every_table(homes: dict[str, Path], out: Path, cl
     assert version == OLDER[client]
     assert read == read_whole(sys.executable, [out])[1]
     assert len(read) == len(ask(out, NAMES))
+
+
+def test_values_are_at_the_prices_of_their_home(tmp_path: Path) -> None:
+    """A holding has the value that its home gives it. A home without a currency has no values."""
+    homes = {name: tmp_path / name for name in ("alpha", "beta", "gamma")}
+    for home, price, quote in ((homes["alpha"], "2", "USD"), (homes["beta"], "3", "EUR")):
+        drop(home, "a.csv", f"BTC,,{quote},{price},2026-11-20,")
+        publish(home, [read_at(SECOND, AMOUNTS[home.name])], currency=quote)
+    publish(homes["gamma"], [read_at(SECOND, AMOUNTS["gamma"])])
+    combine(homes, tmp_path / "all.duckdb")
+    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
+        rows = connection.execute("from ops.holding_values order by all").fetchall()
+    assert rows == [
+        ("alpha", "p1", "BTC", False, "USD", "2", "priced", "0.2"),
+        ("alpha", "p1", "ETH", False, "USD", None, "missing", None),
+        ("alpha", "p2", "BTC", False, "USD", "2", "priced", "-5.999999999999999999999986"),
+        ("beta", "q1", "BTC", False, "EUR", "3", "priced", "0.6"),
+        ("beta", "q1", "X", True, "EUR", None, "missing", None),
+    ]

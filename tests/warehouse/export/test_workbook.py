@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
 from tests.support.books import Amount, exact, night, published
+from tests.support.priced_books import drop, read_at
+from tests.support.priced_books import publish as priced_publish
 from tests.support.shared import tries
 from warehouse.export import sheets, workbook
 from warehouse.export.export import NotExported, export
@@ -352,3 +354,30 @@ def test_a_lost_row_stops_the_export(
     ):
         workbook.write(source, tmp_path / "x.xlsx", program_version="1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_value_of_each_row_is_exact(tmp_path: Path) -> None:
+    """With a currency, each row has its price and exact value, and the summary has all groups."""
+    drop(tmp_path, "a.csv", "BTC,,USD,0.1,2026-11-20,", "ETH,,USD,1,2026-11-01,")
+    drop(tmp_path, "desks/a.csv", "portfolio_id,desk", "p1,=1+1")
+    amounts = [Amount("123456789012345678.9"), Amount("5", "p2", "ETH")]
+    book_ = [read_at("20261120T021500Z", amounts)]
+    layout = priced_publish(tmp_path, book_, currency="USD", max_age=3)
+    path = tmp_path / "positions.xlsx"
+    with book(layout.database, None, texts_only=True) as source:
+        workbook.write(source, path, program_version="0.0.0")
+    opened = openpyxl.load_workbook(path)
+    rows = list(opened["Holdings"].values)
+    titles = {str(title): place for place, title in enumerate(rows[0])}
+    shown = [
+        tuple(row[titles[title]] for title in ("Asset", "Value, exact", "Price state", "Currency"))
+        for row in rows[1:]
+    ]
+    assert shown == [
+        ("BTC", "12345678901234567.89", "priced", "USD"),
+        ("ETH", None, "stale", "USD"),
+    ]
+    summary = [row[:7] for row in opened["Summary"].values]
+    assert ("book", "", None, "12345678901234567.89", 2, 0, 1)[3:] in [r[3:] for r in summary]
+    assert ("desks", "=1+1") in [row[:2] for row in summary]
+    assert ("desks", "no label") in [row[:2] for row in summary]

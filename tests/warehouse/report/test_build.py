@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.books import BUILT_AT, Amount, Night, night, row, written
+from tests.support.priced_books import drop, publish, read_at
 from warehouse.contract import model as counts
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.database.publication import publish_version
@@ -31,6 +32,7 @@ from warehouse.storage.layout import Layout
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.txt"
 NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
+NONE = formats.MISSING.striptags()
 VOID = {"meta", "wbr", "path", "br"}
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section"),
@@ -640,3 +642,18 @@ def test_a_missing_night_splits_the_line() -> None:
         points = {day: float(number) for number, day in enumerate(days)}
         drawn = charts.over_time(points, days[0], days[-1], "One asset")
         assert drawn.count("s-main") == lines
+
+
+def test_the_value_names_what_has_no_price(tmp_path: Path) -> None:
+    """With a currency, the report has the value, its coverage, and each asset without a price."""
+    drop(tmp_path, "a.csv", "BTC,,USD,10,2026-11-20,", "ETH,,USD,1,2026-11-01,")
+    drop(tmp_path, "desks/a.csv", "portfolio_id,desk", "p1,Macro")
+    amounts = [Amount("2000"), Amount("5", asset="ETH"), Amount("7", "p2", custom=True)]
+    book = [read_at("20261120T021500Z", amounts)]
+    layout = publish(tmp_path, book, currency="USD", max_age=3)
+    text = render_markdown(load_report(layout.database, NOW))
+    assert "20000 USD for 1 of 3 assets; 1 price is stale; 1 price is missing." in text
+    assert "| ETH | stale | 2026-11-01 | 1 |" in text
+    assert f"| BTC custom | missing | {NONE} | 1 |" in text
+    assert "| Macro | 20000 | 2 | 0 | 1 |" in text
+    assert f"| {NONE} | {NONE} | 1 | 1 | 0 |" in text  # the custom asset has no label

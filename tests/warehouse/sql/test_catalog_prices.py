@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
+from decimal import ROUND_DOWN, Decimal, localcontext
 from pathlib import Path
 
 import duckdb
@@ -166,58 +166,73 @@ def test_holdings_value_has_the_columns_of_holdings_first(home: Path) -> None:
     assert found == [*columns, "price_text", "price_state", "value", "value_text"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([], "missing"),
-        (["BTC,,EUR,1,2026-11-20,"], "missing"),
-        (["BTC,,usd,1,2026-11-20,"], "missing"),
-        (["btc,,USD,1,2026-11-20,"], "missing"),
-        (["BTC,true,USD,1,2026-11-20,"], "missing"),
-        (["BTC,,USD,,2026-11-20,"], "missing"),
-        (["BTC,,USD,n/a,2026-11-20,"], "missing"),
-        (["BTC,,USD,1 000,2026-11-20,"], "missing"),
-        (['BTC,,USD,"1,5",2026-11-20,'], "missing"),
-        (["BTC,,USD,-1,2026-11-20,"], "missing"),
-        (["BTC,,USD,NaN,2026-11-20,"], "missing"),
-        (["BTC,,USD,=1+1,2026-11-20,"], "missing"),
-        (["BTC,,USD,$1,2026-11-20,"], "missing"),
-        (["BTC,,USD,1e999,2026-11-20,"], "missing"),
-        (["BTC,,USD,1,,"], "missing"),
-        (["BTC,,USD,1,20.11.2026,"], "missing"),
-        (["BTC,,USD,1,2026-11-20 02:00:00,"], "missing"),
-        (["BTC,,USD,1,2026-11-21,"], "missing"),
-        (["BTC,,USD,1,2026-11-20T02:15:01Z,"], "missing"),
-        (["BTC,,USD,1,2026-11-20T02:00:00-01:00,"], "missing"),
-        (["BTC,maybe,USD,1,2026-11-20,"], "missing"),
-        (["BTC,,USD,1,2026-11-20,", "BTC,,USD,2,2026-11-20,"], "missing"),
-        (["BTC,,USD,1,2026-11-17,"], "stale"),
-        (["BTC,,USD,1,2026-11-18T02:14:59Z,"], "stale"),
-        (["BTC,,USD,0,2026-11-20,"], "0"),
-        (["BTC,,USD,-0,2026-11-20,"], "0"),
-        (["BTC,,USD,1.50,2026-11-20,", "BTC,,USD,1.5,2026-11-20,"], "1.5"),
-        (["BTC,,USD,1e-8,2026-11-18,"], "0.00000001"),
-        (["BTC,,USD,1,2026-11-20T02:15:00Z,"], "1"),
-        (["BTC,,USD,1,2026-11-20T03:15:00+01:00,"], "1"),
-        (["BTC,,USD,1,2026-11-18T02:15:00Z,"], "1"),
-        (["BTC,,USD,1,2026-11-20,", "BTC,,USD,2,2026-11-20T02:14:00Z,"], "1"),
-        (["BTC,,USD,1,2026-11-19,", "BTC,,USD,2,2026-11-19T23:00:00Z,"], "1"),
-        (["BTC,,USD,1,2026-11-19,", "BTC,,USD,2,2026-11-20T01:00:00Z,"], "2"),
-        (["BTC,,USD,1,2026-11-20,a", "BTC,,USD,2,2026-11-20,b"], "2"),
-        (["BTC,,USD,1,2026-11-20,c", "BTC,,USD,2,2026-11-20,b"], "2"),
-        (["BTC,,USD,1,2026-11-20,c", "BTC,true,USD,2,2026-11-20,b"], "1"),
-    ],
-)
-def test_only_a_valid_price_gives_a_value(tmp_path: Path, lines: list[str], expected: str) -> None:
+CASES = [
+    ([], "missing"),
+    (["BTC,,EUR,1,2026-11-20,"], "missing"),
+    (["BTC,,usd,1,2026-11-20,"], "missing"),
+    (["btc,,USD,1,2026-11-20,"], "missing"),
+    (["BTC,true,USD,1,2026-11-20,"], "missing"),
+    (["BTC,,USD,,2026-11-20,"], "missing"),
+    (["BTC,,USD,n/a,2026-11-20,"], "missing"),
+    (["BTC,,USD,1 000,2026-11-20,"], "missing"),
+    (['BTC,,USD,"1,5",2026-11-20,'], "missing"),
+    (["BTC,,USD,-1,2026-11-20,"], "missing"),
+    (["BTC,,USD,NaN,2026-11-20,"], "missing"),
+    (["BTC,,USD,=1+1,2026-11-20,"], "missing"),
+    (["BTC,,USD,$1,2026-11-20,"], "missing"),
+    (["BTC,,USD,1e999,2026-11-20,"], "missing"),
+    (["BTC,,USD,1,,"], "missing"),
+    (["BTC,,USD,1,20.11.2026,"], "missing"),
+    (["BTC,,USD,1,2026-11-20 02:00:00,"], "missing"),
+    (["BTC,,USD,1,2026-11-21,"], "missing"),
+    (["BTC,,USD,1,2026-11-20T02:15:01Z,"], "missing"),
+    (["BTC,,USD,1,2026-11-20T02:00:00-01:00,"], "missing"),
+    (["BTC,maybe,USD,1,2026-11-20,"], "missing"),
+    (["BTC,,USD,1,2026-11-20,", "BTC,,USD,2,2026-11-20,"], "missing"),
+    (["BTC,,USD,1,2026-11-17,"], "stale"),
+    (["BTC,,USD,1,2026-11-18T02:14:59Z,"], "stale"),
+    (["BTC,,USD,0,2026-11-20,"], "0"),
+    (["BTC,,USD,-0,2026-11-20,"], "0"),
+    (["BTC,,USD,1.50,2026-11-20,", "BTC,,USD,1.5,2026-11-20,"], "1.5"),
+    (["BTC,,USD,1e-8,2026-11-18,"], "0.00000001"),
+    (["BTC,,USD,1,2026-11-20T02:15:00Z,"], "1"),
+    (["BTC,,USD,1,2026-11-20T03:15:00+01:00,"], "1"),
+    (["BTC,,USD,1,2026-11-18T02:15:00Z,"], "1"),
+    (["BTC,,USD,1,2026-11-20,", "BTC,,USD,2,2026-11-20T02:14:00Z,"], "1"),
+    (["BTC,,USD,1,2026-11-19,", "BTC,,USD,2,2026-11-19T23:00:00Z,"], "1"),
+    (["BTC,,USD,1,2026-11-19,", "BTC,,USD,2,2026-11-20T01:00:00Z,"], "2"),
+    (["BTC,,USD,1,2026-11-20,a", "BTC,,USD,2,2026-11-20,b"], "2"),
+    (["BTC,,USD,1,2026-11-20,c", "BTC,,USD,2,2026-11-20,b"], "2"),
+    (["BTC,,USD,1,2026-11-20,c", "BTC,true,USD,2,2026-11-20,b"], "1"),
+]
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Publish a book in which each case has its own portfolio and asset."""
+    home = tmp_path_factory.mktemp("priced")
+    lines = (
+        line.replace("BTC", f"A{number}").replace("btc", f"a{number}")
+        for number, (given, _) in enumerate(CASES)
+        for line in given
+    )
+    drop(home, "a.csv", *lines)
+    amounts = [Amount("2", f"p{number}", f"A{number}") for number in range(len(CASES))]
+    return publish(home, [read_at(FIRST, amounts)], sources=("b", "a"), max_age=2)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[" ".join(given) for given, _ in CASES])
+def test_only_a_valid_price_gives_a_value(priced: Layout, number: int) -> None:
     """The asset has the expected price, or the total says that it is incomplete."""
-    drop(tmp_path, "a.csv", *lines)
-    layout = publish(tmp_path, [read_at(FIRST, ONE)], sources=("b", "a"), max_age=2)
-    assert prices(layout) == {"BTC": expected}
-    [found] = ask(
-        layout, "select value_text, unpriced_assets, stale_assets from value_by_night('USD')"
+    expected = CASES[number][1]
+    assert prices(priced)[f"A{number}"] == expected
+    query = (
+        "select value_text, unpriced_assets, stale_assets "
+        f"from value_by_portfolio('USD', '9999-12-31') where portfolio_id = 'p{number}'"
     )
     value = None if expected in ("missing", "stale") else product("2", expected)
-    assert found == (value, int(expected == "missing"), int(expected == "stale"))
+    counts = int(expected == "missing"), int(expected == "stale")
+    assert ask(priced, query) == [(value, *counts)]
 
 
 def test_the_later_file_supersedes_an_earlier_one_and_both_stay(tmp_path: Path) -> None:
@@ -315,3 +330,128 @@ def test_a_change_without_a_valid_price_is_missing(tmp_path: Path) -> None:
     columns = "state_before, state_after, change_text, quantity_effect_text, price_effect_text"
     query = f"select {columns} from value_changes_between('2026-11-20', '2026-11-21', 'USD')"
     assert ask(layout, query) == [("missing", "priced", None, None, None)]
+
+
+def quotient(one: str, two: str) -> str:
+    """Return the quotient of two prices with all digits that the macro must have."""
+    above, below = (len(text.replace(".", "").lstrip("0")) for text in (one, two))
+    decimals = max(0, 28 + below - above)
+    places = decimals + len(one.partition(".")[2]) - len(two.partition(".")[2])
+    with localcontext(prec=2000):
+        unit = Decimal(1).scaleb(-places)
+        return exact([format((Decimal(one) / Decimal(two)).quantize(unit, ROUND_DOWN), "f")])
+
+
+@settings(max_examples=tries(20, 1200), deadline=None, derandomize=True)
+@given(st.lists(st.tuples(PLAIN, st.decimals("0.000001", "1e25", places=9)), min_size=1))
+@example([("1", Decimal("1.0825")), ("0", Decimal(3)), ("9" * 300, Decimal("7e-6"))])
+def test_a_quotient_has_28_digits(
+    connection: duckdb.DuckDBPyConnection, pairs: list[tuple[str, Decimal]]
+) -> None:
+    """A quotient equals the quotient of Python's decimals, cut after at least 28 digits."""
+    rows = [{"one": one.lstrip("-"), "two": exact([format(two, "f")])} for one, two in pairs]
+    query = "select internal.quotient(one, two) from (select unnest(?, recursive := true))"
+    found = [text for (text,) in connection.execute(query, [rows]).fetchall()]
+    assert found == [quotient(row["one"], row["two"]) for row in rows]
+
+
+def test_a_quotient_by_zero_is_missing(connection: duckdb.DuckDBPyConnection) -> None:
+    """A division by zero, by a missing amount or by 38 digits is NULL."""
+    query = f"select internal.quotient('1', t) from (values ('0'), (null), ('{'1' * 38}')) v(t)"
+    assert connection.execute(query).fetchall() == [(None,)] * 3
+
+
+CROSS = ("EUR", "USD", "ecb")
+
+
+def test_a_cross_rate_gives_quotients_of_one_date(tmp_path: Path) -> None:
+    """A price in USD and the rate of the same date give a marked price in EUR."""
+    drop(
+        tmp_path,
+        "a.csv",
+        "BTC,,USD,1000,2026-11-20,x",
+        "BTC,,USD,9999,2026-11-19,x",
+        "ETH,,USD,30,2026-11-19,x",
+        "SOL,,EUR,7,2026-11-20,x",
+        "SOL,,USD,70,2026-11-20,x",
+        "EUR,,USD,1.25,2026-11-20,ecb",
+        "EUR,,USD,2,2026-11-19,other",
+    )
+    assets = ("BTC", "ETH", "SOL", "EUR", "USD")
+    book = [read_at(FIRST, [Amount("2", asset=asset) for asset in assets])]
+    layout = publish(tmp_path, book, cross_rate=CROSS)
+    query = (
+        "select asset_id, price_text, price_kind, rate_text, price_state "
+        "from prices_as_of('9999-12-31', 'EUR') order by all"
+    )
+    assert ask(layout, query) == [
+        ("BTC", "800", "quotient", "1.25", "priced"),
+        ("ETH", None, None, None, "missing"),
+        ("EUR", "1", "quote", None, "priced"),
+        ("SOL", "7", "stated", None, "priced"),
+        ("USD", "0.8", "quotient", "1.25", "priced"),
+    ]
+    assert prices(layout, quote="CHF") == dict.fromkeys(assets, "missing")
+
+
+def test_a_later_cross_rate_wins_over_an_older_price(tmp_path: Path) -> None:
+    """A stated price wins at the same time, but a later quotient wins over an old price."""
+    drop(
+        tmp_path,
+        "a.csv",
+        "BTC,,EUR,5,2026-11-01,x",
+        "BTC,,USD,10,2026-11-20T01:00:00Z,x",
+        "BTC,,USD,11,2026-11-20T02:00:00Z,x",
+        "EUR,,USD,2,2026-11-20T01:30:00Z,ecb",
+        "EUR,true,USD,4,2026-11-20T01:40:00Z,ecb",
+    )
+    layout = publish(tmp_path, [read_at(FIRST, ONE)], cross_rate=CROSS)
+    assert prices(layout, quote="EUR") == {"BTC": "5.5"}
+
+
+def test_a_cross_rate_after_the_read_is_not_used(tmp_path: Path) -> None:
+    """If the rate of a date is later than the book, the pair of this date gives no price."""
+    drop(
+        tmp_path,
+        "a.csv",
+        "BTC,,USD,10,2026-11-20T01:00:00Z,x",
+        "EUR,,USD,2,2026-11-20T14:00:00Z,ecb",
+        "ETH,,USD,10,2026-11-20T01:00:00Z,x",
+        "EUR,,USD,0,2026-11-18,ecb",
+        "BTC,,USD,10,2026-11-18,x",
+    )
+    assets = ("BTC", "ETH")
+    book = [read_at(FIRST, [Amount("2", asset=asset) for asset in assets])]
+    layout = publish(tmp_path, book, cross_rate=CROSS)
+    assert prices(layout, quote="EUR") == dict.fromkeys(assets, "missing")
+
+
+def test_labels_group_the_value_by_their_keys(tmp_path: Path) -> None:
+    """A label with any key columns gives groups, and what has no label is a group of its own."""
+    drop(tmp_path, "a.csv", "BTC,,USD,10,2026-11-20,", "ETH,,USD,1,2026-11-20,")
+    drop(tmp_path, "desks/a.csv", "portfolio_id,desk,region", "p1,Macro,EU", "p2,Rates,EU")
+    drop(tmp_path, "classes/a.csv", "asset_id,class", "BTC,store", "SOL,chain")
+    drop(tmp_path, "traders/a.csv", "venue_id,account_name,trader", "v1,main,Ann", "v2,main,Bo")
+    amounts = [
+        *(Amount("2"), Amount("3", "p2"), Amount("5", "p3", "ETH", venue="v2")),
+        *(Amount("7", "p1", "SOL"), Amount("9", "p1", custom=True), Amount("11", venue="v2")),
+        Amount("13", account="other", bucket="lending", state="any"),
+    ]
+    layout = publish(tmp_path, [read_at(FIRST, amounts)])
+
+    def groups(label: str) -> list[tuple[object, ...]]:
+        query = f"from value_by_label('{label}', 'USD', '9999-12-31') order by all"
+        return ask(layout, f"select group_name, value_text, assets, unpriced_assets {query}")
+
+    assert groups("desks.desk") == [
+        *(("Macro", "260", 3, 2), ("Rates", "30", 1, 0), (None, "5", 1, 0)),
+    ]
+    assert groups("desks.region") == [("EU", "290", 3, 2), (None, "5", 1, 0)]
+    assert groups("classes") == [
+        *(("chain", None, 1, 1), ("store", "290", 1, 0), (None, "5", 2, 1)),
+    ]
+    assert groups("traders") == [
+        *(("Ann", "50", 3, 2), ("Bo", "115", 2, 0), (None, "130", 1, 0)),
+    ]
+    with pytest.raises(duckdb.Error, match="there is no label nothing in reference/"):
+        groups("nothing")

@@ -8,20 +8,5 @@
 -- example: select snapshot_date, value_text, assets, unpriced_assets, stale_assets from value_by_night('USD') order by all
 
 create or replace macro value_by_night(quote) as table
-with totals as materialized (
-    select
-        snapshot_date,
-        count(*) as assets,
-        sum((price_state = 'missing')::integer)::bigint as unpriced_assets,
-        sum((price_state = 'stale')::integer)::bigint as stale_assets,
-        min(case when price_state = 'priced' then price_time end) as oldest_price,
-        internal.exact_long_sum(value_text) as value_text
-    from internal.asset_values(quote, date '0001-01-01', date '9999-12-31')
-    group by all
-)
-
-select
-    * exclude (value_text),
-    internal.as_amount(value_text) as value,
-    value_text
-from totals;
+select * exclude (group_id, group_name)
+from internal.value_groups('book', quote, date '0001-01-01', date '9999-12-31');

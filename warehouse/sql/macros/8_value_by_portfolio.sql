@@ -10,41 +10,9 @@
 -- example: select portfolio_name, value_text, assets, unpriced_assets from value_by_portfolio('USD', '9999-12-31') order by all
 
 create or replace macro value_by_portfolio(quote, day) as table
-with valued as materialized (
-    select
-        holdings.snapshot_date,
-        holdings.portfolio_id,
-        holdings.portfolio_name,
-        prices.price_state,
-        prices.price_time,
-        case
-            when prices.price_state = 'priced'
-                then internal.exact_product(holdings.total_text, prices.price_text)
-        end as value_text
-    from history.holdings as holdings
-    inner join internal.valid_prices(quote, ($book_date), ($book_date)) as prices
-        on prices.snapshot_date = holdings.snapshot_date
-        and prices.asset_id = holdings.asset_id
-        and prices.is_custom_asset = holdings.is_custom_asset
-    where holdings.snapshot_date = ($book_date)
-),
-
-totals as materialized (
-    select
-        snapshot_date,
-        portfolio_id,
-        portfolio_name,
-        count(*) as assets,
-        sum((price_state = 'missing')::integer)::bigint as unpriced_assets,
-        sum((price_state = 'stale')::integer)::bigint as stale_assets,
-        min(case when price_state = 'priced' then price_time end) as oldest_price,
-        internal.exact_long_sum(value_text) as value_text
-    from valued
-    group by all
-)
-
 select
-    * exclude (value_text),
-    internal.as_amount(value_text) as value,
-    value_text
-from totals;
+    snapshot_date,
+    group_id as portfolio_id,
+    group_name as portfolio_name,
+    * exclude (snapshot_date, group_id, group_name)
+from internal.value_groups('portfolio', quote, ($book_date), ($book_date));

@@ -10,41 +10,9 @@
 -- example: select venue_id, value_text, assets, unpriced_assets from value_by_venue('USD', '9999-12-31') order by all
 
 create or replace macro value_by_venue(quote, day) as table
-with valued as materialized (
-    select
-        venues.snapshot_date,
-        venues.venue_id,
-        venues.venue_name,
-        prices.price_state,
-        prices.price_time,
-        case
-            when prices.price_state = 'priced'
-                then internal.exact_product(venues.total_text, prices.price_text)
-        end as value_text
-    from history.holdings_by_venue as venues
-    inner join internal.valid_prices(quote, ($book_date), ($book_date)) as prices
-        on prices.snapshot_date = venues.snapshot_date
-        and prices.asset_id = venues.asset_id
-        and prices.is_custom_asset = venues.is_custom_asset
-    where venues.snapshot_date = ($book_date)
-),
-
-totals as materialized (
-    select
-        snapshot_date,
-        venue_id,
-        venue_name,
-        count(*) as assets,
-        sum((price_state = 'missing')::integer)::bigint as unpriced_assets,
-        sum((price_state = 'stale')::integer)::bigint as stale_assets,
-        min(case when price_state = 'priced' then price_time end) as oldest_price,
-        internal.exact_long_sum(value_text) as value_text
-    from valued
-    group by all
-)
-
 select
-    * exclude (value_text),
-    internal.as_amount(value_text) as value,
-    value_text
-from totals;
+    snapshot_date,
+    group_id as venue_id,
+    group_name as venue_name,
+    * exclude (snapshot_date, group_id, group_name)
+from internal.value_groups('venue', quote, ($book_date), ($book_date));

@@ -33,14 +33,14 @@ dates as materialized (
     from (
         select distinct prices.as_of_date
         from reference.prices as prices
-        where prices.quote = quote_asset
-            and prices.as_of_date is not null
+        where prices.as_of_date is not null
     ) as days
     asof left join books
         on books.snapshot_date >= days.as_of_date
 ),
 
--- The best source of each time, and then the later file.
+-- The best source of each time, and then the later file. Of the same time, a stated price comes before
+-- a quotient.
 candidates as materialized (
     select
         prices.asset_id,
@@ -48,22 +48,29 @@ candidates as materialized (
         coalesce(epoch_us(prices.as_of_time), dates.price_us) as price_us,
         arg_min(
             prices.rowid,
-            coalesce(
-                nullif(
-                    list_position(
-                        (select settings.sources from internal.price_settings as settings),
-                        prices.source
-                    ),
-                    0
-                ),
-                2000
-            )::bigint * 4503599627370496 - epoch_us(prices.received_at)
-        ) as price_row
+            internal.source_rank(
+                (select settings.sources from internal.price_settings as settings),
+                prices.source
+            ) * 4503599627370496 - epoch_us(prices.received_at)
+        ) as price_row,
+        null::bigint as rate_row,
+        2 * coalesce(epoch_us(prices.as_of_time), dates.price_us) + 1 as place
     from reference.prices as prices
     left join dates
         on dates.as_of_date = prices.as_of_date
     where prices.quote = quote_asset
     group by all
+    union all
+    select
+        pairs.asset_id,
+        pairs.is_custom_asset,
+        coalesce(epoch_us(pairs.price_time), dates.price_us),
+        pairs.price_row,
+        pairs.rate_row,
+        2 * coalesce(epoch_us(pairs.price_time), dates.price_us)
+    from internal.cross_pairs(quote_asset) as pairs
+    left join dates
+        on dates.as_of_date = pairs.price_date
 ),
 
 held as materialized (
@@ -82,12 +89,13 @@ chosen as materialized (
     select
         held.*,
         candidates.price_us,
-        candidates.price_row
+        candidates.price_row,
+        candidates.rate_row
     from held
     asof left join candidates
         on candidates.asset_id = held.asset_id
         and candidates.is_custom_asset = held.is_custom_asset
-        and candidates.price_us <= held.read_us
+        and candidates.place <= 2 * held.read_us + 1
 ),
 
 aged as materialized (
@@ -101,7 +109,10 @@ aged as materialized (
             else 86400000000 * (chosen.snapshot_date - prices.as_of_date)
         end as age_us,
         chosen.price_us,
-        prices.price_text,
+        case when chosen.price_row = chosen.rate_row then '1' else prices.price_text end as price_text,
+        rates.price_text as rate_text,
+        rates.sha256 as rate_sha256,
+        rates.line as rate_line,
         prices.as_of,
         prices.source,
         prices.level,
@@ -112,6 +123,24 @@ aged as materialized (
     from chosen
     left join reference.prices as prices
         on prices.rowid = chosen.price_row
+    left join reference.prices as rates
+        on rates.rowid = chosen.rate_row
+),
+
+quoted as materialized (
+    select
+        * exclude (price_text),
+        case
+            when is_quote then '1'
+            when rate_sha256 is null then price_text
+            else internal.quotient(price_text, rate_text)
+        end as price_text,
+        case
+            when is_quote then 'quote'
+            when rate_sha256 is not null then 'quotient'
+            when price_text is not null then 'stated'
+        end as price_kind
+    from aged
 )
 
 select
@@ -119,7 +148,7 @@ select
     asset_id,
     is_custom_asset,
     quote_asset as quote,
-    case when is_quote then '1' else price_text end as price_text,
+    price_text,
     case
         when is_quote then 'priced'
         when price_text is null then 'missing'
@@ -136,5 +165,9 @@ select
     case when not is_quote then file end as file,
     case when not is_quote then sha256 end as sha256,
     case when not is_quote then line end as line,
-    case when not is_quote then received_at end as received_at
-from aged;
+    case when not is_quote then received_at end as received_at,
+    price_kind,
+    case when not is_quote then rate_text end as rate_text,
+    case when not is_quote then rate_sha256 end as rate_sha256,
+    case when not is_quote then rate_line end as rate_line
+from quoted;
