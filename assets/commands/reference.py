@@ -17,7 +17,8 @@ from warehouse.contract.model import count_of, first_lines, literal
 from warehouse.query.formats import printable
 from warehouse.query.read import run
 from warehouse.reference.inbox import receive
-from warehouse.storage.layout import written_aside
+from warehouse.reference.own_checks import OwnFinding, run_own_checks
+from warehouse.storage.layout import Layout, written_aside
 
 COLUMNS = ("table", "file", "received_at", "rows", "rejects", "is_present", "sha256")
 MAX_SHOWN = 10
@@ -68,7 +69,7 @@ def list_command(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 @click.command(cls=HomeCommand, prints_result=True)
 def check_command(nightbook: Nightbook) -> int:
-    """Show how the next publish would read the new files, without changing anything."""
+    """Read the new files and run your own checks on the newest book, without changing anything."""
     inbox = receive(_root(nightbook), nightbook.now(), is_check=True)
     now = [file for file in inbox.received if (file.table, file.sha256) in inbox.present]
     rejects = 0
@@ -86,8 +87,11 @@ def check_command(nightbook: Nightbook) -> int:
             print(f"  {printable(line)}")
     for problem in inbox.problems:
         print(printable(f"{problem.table}/{problem.file}: not read, {problem.reject.reason}"))
+    found = _run_checks(nightbook.layout)
+    for finding in found:
+        print(printable(f"{finding.severity}: {finding.words}"))
     print(f"{count_of(len(now), 'file')} in {_root(nightbook)}. Nothing was changed.")
-    return FAILED if rejects or inbox.problems else DONE
+    return FAILED if rejects or inbox.problems or found else DONE
 
 
 @click.command(cls=HomeCommand, writes=True)
@@ -110,6 +114,13 @@ def init_command(nightbook: Nightbook, *, table: str, quote: str) -> int:
     print(f"{count_of(len(rows), 'asset')} without a valid price in {quote}: {file}")
     print(f"Fill in price_text, then move the file to {_root(nightbook) / table}")
     return DONE
+
+
+def _run_checks(layout: Layout) -> list[OwnFinding]:
+    """Run the home's own checks on the published book, if there are checks and a book."""
+    folder = layout.home / "checks"
+    has_book = folder.is_dir() and layout.database.exists()
+    return list(run_own_checks(folder, layout.database)) if has_book else []
 
 
 def _root(nightbook: Nightbook) -> Path:

@@ -21,6 +21,7 @@ from pipelines.lakehouse import entrance
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
+from warehouse.database.own_findings import damaged_findings
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import RecordDamage, find_damage
 from warehouse.reference.inbox import damaged_files
@@ -48,7 +49,10 @@ def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str |
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
         packs += [
             RecordDamage(path, problem, "restore reference/kept from the backup")
-            for path, problem in damaged_files(layout.home / "reference")
+            for path, problem in (
+                *damaged_files(layout.home / "reference"),
+                *damaged_findings(layout.home),
+            )
         ]
     if output_format:
         rows = [

@@ -32,7 +32,7 @@ from warehouse.storage.layout import (
 
 DIGESTS = "digests.json"  # the list of digests, which is the last file in a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
-FOLDERS = (LANDING, "reconcile", "reference/kept")
+FOLDERS = (LANDING, "reconcile", "reference/kept", "checks")
 FILES = (SENT_ALERTS, "demo.json")
 # Move the nights into the home last, because a restore that was killed can start over as long as
 # the home has no nights.

@@ -1,7 +1,8 @@
 """The tables of `reference/`: prices, and the files and rejected rows of all reference tables."""
 
+from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Table
-from warehouse.contract.ops import count, day, flag, moment, ops_table, text
+from warehouse.contract.ops import count, day, flag, moment, ops_table, ordinal, text
 
 FILE = text("file", "Name of the file when it was received.")
 SHA256 = text("sha256", "SHA-256 of the file, which is its name in reference/kept/.")
@@ -79,4 +80,28 @@ REJECTS = ops_table(
     ),
 )
 
-REFERENCED: tuple[Table, ...] = (FILES, REJECTS)
+OWN_FINDINGS = ops_table(
+    "own_findings",
+    "One row for each finding of a person's own rules: the checks in checks/ and the thresholds in "
+    "reference/thresholds/. The view findings shows the rows of the newest book. Each night keeps "
+    "what was found until the next book was published.",
+    key=("snapshot_date", "finding_no"),
+    columns=(
+        SNAPSHOT_DATE,
+        ordinal("finding_no", "Number of the finding on this date, starting at 1."),
+        text(
+            "kind",
+            "own_check: a row of a check. own_check_failed: a check that could not be used or took "
+            "too long. threshold_breached: an amount beyond a threshold. threshold_undecided: a "
+            "threshold that could not be compared, for example because a price is missing.",
+        ),
+        text("name", "File of the check, or scope, name and measure of the threshold."),
+        text("severity", "high, medium or low."),
+        text("portfolio_id", "The portfolio. NULL if the finding names none.", nullable=True),
+        text("venue_id", "The venue. NULL if the finding names none.", nullable=True),
+        text("words", "The finding in one sentence."),
+        flag("is_alert", "Whether the check or threshold asks for an alert."),
+    ),
+)
+
+REFERENCED: tuple[Table, ...] = (FILES, REJECTS, OWN_FINDINGS)

@@ -5,7 +5,7 @@
 import contextlib
 import sys
 from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -184,18 +184,35 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         },
     )
     try:
-        connection.execute(
-            f"attach {literal(str(file))} as draft "
-            f"(storage_version {literal(STORAGE_VERSION)}, row_group_size {group})"
-        )
-        connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
-        # Load a night in a single transaction, because each commit waits for the disk.
-        connection.execute("begin")
+        _attach(connection, file, group)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+@contextlib.contextmanager
+def released(connection: DuckDBPyConnection, group: int) -> Iterator[Path]:
+    """Write everything to the file, and detach it within the block for other processes to read."""
+    complete(connection)
+    query = "select path from duckdb_databases() where database_name = 'draft'"
+    [(path,)] = connection.execute(query).fetchall()
+    connection.execute("use memory; detach draft")
+    try:
+        yield Path(path)
+    finally:
+        _attach(connection, Path(path), group)
+
+
+def _attach(connection: DuckDBPyConnection, file: Path, group: int) -> None:
+    connection.execute(
+        f"attach {literal(str(file))} as draft "
+        f"(storage_version {literal(STORAGE_VERSION)}, row_group_size {group})"
+    )
+    connection.execute("use draft")
+    # Load a night in a single transaction, because each commit waits for the disk.
+    connection.execute("begin")
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
@@ -317,8 +334,15 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace all rows of a small table in the ops schema."""
-    batch = rows_batch(table, list(rows))
     connection.execute(f"delete from {stored_as(table)}")
+    insert_rows(connection, table, rows)
+
+
+def insert_rows(
+    connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Insert rows into a small table in the ops schema."""
+    batch = rows_batch(table, list(rows))
     connection.register("nightbook_rows", pa.Table.from_batches([batch]))
     names = ", ".join(map(quote_identifier, table.names))
     connection.execute(f"insert into {stored_as(table)} select {names} from nightbook_rows")

@@ -44,6 +44,7 @@ from warehouse.database.new_version import (
     new_version,
     record_build,
 )
+from warehouse.database.own_findings import apply_rules, load_kept
 from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import ProgressCallback, silent
 from warehouse.sql.checks import CheckResult
@@ -114,6 +115,7 @@ class _WarehouseBuild:
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
             fill_reconciliation(connection, contents.reconciled)
             fill_reference(connection, contents.reference)
+            load_kept(connection, self.layout.home, removed, books)
             checks = check_books(connection, books, window, self.say)
             record_build(
                 connection,
@@ -124,6 +126,9 @@ class _WarehouseBuild:
                 schema=schema_version(),
                 upgraded_from=contents.upgraded_from,
             )
+            if wanted:
+                group = load.group_for(longest(contents))
+                apply_rules(connection, self.layout, wanted[max(wanted)], group)
             load.complete(connection)
         return Published(
             version=self.version,

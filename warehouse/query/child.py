@@ -57,8 +57,8 @@ def ask(
     Raises `QueryFailed` if the query fails or exceeds a limit, and `FileNotFoundError` if nothing
     is published.
     """
-    result = json.loads(_run("answer", database, sql, limit, limits))
-    _raise_error(result)
+    result = json.loads(run_query(f"{__name__}:answer", database, sql, limit, limits))
+    raise_error(result)
     rows = tuple(tuple(map(_from_json, row)) for row in result["rows"])
     return QueryResult(tuple(result["columns"]), rows, result["is_cut"])
 
@@ -68,10 +68,10 @@ def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetResult:
 
     Raises `NotAQuestion` if Parquet has no type for a value.
     """
-    result = _run("parquet_result", database, sql, limit, LIMITS)
+    result = run_query(f"{__name__}:parquet_result", database, sql, limit, LIMITS)
     header, _, content = result.partition(b"\n")
     facts = json.loads(header)
-    _raise_error(facts)
+    raise_error(facts)
     return ParquetResult(content, facts["rows"], facts["is_cut"])
 
 
@@ -83,20 +83,23 @@ def probe(folder: Path) -> None:
 
 def answer(request: bytes) -> bytes:
     """Run a query in the child process. Return the result or the error as JSON."""
-    return json.dumps(_attempt(_answer, json.loads(request))).encode()
+    return json.dumps(attempt(_answer, json.loads(request))).encode()
 
 
 def parquet_result(request: bytes) -> bytes:
     """Run a query in the child process. Return a line of JSON, followed by the Parquet file."""
     content = io.BytesIO()
-    facts = _attempt(lambda **question: _write_parquet(content, **question), json.loads(request))
+    facts = attempt(lambda **question: _write_parquet(content, **question), json.loads(request))
     return json.dumps(facts).encode() + b"\n" + content.getvalue()
 
 
-def _run(function: str, database: Path, sql: str, limit: int | None, limits: ChildLimits) -> bytes:
+def run_query(
+    function: str, database: Path, sql: str, limit: int | None, limits: ChildLimits
+) -> bytes:
+    """Call `module:function` with a query in a child process. Raises `QueryFailed`."""
     question = json.dumps({"database": str(database), "sql": sql, "limit": limit}).encode()
     try:
-        return run_in_child(f"warehouse.query.child:{function}", question, limits)
+        return run_in_child(function, question, limits)
     except ChildTimedOut:
         raise QueryFailed(
             f"The query took longer than {limits.seconds:g} seconds and was stopped. Nothing "
@@ -125,7 +128,7 @@ def _run(function: str, database: Path, sql: str, limit: int | None, limits: Chi
         ) from None
 
 
-def _raise_error(result: dict[str, Any]) -> None:
+def raise_error(result: dict[str, Any]) -> None:
     """Raise the error that the child reported, if there is one."""
     if "missing" in result:
         raise FileNotFoundError(result["missing"])
@@ -165,7 +168,7 @@ def _to_json(value: Any) -> Any:
     return text(value)
 
 
-def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
+def attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
     """Return the result of `work`, or its error as a JSON-serializable dictionary."""
     try:
         return work(**question)

@@ -6,11 +6,9 @@ each received file under its SHA-256, and the rows that were read from it as Par
 """
 
 import hashlib
-import os
 import re
-import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +17,8 @@ from typing import Any
 import msgspec
 
 from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
-from warehouse.storage.layout import digest_of, json_bytes, make_directory, written_aside
+from warehouse.reference.dropped_file import display_name, read_dropped
+from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
 KEPT = "kept"
 INDEX = "files.json"
@@ -137,7 +136,7 @@ def receive(root: Path, now: datetime, *, is_check: bool = False) -> Inbox:
     receipt = _Receipt(root, now, before, is_check=is_check)
     for table, path, problem in _files(root):
         if reject := problem or receipt.add(table, path):
-            receipt.problems.append(Problem(table, _display_name(path), reject))
+            receipt.problems.append(Problem(table, display_name(path), reject))
     if len(receipt.received) > len(before) and not is_check:
         content = json_bytes(msgspec.to_builtins(receipt.received))
         _write(root / KEPT / INDEX, content)
@@ -169,19 +168,43 @@ class _Receipt:
         if time.monotonic() > self._deadline:
             reason = f"other files took {MAX_SECONDS} seconds, so it is read at the next publish"
             return UnusedLine("too_late", reason)
-        found = _open(table, path, self._known, self._next)
-        if isinstance(found, UnusedLine):
-            return found
-        sha256 = found if isinstance(found, str) else found.sha256
-        if isinstance(found, ReadRequest) and (table, sha256) not in self._digests:
-            rows = read_file(found)
-            if not rows.is_final:
-                return rows.rejects[0]
-            self.received.append(_keep(self._root, path, found, rows, is_check=self._is_check))
-            self._digests.add((table, sha256))
-            self._next += timedelta(microseconds=1)
+        name, info = display_name(path), path.lstat()
+        sha256 = self._known.get((table, name, info.st_size, info.st_mtime_ns))
+        if sha256 is None:
+            content = read_dropped(path, ENDINGS, MAX_BYTES)
+            if isinstance(content, UnusedLine):
+                return content
+            sha256 = hashlib.sha256(content).hexdigest()
+            if (table, sha256) not in self._digests:
+                request = ReadRequest(table, name, self._next, sha256, content)
+                rows = read_file(request)
+                if not rows.is_final:
+                    return rows.rejects[0]
+                self._keep(request, rows, info.st_mtime_ns)
         self.present.add((table, sha256))
         return None
+
+    def _keep(self, request: ReadRequest, rows: FileRows, changed_ns: int) -> None:
+        table, sha256 = request.table, request.sha256
+        if not self._is_check:
+            _write(kept_file(self._root, table, sha256), request.content)
+            if rows.parquet:
+                _write(kept_rows(self._root, table, sha256), rows.parquet)
+        file = ReceivedFile(
+            table=table,
+            file=request.file,
+            sha256=sha256,
+            received_at=request.received_at,
+            size=len(request.content),
+            changed_ns=changed_ns,
+            rows=rows.rows,
+            parquet_sha256=hashlib.sha256(rows.parquet).hexdigest(),
+            rejects=rows.rejects,
+            reject_count=rows.reject_count,
+        )
+        self.received.append(file)
+        self._digests.add((table, sha256))
+        self._next += timedelta(microseconds=1)
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
@@ -189,7 +212,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
     for folder in sorted(root.iterdir()):
         if folder.name.startswith(".") or folder.name == KEPT:
             continue
-        name = _display_name(folder)
+        name = display_name(folder)
         if folder.is_symlink() or not folder.is_dir():
             reason = "only folders in reference/ are tables: move the file into a folder"
             yield name, folder, UnusedLine("not_a_folder", reason)
@@ -200,76 +223,10 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
         else:
             paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]
             for path in sorted(paths, key=lambda path: (path.lstat().st_mtime_ns, path.name)):
-                yield name, path, _problem_of(path)
-
-
-def _display_name(path: Path) -> str:
-    """Return a file's name, with escapes for bytes that are not valid UTF-8."""
-    return path.name.encode("utf-8", "backslashreplace").decode()
-
-
-def _problem_of(path: Path) -> UnusedLine | None:
-    mode = path.lstat().st_mode
-    if stat.S_ISLNK(mode):
-        return UnusedLine("link", "links are not read: copy the file itself here")
-    if not stat.S_ISREG(mode):
-        return UnusedLine("not_a_file", "it is a folder or a special file, which is not read")
-    if path.suffix.lower() not in ENDINGS:
-        return UnusedLine(
-            "wrong_ending", f"only files of these types are read: {', '.join(ENDINGS)}"
-        )
-    return None
-
-
-def _open(
-    table: str, path: Path, known: Mapping[tuple[str, str, int, int], str], now: datetime
-) -> ReadRequest | UnusedLine | str:
-    """Return the bytes of a new file, a reason to reject it, or the digest of a known file."""
-    name = _display_name(path)
-    try:
-        # A file may be replaced by a link or a pipe after it was listed. Opening must not wait.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-            before = os.fstat(descriptor)
-            if sha256 := known.get((table, name, before.st_size, before.st_mtime_ns)):
-                return sha256
-            if not stat.S_ISREG(before.st_mode):
-                return UnusedLine("not_a_file", "it is not a regular file")
-            if before.st_size > MAX_BYTES:
-                reason = f"it has {before.st_size:,} bytes, more than {MAX_BYTES:,}: split it"
-                return UnusedLine("too_large", reason)
-            content = file.read(MAX_BYTES + 1)
-            after = os.fstat(descriptor)
-    except OSError as error:
-        return UnusedLine("unreadable", f"it cannot be opened: {error.strerror}")
-    if (before.st_mtime_ns, len(content)) != (after.st_mtime_ns, after.st_size):
-        return UnusedLine("growing", "it is still being written, and is read at the next publish")
-    return ReadRequest(table, name, now, hashlib.sha256(content).hexdigest(), content)
-
-
-def _keep(
-    root: Path, path: Path, request: ReadRequest, rows: FileRows, *, is_check: bool
-) -> ReceivedFile:
-    if not is_check:
-        _write(kept_file(root, request.table, request.sha256), request.content)
-        if rows.parquet:
-            _write(kept_rows(root, request.table, request.sha256), rows.parquet)
-    return ReceivedFile(
-        table=request.table,
-        file=request.file,
-        sha256=request.sha256,
-        received_at=request.received_at,
-        size=len(request.content),
-        changed_ns=path.lstat().st_mtime_ns,
-        rows=rows.rows,
-        parquet_sha256=hashlib.sha256(rows.parquet).hexdigest(),
-        rejects=rows.rejects,
-        reject_count=rows.reject_count,
-    )
+                yield name, path, None
 
 
 def _write(path: Path, content: bytes) -> None:
-    make_directory(path.parent)
     with written_aside(path) as file:
         file.write(content)
 

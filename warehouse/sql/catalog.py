@@ -295,3 +295,8 @@ def views_of(sql: str) -> dict[str, str]:
 def checks() -> tuple[SqlFile, ...]:
     """Return the handwritten checks from the folder `checks`."""
     return _folder("checks")
+
+
+def finding_rules() -> tuple[SqlFile, ...]:
+    """Return the queries in the folder `findings`, whose rows are rows of `ops.own_findings`."""
+    return _folder("findings")

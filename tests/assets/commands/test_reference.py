@@ -102,3 +102,31 @@ def test_a_dry_run_uses_the_received_files_and_does_not_change_them(keeper: Keep
     assert keeper("rebuild", "--dry-run").code == 0
     assert index.read_bytes() == before
     assert keeper("query", "select 1 as x", "-o", str(index.with_suffix(".csv"))).code == 2
+
+
+def test_own_checks_run_each_night_and_survive_backup_and_restore(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    """A check's rows are findings and an alert, in this home and in a restored one."""
+    check = keeper.home / "checks" / "held.sql"
+    check.parent.mkdir()
+    check.write_text(
+        "-- alert: yes\n-- BTC is held.\nselect 'BTC' as asset_id from portfolios limit 1\n"
+    )
+    said = keeper("reference", "check")
+    assert (said.code, "medium: held.sql: BTC is held. asset_id=BTC" in said.out) == (1, True)
+    assert keeper("run").code == 0
+    query = "select snapshot_date::text, words from history.findings where kind = 'own_check'"
+    found = ask(keeper.layout, query)
+    assert found == [(str(THIRD), "held.sql: BTC is held. asset_id=BTC")]
+    assert "held.sql: 1 finding" in keeper("status").out
+    assert keeper("backup", str(tmp_path / "b.tar")).code == 0
+    other = Keeper(tmp_path / "restored", keeper.sandbox)
+    assert other("restore", str(tmp_path / "b.tar")).code == 0
+    assert ask(other.layout, query) == found
+    assert (other.home / "checks" / "held.sql").is_file()
+    assert other("verify").code == 0
+    [kept] = (other.home / "reference" / "kept").glob("findings-*.json")
+    kept.chmod(0o640)
+    kept.write_bytes(kept.read_bytes().replace(b"BTC", b"ETH"))
+    assert "has changed: restore reference/kept from the backup" in other("verify").err

@@ -127,9 +127,8 @@ def test_a_file_that_grows_is_read_at_the_next_publish(
     fstat = os.fstat
 
     def grow(descriptor: int) -> os.stat_result:
-        status = fstat(descriptor)
-        os.utime(path, ns=(0, status.st_mtime_ns + 1))
-        return status
+        os.utime(path, ns=(0, path.lstat().st_mtime_ns + 1))
+        return fstat(descriptor)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", grow)

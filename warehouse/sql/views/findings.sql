@@ -13,7 +13,8 @@
 -- kind: Kind of the finding: money_at_closed_venue, money_at_unknown_venue,
 --     money_without_integration, integration_unknown_venue, portfolio_vanished, portfolio_renamed,
 --     portfolio_emptied, venue_emptied, asset_moved (see asset_moves), instruments_stale,
---     instruments_gone, instruments_differ, round_count, account_repeated or book_moved.
+--     instruments_gone, instruments_differ, round_count, account_repeated, book_moved, or a kind of
+--     ops.own_findings.
 -- portfolio_id: The portfolio of the finding. NULL if the finding is only about a venue.
 -- venue_id: The venue of the finding. NULL if the finding is only about a portfolio.
 -- words: The finding in one sentence.
@@ -393,6 +394,16 @@ every_finding as (
         on book.snapshot_date = snapshots.snapshot_date
     where snapshots.is_book
         and snapshots.stillness in ('moved', 'moving')
+    union all
+    select
+        own_findings.severity,
+        own_findings.kind,
+        own_findings.portfolio_id,
+        own_findings.venue_id,
+        own_findings.words
+    from ops.own_findings as own_findings
+    inner join book
+        on book.snapshot_date = own_findings.snapshot_date
 )
 
 select

@@ -12,7 +12,8 @@
 --     failed. rejects: values from the API are not in the newest book. round: a list has a round number of records, so it may be only one page of several.
 --     clock: this machine's clock is wrong. breaks: breaks are open. breaks-old: breaks have been
 --     open for at least seven days. nothing-compared: the ledger was not compared with any position.
---     reference: a file in reference/, or rows of it, were not used.
+--     reference: a file in reference/, or rows of it, were not used. own: a check in checks/ or a
+--     threshold that asks for alerts has findings.
 -- severity: error, warning or info.
 -- title: The problem in a few words.
 -- message: The facts about the problem. It may have several lines.
@@ -554,6 +555,59 @@ reference_problems as (
         rejects.table_name,
         rejects.file,
         rejects.sha256
+),
+
+numbered_books as (
+    select
+        snapshot_date,
+        row_number() over (order by snapshot_date) as book_no
+    from ops.snapshots
+    where is_book
+),
+
+-- The findings of each rule that asks for alerts. Findings in several books in a row are one cause.
+alerted as (
+    select
+        found.snapshot_date,
+        found.kind,
+        found.name,
+        count(*) as finding_count,
+        list(found.words order by found.finding_no)[:5] as lines,
+        books.book_no
+        - row_number() over (partition by found.kind, found.name order by found.snapshot_date)
+            as first_no
+    from ops.own_findings as found
+    inner join numbered_books as books
+        on books.snapshot_date = found.snapshot_date
+    where found.is_alert
+    group by
+        found.snapshot_date,
+        found.kind,
+        found.name,
+        books.book_no
+),
+
+alerts as (
+    select
+        max(alerted.snapshot_date) as snapshot_date,
+        'own' as code,
+        'warning' as severity,
+        alerted.name || ': ' || max_by(alerted.finding_count, alerted.snapshot_date)
+        || case
+            when max_by(alerted.finding_count, alerted.snapshot_date) = 1 then ' finding'
+            else ' findings'
+        end as title,
+        array_to_string(max_by(alerted.lines, alerted.snapshot_date), chr(10)) as message,
+        'nightbook query "select * from findings where kind = ''' || alerted.kind || '''"' as command,
+        alerted.kind || ':' || alerted.name || ':' || min(alerted.snapshot_date) as cause,
+        null as snapshot_id,
+        null as file
+    from alerted
+    group by
+        alerted.kind,
+        alerted.name,
+        alerted.first_no
+    having max(alerted.snapshot_date) = (select book.snapshot_date from book)
 )
 
 -- Each union has only two parts. DuckDB 2.0 would store longer ones in a form from which DuckDB 1.2
@@ -571,5 +625,9 @@ union all
 select * from (
     select * from results
     union all
-    select * from (select * from breaks union all select * from reference_problems)
+    select * from (
+        select * from breaks
+        union all
+        select * from (select * from reference_problems union all select * from alerts)
+    )
 )
