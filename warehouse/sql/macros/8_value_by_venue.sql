@@ -22,7 +22,7 @@ with valued as materialized (
                 then internal.exact_product(venues.total_text, prices.price_text)
         end as value_text
     from history.holdings_by_venue as venues
-    inner join internal.valid_prices(quote, ($book_date), ($book_date)) as prices
+    inner join internal.valid_prices(quote, ($book_date), ($book_date), null) as prices
         on prices.snapshot_date = venues.snapshot_date
         and prices.asset_id = venues.asset_id
         and prices.is_custom_asset = venues.is_custom_asset
