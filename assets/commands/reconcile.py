@@ -41,7 +41,7 @@ ROLES = ("preparer", "reviewer", "approver")
 BREAK_COLUMNS = (
     *("day", "break_id", "status", "result", "names", "ledger", "snapshot", "difference"),
     *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
-    "ever_seen",
+    *("ever_seen", "value", "currency", "price_state"),
 )
 HISTORY_COLUMNS = (
     *("at", "kind", "who", "status", "result", "ledger", "snapshot", "difference", "owner"),
@@ -323,6 +323,8 @@ def _print_status(status_of_run: service.RunStatus) -> None:
     print(printable(f"  {result.coverage.message}"))
     _print_list(result.unread, "file")
     _print_list([_break(break_) for break_ in result.breaks], "break")
+    if result.accepted_by_rule:
+        print(f"  {result.accepted_by_rule}")
     for signature in status_of_run.signatures:
         print(printable(f"  {signature.description}"))
     if status_of_run.void:
@@ -332,9 +334,10 @@ def _print_status(status_of_run: service.RunStatus) -> None:
 
 
 def _break(break_: Break) -> str:
-    """Format a break as one line: ID, status, result, location and difference."""
+    """Format a break as one line: ID, status, result, location, difference and value."""
     details = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
-    return f"{break_.id}  {break_.status}  {details}"
+    line = f"{break_.id}  {break_.status}  {details}"
+    return f"{line}  {break_.value_words}" if break_.currency else line
 
 
 def _print_list(lines: list[str], noun: str) -> None:

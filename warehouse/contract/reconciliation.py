@@ -108,11 +108,30 @@ BREAKS = ops_table(
         ),
         text("change", "Change since the previous run: new, returned, changed or unchanged."),
         text(
-            "status", "Status set by a person: Open, In progress, Waiting or Explained - accepted."
+            "status",
+            "Status set by a person: Open, In progress, Waiting or Explained - accepted. The "
+            "limits in recon.toml give two more: Accepted by rule, and Needs a second person.",
         ),
         text("owner", "Name of the person who handles the break. Empty if no name was entered."),
         text("root_cause", "Root cause that a person entered. Empty if nobody entered one."),
         text("comment", "Full comment that a person entered. Empty if nobody entered one."),
+        amount(
+            "value",
+            "Difference without its sign, multiplied by the price. NULL without a valid price, or "
+            "if DECIMAL(38,18) cannot hold it exactly.",
+        ),
+        text("value_text", "Exact value, as a string. NULL without a valid price.", nullable=True),
+        text(
+            "currency",
+            "Unit of the value. NULL if recon.toml does not have the table materiality.",
+            nullable=True,
+        ),
+        text(
+            "price_state",
+            "priced, stale (the price is too old), missing, or unread (the difference is unknown). "
+            "NULL if breaks have no values.",
+            nullable=True,
+        ),
     ),
 )
 

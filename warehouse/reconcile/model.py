@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.contract.model import count_of
-from warehouse.exact import EXACT, exact
+from warehouse.exact import EXACT, exact, total
+from warehouse.reconcile.settings.materiality import Materiality
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, display_asset
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
@@ -31,6 +32,7 @@ UNMAPPED = "?"
 Key = tuple[str, ...]
 DisplayNames = Mapping[str, Mapping[str, str]]  # names by field and ID
 OPEN, ACCEPTED = "Open", "Explained - accepted"
+BY_RULE, NEEDS_SECOND = "Accepted by rule", "Needs a second person"
 _CUT = 30_000
 ENGINE = "nightbook"
 REASONS = ("root_cause", "comment")  # the fields that explain why a break was accepted
@@ -54,6 +56,11 @@ TIED, OPEN_BREAKS = 0, 3
 SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence for a result
 SAID = ("status", "owner", "root_cause", "comment")  # the fields of a break that people fill in
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
+DERIVED = (
+    BY_RULE,
+    NEEDS_SECOND,
+)  # statuses that nightbook sets because of the limits in recon.toml
+SETTLED = (ACCEPTED, BY_RULE)
 
 
 class Result(Enum):
@@ -197,7 +204,9 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     """One break on one day. Amounts are exact strings.
 
     `change` is new, returned, changed or unchanged since the previous run. `accepted` is the
-    accepted difference, or an empty string.
+    accepted difference, or an empty string. `value` is the difference without its sign, multiplied
+    by the price, or None if there is no valid price. `price_state` is priced, stale, missing, or
+    unread if the difference is unknown. It is empty if breaks have no values.
     """
 
     id: str
@@ -223,6 +232,9 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     root_cause: str = ""
     comment: str = ""
     accepted: str = ""
+    value: str | None = None
+    currency: str = ""
+    price_state: str = ""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -249,7 +261,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         """Whether the break has not been accepted."""
-        return self.status != ACCEPTED
+        return self.status not in SETTLED
 
     @property
     def result_words(self) -> str:
@@ -265,6 +277,13 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     def difference_words(self) -> str:
         """The difference with thousands separators, or a note that the amount was not read."""
         return "amount not read" if self.is_unread else f"{Decimal(self.difference):,f}"
+
+    @property
+    def value_words(self) -> str:
+        """The value with its currency, or the reason why there is none. Empty without prices."""
+        if self.value is not None:
+            return f"{exact(self.value):,f} {self.currency}"
+        return self.price_state and f"no value ({self.price_state})"
 
     @property
     def ordered_names(self) -> dict[str, str]:
@@ -440,6 +459,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     unused: tuple[Unused, ...]
     in_all: str
     forgiven: tuple[tuple[str, str, str, str], ...]
+    materiality: Materiality | None = None
 
     @property
     def message(self) -> str:
@@ -509,6 +529,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return sum(break_.is_open for break_ in self.breaks)
 
     @property
+    def accepted_by_rule(self) -> str:
+        """The number and the total value of the breaks accepted by rule, or an empty string."""
+        values = [item.value for item in self.breaks if item.status == BY_RULE and item.value]
+        if not values:
+            return ""
+        value = f"{exact(total(values)):,f} {self.breaks[0].currency}"
+        return f"{count_of(len(values), 'break')} accepted by rule, {value} in all"
+
+    @property
     def unsolved_breaks(self) -> list[Break]:
         """The open breaks, including earlier ones that tonight's ledgers do not cover."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
@@ -570,6 +599,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         # Round down, so that only a book without any break has matched by 100 %.
         share = Decimal(1000 * matched // positions) / 10 if positions else Decimal(0)
         rate = f"{matched:,} of {positions:,} matched ({share} %); " if positions else ""
+        rate += f"{self.accepted_by_rule}; " if self.accepted_by_rule else ""
         return (
             f"{self.day}: {self.extent} {format_level(self.coverage.level)}; {', '.join(parts)}, "
             f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
@@ -584,7 +614,8 @@ class History:
 
     `may_open` returns whether a run for this day may reopen a break. A run for the latest day may
     reopen any break. For breaks that occurred before this day, `latest_occurrences` returns the
-    last occurrence number and the day of the first occurrence, by break ID.
+    last occurrence number and the day of the first occurrence, by break ID. `acceptors` returns
+    the people who accepted a break, since anybody last set a different status.
     """
 
     day: date
@@ -592,6 +623,7 @@ class History:
     comments: State
     may_open: Callable[[str], bool]
     latest_occurrences: Callable[[Collection[str]], Mapping[str, tuple[int, str]]]
+    acceptors: Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)

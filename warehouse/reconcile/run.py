@@ -24,6 +24,7 @@ from warehouse.reconcile.match.compare import roll_forward, tie_totals
 from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
 from warehouse.reconcile.model import (
+    DERIVED,
     OPEN_BREAKS,
     SETTINGS_DIGEST,
     TIED,
@@ -256,7 +257,8 @@ def _resolved_breaks(
     return tuple(
         ResolvedBreak(
             **structs.asdict(break_)
-            | {field: comments.of(id_, field) for field in ("status", "owner", "comment")},
+            | {field: comments.of(id_, field) for field in ("status", "owner", "comment")}
+            | ({"status": break_.status} if break_.status in DERIVED else {}),
             closed_on=outcome.day,
             closed_because=outcome.closing_reason(break_),
         )
@@ -281,6 +283,7 @@ def _evidence(given: MatchInputs, outcome: Outcome, program_version: str) -> dic
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             SETTINGS_DIGEST: config.digest,
         }
+        | ({"materiality": config.materiality.description} if config.materiality else {})
         | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
         | {f"SHA-256 of the file {file.name}": file.sha256 for file in ledger.sources}
@@ -328,6 +331,7 @@ def _run_of(
             unused=unused,
             in_all=totals(unused),
             forgiven=outcome.forgiven,
+            materiality=config.materiality,
         ),
         day_settings=settings_of_day(record, config, outcome.day, run_id),
         sources=ledger.sources,

@@ -21,6 +21,7 @@ from warehouse.reconcile.record import record, tables
 LATER = datetime(2026, 12, 1, 9, tzinfo=UTC)
 BOOK = (Amount("1.5"), Amount("2", asset="ETH"))
 LEDGER = HEAD + "p1;BTC;v1;main;1\np1;ETH;v1;main;2\n"
+VIEW = "select sql from sqlite_master where name ="
 ADDED = "accepted text not null,\n  hint text not null default 'none', weight integer default 3,"
 
 
@@ -44,9 +45,9 @@ def newer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     schema.write_text(text.replace("accepted text not null,", ADDED, 1), "utf-8")
     assert schema.read_text("utf-8") != text
     monkeypatch.setattr(record, "_SCHEMA", schema)
-    record._columns.cache_clear()
+    record._declarations.cache_clear()
     yield
-    record._columns.cache_clear()
+    record._declarations.cache_clear()
 
 
 @pytest.fixture
@@ -73,6 +74,15 @@ def test_a_newer_nightbook_adds_its_columns_to_an_older_home(desk: Desk) -> None
     assert run
     assert [break_.change for break_ in run.breaks] == ["unchanged"]
     assert added(desk) == [("none", 3)] * 2
+
+
+def test_a_view_that_a_newer_nightbook_changed_is_replaced(desk: Desk) -> None:
+    """The first command that opens an older home gives it the views of this version."""
+    with closing(sqlite3.connect(desk.folder.database)) as connection:
+        [(view,)] = connection.execute(f"{VIEW} 'open_breaks'").fetchall()
+        connection.execute("drop view open_breaks")
+        connection.execute(view.replace("'Accepted by rule'", "''"))
+    assert desk.folder.select(f"{VIEW} 'open_breaks'") == [{"sql": view}]
 
 
 @pytest.mark.usefixtures("newer")

@@ -268,6 +268,18 @@ def test_only_the_quote_itself_is_worth_one(tmp_path: Path) -> None:
     assert prices(layout) == {"USD": "1", "USD*": "missing", "USDC": "missing"}
 
 
+def test_given_assets_have_prices_although_no_book_holds_them(tmp_path: Path) -> None:
+    """The reconciliation asks for assets of the ledger. A custom asset has its own price."""
+    drop(tmp_path, "a.csv", "SOL,,USD,3,2026-11-20,")
+    layout = publish(tmp_path, [read_at(FIRST, ONE), read_at(SECOND, ONE)])
+    given = ", ".join(
+        f"{{'asset_id': 'SOL', 'is_custom_asset': {custom}}}" for custom in (False, True)
+    )
+    days = "date '2026-11-20', date '2026-11-20'"
+    query = f"from internal.valid_prices('USD', {days}, [{given}]) select price_text order by 1"
+    assert ask(layout, query) == [("3",), (None,)]
+
+
 def test_totals_name_the_oldest_price(tmp_path: Path) -> None:
     """The time of the oldest price that is part of a total is next to the total."""
     drop(tmp_path, "a.csv", "BTC,,USD,1,2026-11-18T00:00:00Z,", "ETH,,USD,1,2026-11-20,")

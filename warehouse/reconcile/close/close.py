@@ -17,7 +17,7 @@ from warehouse.reconcile.close.month import (
     month_changes,
     read_month,
 )
-from warehouse.reconcile.model import AGE_BANDS, Closing, count_ages, to_json
+from warehouse.reconcile.model import AGE_BANDS, NEEDS_SECOND, Closing, count_ages, to_json
 from warehouse.reconcile.record import annotations
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.record.record import Record, pack_problem, packs
@@ -200,6 +200,14 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
         raise NotClosed(
             f"{month.name} was not closed, because it does not meet the requirements under [close] "
             f"in recon.toml: {'; '.join(problems)}. Nothing was written."
+        )
+    last = month.results[-1]
+    if waiting := [item.id for item in last.unsolved_breaks if item.status == NEEDS_SECOND]:
+        raise NotClosed(
+            f"{month.name} was not closed, because on {last.day} a second person must accept "
+            f"{count_of(len(waiting), 'break')}: {and_more(waiting, _NAMED)}. A different person "
+            "sets the status in the newest workbook. Then run `nightbook reconcile run`, and close "
+            "the month. Nothing was written."
         )
     if changed := list(_changed_workbooks(record, month)):
         raise NotClosed(

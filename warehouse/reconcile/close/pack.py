@@ -25,6 +25,7 @@ from warehouse.query.formats import printable
 from warehouse.reconcile.close.month import Month, closings_of
 from warehouse.reconcile.model import (
     AGE_BANDS,
+    BY_RULE,
     TITLES,
     Break,
     Run,
@@ -34,7 +35,7 @@ from warehouse.reconcile.model import (
     to_json,
 )
 from warehouse.reconcile.record import tables
-from warehouse.reconcile.record.annotations import state
+from warehouse.reconcile.record.annotations import acceptors, state
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import trail
@@ -333,16 +334,23 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break accepted during the month, as of the last of `days`, with the status decision."""
+    """A break accepted during the month, as of the last of `days`, with the people who did it."""
 
     break_: Break
     decision: StatusDecision
     days: tuple[date, ...]
+    people: str
 
     @property
     def reason(self) -> str:
-        """The root cause and the comment, on one line."""
-        return "; ".join(filter(None, (self.break_.root_cause, self.break_.comment)))
+        """The root cause and the comment, on one line, or the rule that accepted the break."""
+        rule = self.break_.note if self.is_by_rule else ""
+        return "; ".join(filter(None, (rule, self.break_.root_cause, self.break_.comment)))
+
+    @property
+    def is_by_rule(self) -> bool:
+        """Whether no person accepted the break, because its value is below the limit."""
+        return self.break_.status == BY_RULE
 
 
 def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
@@ -383,19 +391,24 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
 
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
-    """Return the breaks that were accepted on any day of the month, latest day first."""
-    found: dict[tuple[str, str, StatusDecision], list[tuple[Run, Break]]] = {}
+    """Return the breaks that were accepted on any day of the month, those by rule last."""
+    found: dict[tuple[str, str, str, StatusDecision], list[tuple[Run, Break]]] = {}
     for result in month.results:
         said = state(record, result.revision)
         for item in (*result.breaks, *result.not_compared):
             if not item.is_open:
-                key = item.id, item.difference, said.decision(item.id)
+                key = item.id, item.status, item.difference, said.decision(item.id)
                 found.setdefault(key, []).append((result, item))
-    lines = [
-        AcceptedLine(on_days[-1][1], decision, tuple(result.day for result, _ in on_days))
-        for (_, _, decision), on_days in found.items()
-    ]
-    return sorted(lines, key=lambda line: (-line.days[-1].toordinal(), line.break_.id))
+    lines = []
+    for (id_, *_, decision), on_days in found.items():
+        result, break_ = on_days[-1]
+        days = tuple(earlier.day for earlier, _ in on_days)
+        people = acceptors(record, id_, result.revision) if break_.currency else []
+        lines.append(AcceptedLine(break_, decision, days, " and ".join(people) or decision.by))
+    return sorted(
+        lines,
+        key=lambda line: (line.is_by_rule, -line.days[-1].toordinal(), line.break_.id),
+    )
 
 
 def _days_in_words(days: Sequence[date]) -> str:

@@ -31,6 +31,13 @@ from warehouse.reconcile.match.causes import (
 )
 from warehouse.reconcile.match.classify import Forgiven, MatchRules, Mismatch
 from warehouse.reconcile.match.inputs import MatchInputs
+from warehouse.reconcile.match.materiality import (
+    apply_limits,
+    judge_again,
+    largest_first,
+    unpriced_notices,
+    value_breaks,
+)
 from warehouse.reconcile.match.precision import file_precisions
 from warehouse.reconcile.match.rounding import Rounding, find_rounding, require_few
 from warehouse.reconcile.match.sides import Scope
@@ -182,7 +189,10 @@ def reconcile(inputs: MatchInputs, history: History) -> Outcome:
     names = list(pair_names(connection, cases, fields))
     suggested = suggest_aliases(names)
     causes = suggest_causes(connection, cases, fields, names)
-    breaks = _assemble(cases, causes, inputs, history)
+    breaks = sorted(_assemble(cases, causes, inputs, history), key=_order)
+    limits = config.materiality
+    if limits:
+        breaks.sort(key=largest_first)
     rules = matches.rules
     return Outcome(
         day=source.day,
@@ -190,7 +200,7 @@ def reconcile(inputs: MatchInputs, history: History) -> Outcome:
         levels=frozenset(ledger.levels),
         counts=compare.counts(connection),
         uncovered=matches.uncovered,
-        breaks=tuple(sorted(breaks, key=_order)),
+        breaks=tuple(breaks),
         ids={no: case.id for no, case in cases.items()},
         renamed={id_: old.id for id_, old in earlier.items() if old.id != id_},
         aliases=(*matches.aliases, *suggested),
@@ -200,12 +210,13 @@ def reconcile(inputs: MatchInputs, history: History) -> Outcome:
             *level_notices,
             *_missing_portfolios(inputs),
             *classify.over_limit(connection),
+            *(unpriced_notices(breaks, limits) if limits else ()),
         ),
         digest=compare.digest(
             connection, fields, [config.name, str(source.day), source.snapshot_id]
         ),
         settled=classify.settlements(connection, fields, _keys_before(history, fields)),
-        not_compared=not_compared,
+        not_compared=tuple(judge_again(not_compared, limits, history)),
         opening=None if history.prior else totals_before(inputs, matches.scope),
         proposals=(*behind_notices(source, cases.values(), ledger), *matches.rounding.proposals),
         forgiven=tuple(classify.forgiven_lines(matches.forgiven, rules.totals)),
@@ -372,10 +383,15 @@ def _assemble(
 ) -> Iterator[Break]:
     """Yield this run's breaks, including their causes."""
     new = [case.id for case in cases.values() if case.earlier is None]
-    occurrences = history.latest_occurrences(new)
+    occurrences, limits = history.latest_occurrences(new), inputs.config.materiality
+    values = value_breaks(inputs, limits) if limits else {}
     for case in cases.values():
         age = age_of(case.pair, history.day, case.earlier, occurrences.get(case.id))
-        yield _break(case, age, inputs, history, causes.get(case.id, ""))
+        break_ = _break(case, age, inputs, history, causes.get(case.id, ""))
+        if limits:
+            id_ = case.earlier.id if case.earlier else case.id
+            break_ = apply_limits(break_, values[case.pair.no], limits, id_, history)
+        yield break_
 
 
 def _break(case: Case, age: Age, inputs: MatchInputs, history: History, cause: str) -> Break:

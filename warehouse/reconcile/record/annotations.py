@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from warehouse.reconcile.model import (
     ACCEPTED,
+    DERIVED,
     ENGINE,
+    NEEDS_SECOND,
     OPEN,
     REASONS,
     SAID,
@@ -34,12 +36,14 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.record import signatures
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import CloseSettings
+from warehouse.spreadsheet.reading.text import fold
 
 NOT_RECORDED = "not recorded"
 
 _ALSO = "\n-- also: "
 
 _STATE = Path(__file__).with_name("state.sql").read_text("utf-8")
+_ACCEPTANCES = Path(__file__).with_name("acceptances.sql").read_text("utf-8")
 
 _ALL = (1 << 62) - 1  # a number that is higher than any revision number
 
@@ -62,11 +66,16 @@ class MergeStates:
 
     `shown` is the state in the workbook. `base` is the same state, and `current` is the present
     state, but both lack the engine's entries about the day of the run.
+
+    `derived` has the statuses that the limits gave to breaks of the workbook's run. `is_latest` is
+    false if a later run has replaced the result, so the workbook may show other statuses.
     """
 
     shown: State
     base: State
     current: State
+    derived: Mapping[str, str]
+    is_latest: bool
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
@@ -87,6 +96,20 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
             decisions[id_] = StatusDecision(status=value, **row)
     [newest] = record.select("select coalesce(max(no), 0) as no from revisions where no <= ?", last)
     return State(newest["no"], breaks, decisions)
+
+
+def acceptors(
+    record: Record, break_id: str, revision: int | None = None, *, without: date | None = None
+) -> list[str]:
+    """Return the people who accepted a break's current difference, in order of their names.
+
+    An acceptance in a file that does not say who saved it does not count. `revision` and `without`
+    are as for `state`.
+    """
+    last, day = _ALL if revision is None else revision, without.isoformat() if without else ""
+    rows = record.select(_ACCEPTANCES, break_id, last, day)
+    people = {fold(row["who"]): row["who"] for row in rows}
+    return [people[name] for name in sorted(people) if name != fold(NOT_RECORDED)]
 
 
 def comparable_text(text: str) -> str:
@@ -119,6 +142,13 @@ def merge_edits(
         if refusal:
             notify("high", refusal)
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
+        is_second = states.derived.get(break_id) == NEEDS_SECOND and not states.is_latest
+        if is_second and comparable_text(cells.get("status", "")) == ACCEPTED:
+            notify(
+                "medium",
+                "this is an earlier workbook: accept a break that needs a second "
+                "person in the newest workbook",
+            )
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
             for words in _conflict_words(break_id, conflicts):
@@ -140,14 +170,18 @@ def store_edits(
     `notices_of` returns notices about text in cells that are not read.
     """
     for workbook in workbooks:
+        result = record.result_of(workbook.run_id)
+        breaks = breaks_by_id(result)
+        statuses = {id_: item.status for id_, item in breaks.items() if item.status in DERIVED}
         states = MergeStates(
             shown=state(record, workbook.base_revision),
             base=state(record, workbook.base_revision, without=day),
             current=state(record, without=day),
+            derived=statuses,
+            is_latest=result is not None and result.written == workbook.written,
         )
-        result = record.result_of(workbook.run_id)
         refusal = signatures.why_not_accept(record, workbook, result, settings)
-        entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
+        entries, notices = merge_edits(workbook, states, breaks, refusal)
         notices += signatures.take_signatures(record, workbook, entries, settings)
         notices += notices_of(record, workbook)
         if entries or notices:
@@ -189,6 +223,7 @@ def history(record: Record, day: date) -> History:
         comments=comments,
         may_open=lambda id_: is_newest or comments.of(id_, "status") != in_force.of(id_, "status"),
         latest_occurrences=partial(record.latest_occurrences, day),
+        acceptors=partial(acceptors, record, without=day),
     )
 
 
@@ -202,7 +237,8 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
     old = [entry for note in before for entry in note.entries if not entry.is_restored]
     now = state(record, without=outcome.day)
     ids = None if record.is_newest(outcome.day) else {entry.break_id for entry in old}
-    entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
+    people = partial(acceptors, record, without=outcome.day)
+    entries = [*_renames(outcome, now, ids, people), *_reopenings(outcome, now)]
     if entries == old:
         return
     restored = _restorations(old, entries, state(record), now)
@@ -279,6 +315,10 @@ def _merge_field(
     value = comparable_text(text)
     if field == "status":
         value = value or OPEN
+        derived = states.derived.get(break_id, "")
+        if derived and value in DERIVED:
+            return None
+        shown = derived if derived and states.is_latest else shown
         chosen = next((name for name in STATUSES if name.casefold() == value.casefold()), "")
         if not chosen:
             line = f"status {value} (none of {', '.join(STATUSES)})"
@@ -322,7 +362,9 @@ def _with_difference(entry: Entry, break_: Break | None) -> Entry:
     )
 
 
-def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
+def _renames(
+    outcome: Outcome, now: State, ids: set[str] | None, people: Callable[[str], Sequence[str]]
+) -> Iterator[Entry]:
     """Copy a break's entries to its new ID, except for fields that already have an entry.
 
     If `ids` is not None, copy entries only to these new IDs.
@@ -332,15 +374,17 @@ def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Ent
         for field in SAID if ids is None or new in ids else ():
             if field == "status" and field in written:
                 decision = now.decision(old)
-                yield Entry(
-                    break_id=new,
-                    field=field,
-                    value=decision.status,
-                    accepted=decision.accepted,
-                    episode=decision.episode,
-                    said_on=decision.on,
-                    said_by=decision.by,
-                )
+                others = [who for who in people(old) if who != decision.by]
+                for who in (*others, decision.by):
+                    yield Entry(
+                        break_id=new,
+                        field=field,
+                        value=decision.status,
+                        accepted=decision.accepted,
+                        episode=decision.episode,
+                        said_on=decision.on,
+                        said_by=who,
+                    )
             elif field in written:
                 yield Entry(break_id=new, field=field, value=now.of(old, field))
 

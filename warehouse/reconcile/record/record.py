@@ -34,6 +34,7 @@ _DECLARED = """
     select m.name, c.name, c.type, c."notnull", c.dflt_value
     from sqlite_master as m, pragma_table_info(m.name) as c where m.type = 'table'
 """
+_VIEWS = "select name, sql from sqlite_master where type = 'view'"
 _Value = TypeVar("_Value")
 
 
@@ -458,33 +459,42 @@ def _empty() -> sqlite3.Connection:
 
 
 @cache
-def _columns() -> dict[tuple[str, str], str]:
-    """Return each column's declaration in `schema.sql`, by table and column name."""
+def _declarations() -> tuple[dict[tuple[str, str], str], dict[str, str]]:
+    """Return the columns in `schema.sql` by table and column name, and the views by name."""
     with closing(_empty()) as connection:
-        return {
+        columns = {
             (table, name): f"{name} {kind}{' not null' * required} default {default or 'null'}"
             for table, name, kind, required, default in connection.execute(_DECLARED)
         }
+        return columns, dict(connection.execute(_VIEWS).fetchall())
 
 
-def _missing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Return the table and the name of each column that an older database lacks."""
+def _missing(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that give an older database the columns and views of `schema.sql`."""
+    columns, views = _declarations()
     present = {(table, name) for table, name, *_ in connection.execute(_DECLARED)}
-    return [column for column in _columns() if column not in present]
+    statements = [
+        f"alter table {table} add column {declaration}"
+        for (table, name), declaration in columns.items()
+        if (table, name) not in present
+    ]
+    older = dict(connection.execute(_VIEWS).fetchall())
+    for name, sql in views.items():
+        statements += [f"drop view if exists {name}", sql] if older.get(name) != sql else ()
+    return statements
 
 
 def _add_missing(connection: sqlite3.Connection) -> None:
-    """Add the columns that are new in `schema.sql`, with their default values.
+    """Add the columns that are new in `schema.sql`, with their default values, and its views.
 
     Any other schema change needs a new `VERSION` and its own migration.
     """
     if not _missing(connection):
         return
     connection.execute("begin immediate")
-    # Check for missing columns a second time, because another command may have added them in the
-    # meantime.
-    for table, name in _missing(connection):
-        connection.execute(f"alter table {table} add column {_columns()[table, name]}")
+    # Check a second time, because another command may have added them in the meantime.
+    for statement in _missing(connection):
+        connection.execute(statement)
     connection.execute("commit")
 
 

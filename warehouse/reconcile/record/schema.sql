@@ -23,7 +23,8 @@ create table breaks (
   ledger_rows integer not null, source text not null, rule text not null, placement text not null, cause text not null,
   note text not null, first_seen text not null, ever_seen text not null, age_days integer not null, change text not null,
   status text not null, owner text not null, root_cause text not null, comment text not null, accepted text not null,
-  closed_on text, closed_because text,
+  closed_on text, closed_because text, value text default null, currency text not null default '',
+  price_state text not null default '',
   primary key (run_no, state, place)
 ) without rowid;
 create index breaks_by_id on breaks (break_id, run_no);
@@ -108,7 +109,7 @@ create view newest_runs as
 create view open_breaks as
   select r.day, cast(julianday(r.day) - julianday(b.first_seen) as integer) as age, b.*
   from breaks as b join newest_runs as r on r.no = b.run_no
-  where b.state <> 'resolved' and b.status <> 'Explained - accepted';
+  where b.state <> 'resolved' and b.status not in ('Explained - accepted', 'Accepted by rule');
 
 create view ages as
   select day, trim(owner) as owner, count(*) filter (where age <= 1) as to_1_day,
@@ -143,7 +144,8 @@ create view trail as
   union all
   select made_at, made_by, iif(day_no = 1, 'run', 'rerun'), day, run_id,
     (select count(*) from breaks where run_no = r.no and state = 'break'),
-    (select count(*) from breaks where run_no = r.no and state = 'break' and status <> 'Explained - accepted'),
+    (select count(*) from breaks where run_no = r.no and state = 'break'
+      and status not in ('Explained - accepted', 'Accepted by rule')),
     (select group_concat(name, ', ') from run_inputs where run_no = r.no),
     (select group_concat(sha256, ', ') from run_inputs where run_no = r.no), day
   from runs as r

@@ -6,7 +6,7 @@ from itertools import chain
 
 from warehouse.contract.model import and_more, count_of
 from warehouse.reconcile.model import (
-    ACCEPTED,
+    SETTLED,
     Entry,
     Notice,
     Run,
@@ -53,6 +53,7 @@ def sign(
     """
     who = " ".join(cells.who.split())
     status = {entry.break_id: entry.value for entry in entries if entry.field == "status"}
+    limits = run.coverage.materiality
     signature = Signature(
         role=cells.role,
         who=who,
@@ -61,7 +62,11 @@ def sign(
         day=run.day,
         run_id=run.run_id,
         digest=run.digest,
-        open_breaks=sum(status.get(item.id, item.status) != ACCEPTED for item in run.breaks),
+        open_breaks=sum(
+            status.get(item.id, item.status) not in SETTLED
+            or (item.id in status and limits is not None and limits.is_large(item.value))
+            for item in run.breaks
+        ),
         entered_by="" if fold(entered_by) == fold(who) else entered_by,
         source=source,
         sha256=sha256,

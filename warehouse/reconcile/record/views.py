@@ -15,6 +15,7 @@ from warehouse.contract.model import count_of
 from warehouse.exact import exact, fit_decimal
 from warehouse.reconcile.model import (
     ACCEPTED,
+    SETTLED,
     Break,
     Result,
     TrailLine,
@@ -32,7 +33,7 @@ Rows = dict[str, list[Row]]
 _BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
 _COUNTS = (
     "count(*) filter (where state = 'break') as breaks, "
-    f"count(*) filter (where state = 'break' and status <> '{ACCEPTED}') as open_breaks"
+    f"count(*) filter (where state = 'break' and status not in {SETTLED}) as open_breaks"
 )
 _DATES = ("snapshot_date", "first_seen", "ever_seen")
 _TIMES = ("run_at", "said_at", "signed_at")
@@ -103,6 +104,7 @@ def _break(row: Row) -> Row:
         "asset_id": asset.removesuffix(CUSTOM),
         "is_custom_asset": asset.endswith(CUSTOM),
         "difference": fit_decimal(exact(row["difference_text"])),
+        "value": fit_decimal(exact(row["value_text"])) if row["value_text"] else None,
     }
 
 

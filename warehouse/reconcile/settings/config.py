@@ -11,6 +11,7 @@ from functools import partial, reduce
 from pathlib import Path
 
 from warehouse.reconcile.settings.layout import UNUSED, FileSettings, Shape, file_settings, shape_of
+from warehouse.reconcile.settings.materiality import Materiality, materiality_of
 from warehouse.reconcile.settings.toml import TomlTable, join_tables, parse_settings, toml_value
 from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
@@ -23,7 +24,7 @@ OWN_WORDS = "words.toml"
 
 _NAMES = (
     "name blank ledger_rounding accept_days stale_hours stale listed most_breaks level tolerance "
-    "alias ledger inbox late file roles close"
+    "alias ledger inbox late file roles close materiality"
 )
 TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
@@ -165,6 +166,7 @@ class Config:
     limit_in_all: Decimal = toml_value(partial(_tolerance, name="limit_in_all", default="0.001"))
     per_asset: Mapping[str, Decimal] = toml_value(_per_asset)
     inbox: Mapping[str, str] = toml_value(_inbox)
+    materiality: Materiality | None = toml_value(materiality_of)
     aliases: Mapping[str, Mapping[str, str]] = toml_value(_aliases)
     shapes: Mapping[str, Shape] = toml_value(
         lambda file: {name: shape_of(table) for name, table in file.tables("ledger")}

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.model import (
+    DERIVED,
+    SETTLED,
+    STATUSES,
     Alias,
     DisplayNames,
     Result,
@@ -76,6 +79,16 @@ class WorkbookContent:
         """The number of positions that the workbook lists."""
         unlisted = sum(self.run.counts[result.value] for result in self.left_out)
         return self.run.position_count - unlisted
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """The statuses that breaks may have. Limits in recon.toml give two more."""
+        return (*STATUSES, *DERIVED) if self.run.coverage.materiality else STATUSES
+
+    @property
+    def final_statuses(self) -> tuple[str, ...]:
+        """The statuses of breaks that are not open."""
+        return tuple(status for status in self.statuses if status in SETTLED)
 
     @property
     def footer(self) -> str:

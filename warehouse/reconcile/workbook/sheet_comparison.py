@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from warehouse.reconcile.model import ACCEPTED, AGE_BANDS, SAID, STATUSES
+from warehouse.reconcile.model import AGE_BANDS, DERIVED, SAID, SETTLED, STATUSES
 from warehouse.reconcile.terms import letters
 from warehouse.reconcile.workbook.content import BREAKS
 from warehouse.reconcile.workbook.edits import BREAK_ID, BREAK_MARKS, role_of
@@ -141,11 +141,11 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     """Return a Summary row with the counts that its formulas calculate for these breaks."""
     label = title_key(row[0])
     if banner := BANNER.fullmatch(row[0]):
-        accepted = sum(title_key(status) == title_key(ACCEPTED) for status, _ in breaks)
+        accepted = sum(title_key(status) in map(title_key, SETTLED) for status, _ in breaks)
         number = int(banner[2]) - accepted
         noun = "OPENBREAKS" if banner[1].isupper() else f"openbreak{'s' * (number != 1)}"
         return (f"{number}{noun}({banner[2]}intotal){banner[3]}", *row[1:])
-    if label in map(title_key, STATUSES):
+    if label in map(title_key, (*STATUSES, *DERIVED)):
         ages = [age for status, age in breaks if title_key(status) == label]
         counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]
         return (row[0], *map(str, counts), str(len(ages)), *row[6:])

@@ -10,7 +10,6 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.query.lookup_keys import key_of_names
 from warehouse.reconcile.book import in_name_cell
 from warehouse.reconcile.model import (
-    ACCEPTED,
     EQUAL,
     FLOAT_DIGITS,
     STATUSES,
@@ -85,7 +84,11 @@ HEADINGS = (
     *machine_headings("First seen", "Occurrence", width=11, kind="text"),
     *machine_headings("Key", width=21, kind="text"),
     *machine_headings(*(f"{name.capitalize()} id" for name in WITH_IDS), width=24, kind="text"),
+    *machine_headings("Value", width=16, kind="amount"),
+    *machine_headings("Value, exact", width=24),
+    *machine_headings("Currency", "Price state", width=10, kind="text"),
 )
+_VALUES = ("Value", "Value, exact", "Currency", "Price state")  # hidden without [materiality]
 
 _RESOLVED = (
     Heading("Break ID", 13),
@@ -166,6 +169,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     # Every workbook has the same columns. If positions have no venue, for example, the columns for
     # the venue are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
+    absent |= set() if content.run.coverage.materiality else {*_VALUES}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
     advice = 'fill in the yellow cells, then save the file in the "out" folder'
@@ -173,6 +177,8 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
     sheet.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
+    values = [break_.value for break_ in breaks]
+    sheet.measure(len(HEADINGS) - len(_VALUES), [values], decimals=_PAPER_DECIMALS)
     is_live = len(breaks) <= MAX_LIVE
     rows = enumerate(breaks, FIRST)
     sheet.rows(_break_row(break_, fields, row, is_live=is_live) for row, break_ in rows)
@@ -207,6 +213,7 @@ def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool)
         *(break_.source, break_.rule, break_.accepted, break_.ever_seen, break_.episode),
         key_of_names(ids.items()),
         *(in_name_cell(ids[name]) if ids.get(name) else None for name in WITH_IDS),
+        *(break_.value, break_.value, break_.currency or None, break_.price_state or None),
     ]
 
 
@@ -245,7 +252,7 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
     accepted = {"font_color": "#7F7F7F"}, f"A{FIRST}:L{last}"
     for (colour, area), criteria in (
         (old, f"=AND(ISNUMBER($K{FIRST}),$K{FIRST}>=30)"),
-        (accepted, f'=$M{FIRST}="{ACCEPTED}"'),
+        *((accepted, f'=$M{FIRST}="{name}"') for name in content.final_statuses),
     ):
         shape = draft.book.add_format(colour)
         condition = {"type": "formula", "criteria": criteria, "format": shape}

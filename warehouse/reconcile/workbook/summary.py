@@ -8,10 +8,8 @@ from typing import Any
 
 from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
-    ACCEPTED,
     AGE_BANDS,
     EQUAL,
-    STATUSES,
     TITLES,
     UNASSIGNED,
     Result,
@@ -147,7 +145,8 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     breaks = content.run.breaks
     total, number = len(breaks), sum(break_.is_open for break_ in breaks)
     cells, status = content.cells("A"), content.cells("M")
-    counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
+    settled = "".join(f'-COUNTIF({status},"{name}")' for name in content.final_statuses)
+    counted = f"COUNTA({cells}){settled}"
     noun = f'IF({counted}=1," open break ("," open breaks (")'
     partial = "" if content.run.is_whole else f"; {content.run.extent}"
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
@@ -210,6 +209,9 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
         _add_wide(
             sheet, f"and of {more}", "", "see the sheet Within tolerance (exact amounts: Tie-out)"
         )
+    if content.run.coverage.materiality:
+        limits = content.run.coverage.materiality.description
+        _add_wide(sheet, "Materiality", limits, content.run.accepted_by_rule or "none by rule")
     lines = unused_by_reason(content.run.coverage.unused)
     for severity, where, reason in lines[:_MAX_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"
@@ -258,7 +260,7 @@ def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write a table with formulas that count the breaks by status and by age."""
     sheet.heads(("Breaks by age", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
-    for name in STATUSES:
+    for name in content.statuses:
         row, ages = sheet.row + 1, [b.age_days for b in content.run.breaks if b.status == name]
         bands = (
             Formula(

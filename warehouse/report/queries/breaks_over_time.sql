@@ -6,7 +6,7 @@ select
     count(*) filter (age_days >= 30) as from_30_days,
     count(*) as open_breaks
 from ops.breaks
-where status <> 'Explained - accepted'
+where status not in ('Explained - accepted', 'Accepted by rule')
 group by snapshot_date
 order by snapshot_date desc
 limit 30

@@ -20,4 +20,4 @@
 
 create or replace macro prices_as_of(day, quote) as table
 select *
-from internal.valid_prices(quote, ($book_date), ($book_date));
+from internal.valid_prices(quote, ($book_date), ($book_date), null);

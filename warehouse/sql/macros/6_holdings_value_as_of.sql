@@ -21,7 +21,7 @@ with valued as materialized (
                 then internal.exact_product(holdings.total_text, prices.price_text)
         end as value_text
     from history.holdings as holdings
-    inner join internal.valid_prices(quote, ($book_date), ($book_date)) as prices
+    inner join internal.valid_prices(quote, ($book_date), ($book_date), null) as prices
         on prices.snapshot_date = holdings.snapshot_date
         and prices.asset_id = holdings.asset_id
         and prices.is_custom_asset = holdings.is_custom_asset

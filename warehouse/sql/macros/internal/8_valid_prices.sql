@@ -1,12 +1,14 @@
--- valid_prices(quote_asset, first_day, last_day): The price of each asset in each book of a period.
+-- valid_prices(quote_asset, first_day, last_day, given_assets): The price of each asset in each book of a period.
 --
 -- quote_asset: The unit of the prices.
 -- first_day: The date of the first book.
 -- last_day: The date of the last book.
+-- given_assets: NULL for the assets that each book holds, or a list of assets, whether a book holds
+--     them or not: structs of asset_id and is_custom_asset.
 -- returns: A table as from prices_as_of.
--- example: select * from internal.valid_prices('USD', date '2026-11-01', date '2026-11-30') limit 10
+-- example: select * from internal.valid_prices('USD', date '2026-11-01', date '2026-11-30', null) limit 10
 
-create or replace macro internal.valid_prices(quote_asset, first_day, last_day) as table
+create or replace macro internal.valid_prices(quote_asset, first_day, last_day, given_assets) as table
 with books as materialized (
     select
         snapshots.snapshot_date,
@@ -82,7 +84,20 @@ held as materialized (
     from history.holdings_by_asset as assets
     inner join books
         on books.snapshot_date = assets.snapshot_date
-    where assets.snapshot_date between first_day and last_day
+    where given_assets is null
+        and assets.snapshot_date between first_day and last_day
+    union all
+    select
+        books.snapshot_date,
+        assets.asset.asset_id,
+        assets.asset.is_custom_asset,
+        books.read_us
+    from (
+        select
+            unnest(given_assets::struct(asset_id varchar, is_custom_asset boolean)[]) as asset
+    ) as assets
+    cross join books
+    where books.snapshot_date between first_day and last_day
 ),
 
 chosen as (

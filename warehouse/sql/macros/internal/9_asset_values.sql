@@ -15,7 +15,7 @@ with valued as materialized (
             when prices.price_state = 'priced'
                 then internal.exact_product(assets.total_text, prices.price_text)
         end as value_text
-    from internal.valid_prices(quote_asset, first_day, last_day) as prices
+    from internal.valid_prices(quote_asset, first_day, last_day, null) as prices
     inner join history.holdings_by_asset as assets
         on assets.snapshot_date = prices.snapshot_date
         and assets.asset_id = prices.asset_id

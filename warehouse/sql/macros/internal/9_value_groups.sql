@@ -94,7 +94,7 @@ valued as materialized (
                 then internal.exact_product(amounts.total_text, prices.price_text)
         end as value_text
     from amounts
-    inner join internal.valid_prices(quote_asset, first_day, last_day) as prices
+    inner join internal.valid_prices(quote_asset, first_day, last_day, null) as prices
         on prices.snapshot_date = amounts.snapshot_date
         and prices.asset_id = amounts.asset_id
         and prices.is_custom_asset = amounts.is_custom_asset

@@ -475,7 +475,7 @@ open_breaks as (
     from ops.breaks as breaks
     inner join ledger
         on ledger.snapshot_date = breaks.snapshot_date
-    where breaks.status <> 'Explained - accepted'
+    where breaks.status not in ('Explained - accepted', 'Accepted by rule')
 ),
 
 break_groups as (
