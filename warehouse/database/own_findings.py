@@ -17,12 +17,13 @@ import duckdb
 import msgspec
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.model import literal
 from warehouse.contract.reference import FILES, OWN_FINDINGS
 from warehouse.database import load
-from warehouse.database.ddl import stored_as
+from warehouse.database.ddl import PRICE_SETTINGS, stored_as
 from warehouse.database.load import Book
 from warehouse.database.materialization import materialize_comparison
-from warehouse.query.connect import records
+from warehouse.query.connect import records, scalar
 from warehouse.reference.own_checks import OwnFinding, run_own_checks
 from warehouse.sql.catalog import finding_rules
 from warehouse.storage.layout import Layout, written_aside
@@ -61,7 +62,7 @@ def apply_rules(connection: DuckDBPyConnection, layout: Layout, book: Book, grou
     path, columns = _path(layout.home, book.snapshot_id), ", ".join(OwnFinding.__struct_fields__)
     query = f"select {columns} from {_TABLE} where snapshot_date = ? order by finding_no"
     before = [OwnFinding(**row) for row in records(connection, query, day)]
-    found = []
+    found = list[OwnFinding]()
     if connection.execute(f"select 1 from {stored_as(FILES)} limit 1").fetchall():
         found += _findings_in_tables(connection, day)
     if folder.is_dir():
@@ -90,11 +91,12 @@ def damaged_findings(home: Path) -> Iterator[tuple[Path, str]]:
 
 def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[OwnFinding]:
     """Yield the findings of our own SQL about what people brought, such as thresholds."""
-    before = load.newest_date(connection, day)
-    days = {"$day": f"date '{day}'", "$before": f"date '{before}'" if before else "null::date"}
+    names = _placeholders(connection, day)
     load.save(connection)
     for rule in finding_rules():
-        sql = re.sub(r"\$(day|before)\b", lambda match: days[match[0]], rule.sql)
+        if not scalar(connection, f"select 1 from reference.{rule.entries['reads']} limit 1"):
+            continue
+        sql = re.sub(r"\$(\w+)", lambda match: names[match[1]], rule.sql)
         try:
             yield from [OwnFinding(**row) for row in records(connection, sql)]
         except duckdb.Error as error:
@@ -107,6 +109,26 @@ def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[O
                 severity="high",
                 words=f"The rules of {rule.name} could not be applied: {reason}",
             )
+
+
+def _placeholders(connection: DuckDBPyConnection, day: date) -> dict[str, str]:
+    """Return the SQL for the names in our own rules: the dates, the currency and the groups."""
+    before = load.newest_date(connection, day)
+    currency = scalar(connection, f"select max(currency) from {PRICE_SETTINGS}")
+    query = "select list(distinct scope order by scope) from reference.thresholds"
+    scopes = {*(scalar(connection, query) or ()), "book"} - {"asset"}
+    names = {
+        "day": f"date '{day}'",
+        "before": f"date '{before}'" if before else "null::date",
+        "currency": literal(currency) if currency else "null::varchar",
+    }
+    period = f"{names['currency']}, coalesce({names['before']}, {names['day']}), {names['day']}"
+    groups = (
+        f"select {literal(scope)} as scope, * "
+        f"from internal.value_groups({literal(scope)}, {period})"
+        for scope in sorted(scopes)
+    )
+    return names | {"groups": " union all ".join(groups)}
 
 
 def _insert(connection: DuckDBPyConnection, day: date, found: Sequence[OwnFinding]) -> None:
