@@ -13,7 +13,7 @@ from assets.commands.run import take
 from assets.console.command import HomeCommand
 from assets.console.invocation import command_for
 from assets.console.parameters import flag
-from assets.home.demo import FIRST_NIGHTS, next_of_demo, the_demo
+from assets.home.demo import FIRST_NIGHTS, drop_tables, next_of_demo, the_demo
 from assets.nightbook import FixedVariables, Nightbook
 from pipelines.landing import snapshots
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve
@@ -36,9 +36,14 @@ OVER_TIME = (
     "select snapshot_date, exact_sum(amount_text) as btc from history.balances "
     "where asset_id = 'BTC' and not is_custom_asset group by all order by all"
 )
+VALUE = (
+    "select snapshot_date, value_text as usd, assets, unpriced_assets, stale_assets "
+    "from value_by_night('USD') order by all"
+)
 QUESTIONS = (
     ("Each asset's total across all portfolios", HELD),
     ("The exact total of one asset on each night", OVER_TIME),
+    ("The value of the book, with the prices in reference/prices/", VALUE),
 )
 NEXT = (
     ("tables", "list the warehouse's tables and their columns"),
@@ -138,12 +143,16 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             "NIGHTBOOK_API_SECRET": DEMO_SECRET,
             "NIGHTBOOK_API_SECRET_FILE": "",
             HOME: str(settings.home),
+            "NIGHTBOOK_CURRENCY": "USD",
+            "NIGHTBOOK_PRICE_MAX_AGE": "7",
         }
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(FixedVariables(variables), clock, is_demo=True)
         nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
         print(f"The sandbox is serving the API at {served.origin}; {nights}.\n")
         for day in days:
+            if day == latest:
+                drop_tables(nightbook.layout)
             night = day.replace(hour=HOUR, minute=MINUTE, second=0, microsecond=0)
             clock.set(min(night, latest).astimezone(UTC))
             code = take(demo, night.date())

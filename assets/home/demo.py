@@ -11,9 +11,12 @@ from assets.home.creation import create_home
 from pipelines.landing import night_folders
 from pipelines.landing.lock import hold_lock, hold_writer_lock
 from warehouse.contract.model import count_of
-from warehouse.storage.layout import Layout, json_bytes, write_json
+from warehouse.query.formats import as_csv
+from warehouse.query.read import run
+from warehouse.storage.layout import Layout, json_bytes, make_directory, write_json, written_aside
 
 MARK = "demo.json"
+_REFERENCE = Path(__file__).parent / "demo_reference"
 LOCK = ".demo"
 FIRST_NIGHTS = 3
 MARK_CONTENT = {"what": "invented nights of nightbook demo"}
@@ -148,5 +151,14 @@ def _places(layout: Layout) -> tuple[Path, ...]:
         layout.runs,
         layout.dagster,
         layout.work,
-        layout.home / "reconcile",
+        *(layout.home / name for name in ("reconcile", "reference", "checks")),
     )
+
+
+def drop_tables(layout: Layout) -> None:
+    """Drop the tables that people bring into `reference/`, made from the newest book."""
+    for query in sorted(_REFERENCE.glob("*.sql")):
+        folder = layout.home / "reference" / query.stem
+        make_directory(folder)
+        with written_aside(folder / f"{query.stem}.csv") as file:
+            file.write(as_csv(run(layout.database, query.read_text("utf-8"))).encode())

@@ -41,7 +41,7 @@ dates as materialized (
 
 -- The best source of each time, and then the later file. Of the same time, a stated price comes before
 -- a quotient.
-candidates as materialized (
+candidates as (
     select
         prices.asset_id,
         prices.is_custom_asset,
@@ -85,7 +85,7 @@ held as materialized (
     where assets.snapshot_date between first_day and last_day
 ),
 
-chosen as materialized (
+chosen as (
     select
         held.*,
         candidates.price_us,
@@ -98,7 +98,7 @@ chosen as materialized (
         and candidates.place <= 2 * held.read_us + 1
 ),
 
-aged as materialized (
+aged as (
     select
         chosen.snapshot_date,
         chosen.asset_id,
@@ -127,7 +127,7 @@ aged as materialized (
         on rates.rowid = chosen.rate_row
 ),
 
-quoted as materialized (
+quoted as (
     select
         * exclude (price_text),
         case
