@@ -54,7 +54,7 @@ THRESHOLDS = Table(
         text(
             "name",
             "ID of the asset, venue or portfolio, or the value of the label. Empty if the limit is "
-            "for each of them that has no limit of its own.",
+            "for each of them that has no limit with its name.",
         ),
         flag(
             "is_custom_asset",
@@ -118,7 +118,7 @@ OWN_FINDINGS = ops_table(
     "own_findings",
     "One row for each finding of a person's own rules: the checks in checks/ and the thresholds in "
     "reference/thresholds/. The view findings shows the rows of the newest book. Each night keeps "
-    "what was found until the next book was published.",
+    "its last findings.",
     key=("snapshot_date", "finding_no"),
     columns=(
         SNAPSHOT_DATE,

@@ -1,7 +1,7 @@
 """Findings of a person's own rules: the thresholds and the SQL checks of a home.
 
-The rules are applied to the newest book in each publish. What was found is kept in one file per
-snapshot in `reference/kept/`, so that a rebuild, a restored backup and later nights still have it.
+The rules are applied to the newest book in each publish. The findings are kept in one file per
+snapshot in `reference/kept/`, so that a rebuild and a restored backup still have them.
 """
 
 # ruff: noqa: S608 - names are ours; values are parameters
@@ -21,7 +21,7 @@ from warehouse.contract.model import literal
 from warehouse.contract.reference import FILES, OWN_FINDINGS
 from warehouse.database import load
 from warehouse.database.ddl import PRICE_SETTINGS, stored_as
-from warehouse.database.load import Book
+from warehouse.database.load import Book, Contents
 from warehouse.database.materialization import materialize_comparison
 from warehouse.query.connect import records, scalar
 from warehouse.reference.own_checks import OwnFinding, run_own_checks
@@ -38,10 +38,10 @@ class KeptFindings(msgspec.Struct, frozen=True):
     findings: list[OwnFinding]
 
 
-def load_kept(
+def load_findings(
     connection: DuckDBPyConnection, home: Path, removed: Iterable[date], books: Sequence[Book]
 ) -> None:
-    """Delete the findings of removed dates, and load what was found in the loaded books."""
+    """Delete the findings of removed dates, and load the kept findings of the loaded books."""
     for day in removed:
         connection.execute(f"delete from {_TABLE} where snapshot_date = ?", [day])
     for book in books:
@@ -53,11 +53,14 @@ def load_kept(
             _insert(connection, book.snapshot_date, found)
 
 
-def apply_rules(connection: DuckDBPyConnection, layout: Layout, book: Book, group: int) -> None:
+def apply_rules(connection: DuckDBPyConnection, layout: Layout, contents: Contents) -> None:
     """Apply the rules of the home to its newest book, and replace the findings of that book.
 
     The views in schema main must show the book. If there are checks, this commits the transaction.
     """
+    if not contents.books:
+        return
+    book = max(contents.books, key=lambda book: book.snapshot_date)
     day, folder = book.snapshot_date, layout.home / "checks"
     path, columns = _path(layout.home, book.snapshot_id), ", ".join(OwnFinding.__struct_fields__)
     query = f"select {columns} from {_TABLE} where snapshot_date = ? order by finding_no"
@@ -66,7 +69,8 @@ def apply_rules(connection: DuckDBPyConnection, layout: Layout, book: Book, grou
     if connection.execute(f"select 1 from {stored_as(FILES)} limit 1").fetchall():
         found += _findings_in_tables(connection, day)
     if folder.is_dir():
-        with load.released(connection, group) as file:
+        group = load.group_for(load.longest(contents))
+        with load.detach_file(connection, group) as file:
             found += run_own_checks(folder, file)
     if found != before:
         connection.execute(f"delete from {_TABLE} where snapshot_date = ?", [day])
@@ -90,7 +94,7 @@ def damaged_findings(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[OwnFinding]:
-    """Yield the findings of our own SQL about what people brought, such as thresholds."""
+    """Yield the findings of our SQL about reference tables, such as thresholds."""
     names = _placeholders(connection, day)
     load.save(connection)
     for rule in finding_rules():
@@ -148,7 +152,7 @@ def _digest_of(found: list[OwnFinding]) -> str:
 
 
 def _read(path: Path) -> list[OwnFinding] | str:
-    """Return the findings in a file, or what is wrong with it. A missing file has no findings."""
+    """Return the findings in a file, or its problem. A missing file has no findings."""
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=KeptFindings)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ def display_name(path: Path) -> str:
     return path.name.encode("utf-8", "backslashreplace").decode()
 
 
-def read_dropped(path: Path, endings: Sequence[str], max_bytes: int) -> bytes | UnusedLine:
+def read_file_bytes(path: Path, endings: Sequence[str], max_bytes: int) -> bytes | UnusedLine:
     """Return the bytes of a regular file, or the reason why it is not read."""
     try:
         before = path.lstat()

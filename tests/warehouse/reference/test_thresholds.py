@@ -1,4 +1,4 @@
-"""Tests of thresholds: the rules for a row, the measures, and what cannot be decided."""
+"""Tests of thresholds: the rules for a row, the measures, and undecided thresholds."""
 
 from pathlib import Path
 
