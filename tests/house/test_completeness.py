@@ -18,7 +18,7 @@ from warehouse.contract.book import BOOK, KNOWN_BALANCES
 from warehouse.contract.lake import HOLDINGS, LAKE, SUMS, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.contract.reference import PRICES, REFERENCED
+from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.database.materialized_views import create_rows_of, materialized_views
 from warehouse.report import columns
 from warehouse.report.charts import PART_COLOURS
@@ -123,7 +123,7 @@ def test_only_keys_are_never_null() -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [*BOOK, *ops.OPS, *RECONCILED, *REFERENCED, PRICES], ids=lambda table: table.name
+    "table", [*BOOK, *ops.OPS, *RECONCILED, *REFERENCED, *CONTRACTED], ids=lambda table: table.name
 )
 def test_every_table_describes_its_rows_columns_and_nulls(table: Table) -> None:
     """Sentences explain each table's rows, columns and NULLs, and its key consists of columns."""

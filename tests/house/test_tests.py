@@ -180,6 +180,8 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/workbook/content warehouse/reconcile/workbook/sheets "
         "warehouse/reconcile/workbook/sign_off warehouse/reconcile/workbook/summary"
     ),
+    "tests/warehouse/reference/test_inbox.py": "warehouse/reference/dropped_file",
+    "tests/warehouse/reference/test_prices.py": "warehouse/reference/row_rules",
     "tests/warehouse/reference/test_reader.py": "warehouse/reference/child",
     "tests/warehouse/report/test_build.py": (
         "assets/commands/report warehouse/query/facts/night_facts warehouse/report/charts "

@@ -43,6 +43,40 @@ PRICES = Table(
     ),
 )
 
+THRESHOLDS = Table(
+    "thresholds",
+    "One row for each limit that people set, including limits that a later file replaced. A breach "
+    "is a finding of the newest book.",
+    key=("sha256", "line"),
+    schema="reference",
+    columns=(
+        text("scope", "asset, venue, portfolio, or the name of a label."),
+        text(
+            "name",
+            "ID of the asset, venue or portfolio, or the value of the label. Empty if the limit is "
+            "for each of them that has no limit with its name.",
+        ),
+        flag(
+            "is_custom_asset",
+            "Whether the organisation defined the asset itself. If the name is empty, true limits "
+            "only such assets, and false all assets.",
+        ),
+        text(
+            "measure",
+            "quantity: the amount of the asset. value: its value in NIGHTBOOK_CURRENCY. share: its "
+            "value in percent of the value of the whole book. move: the size of the change since "
+            "the previous book in percent, up or down, of the quantity of an asset, otherwise of "
+            "the value.",
+        ),
+        text("minimum", "Exact lower limit. NULL if there is none.", nullable=True),
+        text("maximum", "Exact upper limit. NULL if there is none.", nullable=True),
+        flag("is_alert", "Whether a finding is also an alert. In the file, the title is alert."),
+        *PROVENANCE,
+    ),
+)
+# The reference tables with a contract. All others have the columns of their files.
+CONTRACTED: tuple[Table, ...] = (PRICES, THRESHOLDS)
+
 _TABLE_NAME = text("table_name", "The reference table, which is the name of the file's folder.")
 
 FILES = ops_table(
@@ -84,7 +118,7 @@ OWN_FINDINGS = ops_table(
     "own_findings",
     "One row for each finding of a person's own rules: the checks in checks/ and the thresholds in "
     "reference/thresholds/. The view findings shows the rows of the newest book. Each night keeps "
-    "what was found until the next book was published.",
+    "its last findings.",
     key=("snapshot_date", "finding_no"),
     columns=(
         SNAPSHOT_DATE,

@@ -15,7 +15,7 @@ from warehouse.contract.lake import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.contract.reference import PRICES, REFERENCED
+from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.database.materialized_views import (
     compression,
     control_totals,
@@ -54,7 +54,7 @@ def structure() -> Iterator[str]:
     )
     keys = ", ".join(f"{key} varchar" for key in LABEL_KEYS)
     yield f"create table {LABELS} (label varchar, {keys}, is_custom_asset boolean, value varchar)"
-    for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, PRICES):
+    for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, *CONTRACTED):
         yield create_table(table)
         yield from comments_on("table", stored_as(table), table.meaning, meanings_of(table))
     for view in materialized_views():

@@ -193,7 +193,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
 
 
 @contextlib.contextmanager
-def released(connection: DuckDBPyConnection, group: int) -> Iterator[Path]:
+def detach_file(connection: DuckDBPyConnection, group: int) -> Iterator[Path]:
     """Write everything to the file, and detach it within the block for other processes to read."""
     complete(connection)
     query = "select path from duckdb_databases() where database_name = 'draft'"

@@ -1,7 +1,7 @@
 """Findings of a person's own rules: the thresholds and the SQL checks of a home.
 
-The rules are applied to the newest book in each publish. What was found is kept in one file per
-snapshot in `reference/kept/`, so that a rebuild, a restored backup and later nights still have it.
+The rules are applied to the newest book in each publish. The findings are kept in one file per
+snapshot in `reference/kept/`, so that a rebuild and a restored backup still have them.
 """
 
 # ruff: noqa: S608 - names are ours; values are parameters
@@ -17,12 +17,13 @@ import duckdb
 import msgspec
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.model import literal
 from warehouse.contract.reference import FILES, OWN_FINDINGS
 from warehouse.database import load
-from warehouse.database.ddl import stored_as
-from warehouse.database.load import Book
+from warehouse.database.ddl import PRICE_SETTINGS, stored_as
+from warehouse.database.load import Book, Contents
 from warehouse.database.materialization import materialize_comparison
-from warehouse.query.connect import records
+from warehouse.query.connect import records, scalar
 from warehouse.reference.own_checks import OwnFinding, run_own_checks
 from warehouse.sql.catalog import finding_rules
 from warehouse.storage.layout import Layout, written_aside
@@ -37,10 +38,10 @@ class KeptFindings(msgspec.Struct, frozen=True):
     findings: list[OwnFinding]
 
 
-def load_kept(
+def load_findings(
     connection: DuckDBPyConnection, home: Path, removed: Iterable[date], books: Sequence[Book]
 ) -> None:
-    """Delete the findings of removed dates, and load what was found in the loaded books."""
+    """Delete the findings of removed dates, and load the kept findings of the loaded books."""
     for day in removed:
         connection.execute(f"delete from {_TABLE} where snapshot_date = ?", [day])
     for book in books:
@@ -52,20 +53,24 @@ def load_kept(
             _insert(connection, book.snapshot_date, found)
 
 
-def apply_rules(connection: DuckDBPyConnection, layout: Layout, book: Book, group: int) -> None:
+def apply_rules(connection: DuckDBPyConnection, layout: Layout, contents: Contents) -> None:
     """Apply the rules of the home to its newest book, and replace the findings of that book.
 
     The views in schema main must show the book. If there are checks, this commits the transaction.
     """
+    if not contents.books:
+        return
+    book = max(contents.books, key=lambda book: book.snapshot_date)
     day, folder = book.snapshot_date, layout.home / "checks"
     path, columns = _path(layout.home, book.snapshot_id), ", ".join(OwnFinding.__struct_fields__)
     query = f"select {columns} from {_TABLE} where snapshot_date = ? order by finding_no"
     before = [OwnFinding(**row) for row in records(connection, query, day)]
-    found = []
+    found = list[OwnFinding]()
     if connection.execute(f"select 1 from {stored_as(FILES)} limit 1").fetchall():
         found += _findings_in_tables(connection, day)
     if folder.is_dir():
-        with load.released(connection, group) as file:
+        group = load.group_for(load.longest(contents))
+        with load.detach_file(connection, group) as file:
             found += run_own_checks(folder, file)
     if found != before:
         connection.execute(f"delete from {_TABLE} where snapshot_date = ?", [day])
@@ -89,12 +94,13 @@ def damaged_findings(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[OwnFinding]:
-    """Yield the findings of our own SQL about what people brought, such as thresholds."""
-    before = load.newest_date(connection, day)
-    days = {"$day": f"date '{day}'", "$before": f"date '{before}'" if before else "null::date"}
+    """Yield the findings of our SQL about reference tables, such as thresholds."""
+    names = _placeholders(connection, day)
     load.save(connection)
     for rule in finding_rules():
-        sql = re.sub(r"\$(day|before)\b", lambda match: days[match[0]], rule.sql)
+        if not scalar(connection, f"select 1 from reference.{rule.entries['reads']} limit 1"):
+            continue
+        sql = re.sub(r"\$(\w+)", lambda match: names[match[1]], rule.sql)
         try:
             yield from [OwnFinding(**row) for row in records(connection, sql)]
         except duckdb.Error as error:
@@ -107,6 +113,26 @@ def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[O
                 severity="high",
                 words=f"The rules of {rule.name} could not be applied: {reason}",
             )
+
+
+def _placeholders(connection: DuckDBPyConnection, day: date) -> dict[str, str]:
+    """Return the SQL for the names in our own rules: the dates, the currency and the groups."""
+    before = load.newest_date(connection, day)
+    currency = scalar(connection, f"select max(currency) from {PRICE_SETTINGS}")
+    query = "select list(distinct scope order by scope) from reference.thresholds"
+    scopes = {*(scalar(connection, query) or ()), "book"} - {"asset"}
+    names = {
+        "day": f"date '{day}'",
+        "before": f"date '{before}'" if before else "null::date",
+        "currency": literal(currency) if currency else "null::varchar",
+    }
+    period = f"{names['currency']}, coalesce({names['before']}, {names['day']}), {names['day']}"
+    groups = (
+        f"select {literal(scope)} as scope, * "
+        f"from internal.value_groups({literal(scope)}, {period})"
+        for scope in sorted(scopes)
+    )
+    return names | {"groups": " union all ".join(groups)}
 
 
 def _insert(connection: DuckDBPyConnection, day: date, found: Sequence[OwnFinding]) -> None:
@@ -126,7 +152,7 @@ def _digest_of(found: list[OwnFinding]) -> str:
 
 
 def _read(path: Path) -> list[OwnFinding] | str:
-    """Return the findings in a file, or what is wrong with it. A missing file has no findings."""
+    """Return the findings in a file, or its problem. A missing file has no findings."""
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=KeptFindings)
     except FileNotFoundError:

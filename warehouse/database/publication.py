@@ -44,7 +44,7 @@ from warehouse.database.new_version import (
     new_version,
     record_build,
 )
-from warehouse.database.own_findings import apply_rules, load_kept
+from warehouse.database.own_findings import apply_rules, load_findings
 from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import ProgressCallback, silent
 from warehouse.sql.checks import CheckResult
@@ -107,15 +107,12 @@ class _WarehouseBuild:
             removed_ids = [published[day] for day in removed]
             forget_totals(connection, removed_ids, is_deduplicated=window.is_set)
             books = [wanted[day] for day in loaded]
-            if window.is_set:
-                move_window(connection, contents, window, unchanged, self.say)
-            else:
-                self._replace_days(connection, removed, books)
+            self._replace_days(connection, window, unchanged, removed, books)
             fill_snapshots(connection, contents)
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
             fill_reconciliation(connection, contents.reconciled)
             fill_reference(connection, contents.reference)
-            load_kept(connection, self.layout.home, removed, books)
+            load_findings(connection, self.layout.home, removed, books)
             checks = check_books(connection, books, window, self.say)
             record_build(
                 connection,
@@ -126,9 +123,7 @@ class _WarehouseBuild:
                 schema=schema_version(),
                 upgraded_from=contents.upgraded_from,
             )
-            if wanted:
-                group = load.group_for(longest(contents))
-                apply_rules(connection, self.layout, wanted[max(wanted)], group)
+            apply_rules(connection, self.layout, contents)
             load.complete(connection)
         return Published(
             version=self.version,
@@ -139,8 +134,16 @@ class _WarehouseBuild:
         )
 
     def _replace_days(
-        self, connection: DuckDBPyConnection, removed: Iterable[date], books: Sequence[Book]
+        self,
+        connection: DuckDBPyConnection,
+        window: NativeWindow,
+        unchanged: set[date],
+        removed: Iterable[date],
+        books: Sequence[Book],
     ) -> None:
+        if window.is_set:
+            move_window(connection, self.contents, window, unchanged, self.say)
+            return
         files = (file for book in books for file in book.files.values())
         check_digests(self.contents, files)
         remove_days(connection, removed)

@@ -11,12 +11,13 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
-from warehouse.contract.reference import PRICES, PROVENANCE
+from warehouse.contract.reference import CONTRACTED, PROVENANCE
 from warehouse.database.ddl import LABEL_KEYS, LABELS, PRICE_SETTINGS, comments_on
 
 _FileKey = tuple[str, str]
 # An asset of a label is a custom asset if this column says so.
 CUSTOM = "is_custom_asset"
+_DECLARED = {table.name for table in CONTRACTED}
 _OWN = {column.name: column.meaning for column in PROVENANCE}
 
 
@@ -57,21 +58,21 @@ def replace_files(
     tables = {table for table, _ in wanted}
     for table, digests in gone.items():
         name = f"reference.{quote_identifier(table)}"
-        if table not in tables and table != PRICES.name:
+        if table not in tables and table not in _DECLARED:
             connection.execute(f"drop table if exists {name}")
         elif _columns(connection, name):
             query = f"delete from {name} where sha256 in (select unnest(?::varchar[]))"
             connection.execute(query, [digests])
     for table, paths in new.items():
         _insert(connection, table, paths)
-    replace_labels(connection, tables - {PRICES.name})
+    replace_labels(connection, tables - _DECLARED)
 
 
 def _insert(connection: DuckDBPyConnection, table: str, paths: Sequence[Path]) -> None:
     name = f"reference.{quote_identifier(table)}"
     files = ", ".join(literal(str(path)) for path in paths)
     rows = f"from read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
-    if table != PRICES.name:
+    if table not in _DECLARED:
         before, columns = _columns(connection, name), _columns(connection, f"({rows})")
         if not before:
             connection.execute(f"create table {name} as select * {rows} limit 0")

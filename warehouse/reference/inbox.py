@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
-from warehouse.reference.dropped_file import display_name, read_dropped
+from warehouse.reference.dropped_file import display_name, read_file_bytes
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
 KEPT = "kept"
@@ -171,7 +171,7 @@ class _Receipt:
         name, info = display_name(path), path.lstat()
         sha256 = self._known.get((table, name, info.st_size, info.st_mtime_ns))
         if sha256 is None:
-            content = read_dropped(path, ENDINGS, MAX_BYTES)
+            content = read_file_bytes(path, ENDINGS, MAX_BYTES)
             if isinstance(content, UnusedLine):
                 return content
             sha256 = hashlib.sha256(content).hexdigest()

@@ -21,7 +21,7 @@ from warehouse.query.child import LIMITS, attempt, raise_error, run_query
 from warehouse.query.errors import QueryFailed
 from warehouse.query.formats import text
 from warehouse.reference.child import UnusedLine
-from warehouse.reference.dropped_file import display_name, read_dropped
+from warehouse.reference.dropped_file import display_name, read_file_bytes
 
 CHECK_SECONDS, TOTAL_SECONDS = 10.0, 30.0
 MAX_BYTES = 256 * 1024
@@ -149,7 +149,7 @@ def _failure(name: str, reason: str, *, is_alert: bool = False) -> OwnFinding:
 
 def _read(path: Path) -> OwnCheck | OwnFinding:
     """Read a check file, or return the finding that says why it cannot be read."""
-    name, content = _one_line(display_name(path)), read_dropped(path, (".sql",), MAX_BYTES)
+    name, content = _one_line(display_name(path)), read_file_bytes(path, (".sql",), MAX_BYTES)
     if isinstance(content, UnusedLine):
         return _failure(name, content.reason)
     try:

@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 
 from warehouse.contract.reference import PRICES, PROVENANCE
 from warehouse.reference.child import FileRows, ReadRequest, UnusedLine, refuse
-from warehouse.reference.prices import NAMES, NEEDED, prices
+from warehouse.reference.prices import PRICE_RULES
+from warehouse.reference.row_rules import RowRules
+from warehouse.reference.thresholds import THRESHOLD_RULES
 from warehouse.spreadsheet.reading import workbook
 from warehouse.spreadsheet.reading.delimited_text import rows_of
 from warehouse.storage.parquet import arrow_schema
 
+RULES = {rules.table.name: rules for rules in (PRICE_RULES, THRESHOLD_RULES)}
 MAX_REJECTS = 100
 MAX_COLUMNS = 200
 MAX_ROWS = 1_000_000
@@ -41,15 +44,17 @@ def read_in_child(request: bytes) -> bytes:
 
 
 def _read(request: ReadRequest) -> FileRows:
+    rules = RULES.get(request.table)
     try:
         titles, rows = _grid(request)
-        if request.table == PRICES.name:
-            titles = ["price_text" if title == "price" else title for title in titles]
+        titles = [
+            "price_text" if title == "price" and rules is PRICE_RULES else title for title in titles
+        ]
         _require_titles(titles)
-        if request.table == PRICES.name:
-            _require_price_titles(titles)
-            found = list(prices(_cells(titles, rows)))
-            schema = arrow_schema(PRICES)
+        if rules:
+            _require_known_titles(titles, rules)
+            found = list(rules.rows(_cells(titles, rows)))
+            schema = arrow_schema(rules.table)
         else:
             found = [dict.fromkeys(titles) | cells for cells in _labels(titles, rows)]
             kinds = [(name, pa.string()) for name in titles]
@@ -83,15 +88,16 @@ def _require_titles(titles: Sequence[str]) -> None:
             raise _UnusableFileError("wrong_title", reason)
 
 
-def _require_price_titles(titles: Sequence[str]) -> None:
+def _require_known_titles(titles: Sequence[str], rules: RowRules) -> None:
     """Raise `_UnusableFileError` if a column is missing, or if a column would not be used."""
-    if missing := [name for name in NEEDED if name not in titles]:
-        reason = f"the column {missing[0]} is missing. Expected: {', '.join(NAMES)}"
-        raise _UnusableFileError("no_column", reason)
-    if unknown := [name for name in titles if name not in NAMES]:
-        # A column such as `unit` could change the meaning of the price.
-        reason = f"the column {unknown[0]} is not known. Expected: {', '.join(NAMES)}"
-        raise _UnusableFileError("unknown_column", reason)
+    expected = f"Expected: {', '.join(rules.names)}"
+    if missing := [name for name in rules.needed if name not in titles]:
+        raise _UnusableFileError("no_column", f"the column {missing[0]} is missing. {expected}")
+    if unknown := [name for name in titles if name not in rules.names]:
+        # A column such as `unit` could change the meaning of the row.
+        raise _UnusableFileError(
+            "unknown_column", f"the column {unknown[0]} is not known. {expected}"
+        )
 
 
 def _cells(titles: Sequence[str], rows: Iterable[Row]) -> Iterator[tuple[int, Mapping[str, str]]]:

@@ -298,5 +298,8 @@ def checks() -> tuple[SqlFile, ...]:
 
 
 def finding_rules() -> tuple[SqlFile, ...]:
-    """Return the queries in the folder `findings`, whose rows are rows of `ops.own_findings`."""
+    """Return the queries in the folder `findings`, whose rows are rows of `ops.own_findings`.
+
+    `reads:` in the header is the reference table without which a query has no rows.
+    """
     return _folder("findings")

@@ -129,4 +129,4 @@ def test_own_checks_run_each_night_and_survive_backup_and_restore(
     [kept] = (other.home / "reference" / "kept").glob("findings-*.json")
     kept.chmod(0o640)
     kept.write_bytes(kept.read_bytes().replace(b"BTC", b"ETH"))
-    assert "has changed: restore reference/kept from the backup" in other("verify").err
+    assert "has changed; restore reference/kept from the backup" in other("verify").err

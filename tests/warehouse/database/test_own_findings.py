@@ -56,7 +56,7 @@ def test_the_newest_book_is_checked_again_in_each_publish(tmp_path: Path) -> Non
 
 
 def test_a_rebuild_has_what_was_found_at_the_time(tmp_path: Path) -> None:
-    """After a rebuild from scratch, the earlier nights have the findings of their own time."""
+    """After a rebuild from scratch, the earlier nights have the same findings as before."""
     check(tmp_path, "select total_text as total from holdings")
     publish(tmp_path, [FIRST])
     check(tmp_path, "select 'new' as rule")

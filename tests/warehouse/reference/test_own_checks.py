@@ -165,7 +165,7 @@ def _large(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [_link, os.mkfifo, Path.mkdir, _large])
 def test_only_small_regular_files_are_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """Links, pipes, folders and large files are findings and do not wait. Other files are ignored."""
+    """Links, pipes, folders and large files are findings. Files of other types are ignored."""
     (tmp_path / "checks").mkdir()
     make(tmp_path / "checks" / "z\n.sql")
     (tmp_path / "checks" / "notes.md").touch()

@@ -5,8 +5,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from warehouse.reference.child import UnusedLine
-from warehouse.reference.prices import prices
+from warehouse.reference.prices import PRICE_RULES
 
+prices = PRICE_RULES.rows
 CELLS = {"asset_id": "BTC", "quote": "USD", "price_text": "1", "as_of": "2026-11-20"}
 
 

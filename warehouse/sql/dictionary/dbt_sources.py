@@ -10,7 +10,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.contract.reference import PRICES, REFERENCED
+from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
 
@@ -34,7 +34,7 @@ def render(descriptions: Sequence[Description]) -> str:
 def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
     contracts = {
         (table.schema, table.name): table
-        for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, PRICES)
+        for table in (*BOOK, *OPS, *RECONCILED, *REFERENCED, *CONTRACTED)
     }
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():

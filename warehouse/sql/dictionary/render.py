@@ -12,7 +12,7 @@ from warehouse.contract.combination import SHARED, SOURCES
 from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.contract.reference import PRICES, REFERENCED
+from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.sql.catalog import BEFORE, MATERIALIZED, macros, ops_views, views
 from warehouse.sql.checks import every_check
 from warehouse.storage.layout import STORAGE_VERSION
@@ -118,7 +118,7 @@ def render() -> str:
         ops=OPS,
         ops_views=ops_views(),
         reconciled=RECONCILED,
-        referenced=(PRICES, *REFERENCED),
+        referenced=(*CONTRACTED, *REFERENCED),
         combined=(SOURCES, SHARED),
         checks=every_check(),
         questions=QUESTIONS,
