@@ -26,6 +26,7 @@ _FILES = """
 select table_name, file, received_at, row_count, reject_count, is_present, sha256
 from ops.reference_files order by table_name, received_at
 """
+_LABELS = "select distinct label from internal.labels order by label"
 _UNPRICED = """
 select asset_id, is_custom_asset, '' as price_text, snapshot_date
 from prices_as_of('9999-12-31', {quote}) where price_state <> 'priced' order by all
@@ -60,6 +61,9 @@ def list_command(nightbook: Nightbook, *, output_format: str | None) -> int:
         removed = "" if is_present else ", removed from its folder"
         counts = f"{count_of(row_count, 'row')}, {count_of(rejects, 'reject')}{removed}"
         print(printable(f"{table}/{file}: {counts}"))
+    labels = [name for (name,) in run(nightbook.layout.database, _LABELS).rows]
+    if labels:
+        print(printable(f"labels: {', '.join(labels)}"))
     if not rows:
         root, command = _root(nightbook), command_for(nightbook.layout)
         print(f"No file was received yet. Each folder in {root} is a table, for example prices.")

@@ -156,9 +156,15 @@ def _places(layout: Layout) -> tuple[Path, ...]:
 
 
 def drop_tables(layout: Layout) -> None:
-    """Drop the tables that people bring into `reference/`, made from the newest book."""
+    """Drop the tables and checks that people bring, made from the newest book."""
     for query in sorted(_REFERENCE.glob("*.sql")):
-        folder = layout.home / "reference" / query.stem
-        make_directory(folder)
-        with written_aside(folder / f"{query.stem}.csv") as file:
-            file.write(as_csv(run(layout.database, query.read_text("utf-8"))).encode())
+        rows = as_csv(run(layout.database, query.read_text("utf-8")))
+        _write(layout.home / "reference" / query.stem / f"{query.stem}.csv", rows)
+    for check in sorted(_REFERENCE.glob("checks/*.sql")):
+        _write(layout.home / "checks" / check.name, check.read_text("utf-8"))
+
+
+def _write(path: Path, text: str) -> None:
+    make_directory(path.parent)
+    with written_aside(path) as file:
+        file.write(text.encode())

@@ -127,7 +127,8 @@ OWN_FINDINGS = ops_table(
             "kind",
             "own_check: a row of a check. own_check_failed: a check that could not be used or took "
             "too long. threshold_breached: an amount beyond a threshold. threshold_undecided: a "
-            "threshold that could not be compared, for example because a price is missing.",
+            "threshold that could not be compared, for example because a price is missing. "
+            "price_zero: a price in NIGHTBOOK_CURRENCY is 0.",
         ),
         text("name", "File of the check, or scope, name and measure of the threshold."),
         text("severity", "high, medium or low."),

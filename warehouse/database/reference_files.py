@@ -97,21 +97,33 @@ def _columns(connection: DuckDBPyConnection, source: str) -> list[str]:
 
 
 def replace_labels(connection: DuckDBPyConnection, tables: Collection[str]) -> None:
-    """Replace all labels by those of these tables. The last row of each key decides."""
+    """Replace all labels by those of these tables. The last file of each key decides.
+
+    A table is only a label if no row has an empty key and no file has a key twice.
+    """
     connection.execute(f"delete from {LABELS}")
     for table in tables:
         name = f"reference.{quote_identifier(table)}"
         columns = _columns(connection, name)
-        keys = [key for key in LABEL_KEYS if key in columns]
-        others = [column for column in columns if column not in (*keys, CUSTOM, *_OWN)]
-        custom = f"coalesce({CUSTOM} = 'true', false)" if CUSTOM in columns else "false"
-        for column in others if keys else ():
+        keys = ", ".join(key for key in LABEL_KEYS if key in columns)
+        others = [column for column in columns if column not in (*LABEL_KEYS, CUSTOM, *_OWN)]
+        flag = f"coalesce(lower({CUSTOM}) in ('true', 'yes', '1'), false)"
+        custom = flag if CUSTOM in columns else "false"
+        unusable = ("count(*) > 1", *(f"bool_or({key} is null)" for key in keys.split(", ")))
+        if (
+            not keys
+            or connection.execute(
+                f"select 1 from {name} group by sha256, {keys}, {custom} "
+                f"having {' or '.join(unusable)} limit 1"
+            ).fetchall()
+        ):
+            continue
+        for column in others:
             label = table if len(others) == 1 else f"{table}.{column}"
-            key = f"{', '.join(keys)}, {custom}"
+            # A list, because arg_max skips NULLs. An empty cell removes the label.
+            last = f"arg_max([{quote_identifier(column)}], received_at)[1]"
             connection.execute(
-                f"insert into {LABELS} by name select * exclude (place) from (select "
-                f"{literal(label)} as label, {', '.join(keys)}, {custom} as is_custom_asset, "
-                f"{quote_identifier(column)} as value, "
-                f"row_number() over (partition by {key} order by received_at desc) as place "
-                f"from {name}) where place = 1 and value is not null"
+                f"insert into {LABELS} by name select {literal(label)} as label, {keys}, {custom} "
+                f"as is_custom_asset, {last} as value from {name} group by {keys}, {custom} "
+                "having value is not null"
             )

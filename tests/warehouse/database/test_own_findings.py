@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import environments
 from tests.support.books import Amount
-from tests.support.priced_books import ask, publish, read_at
+from tests.support.priced_books import ask, drop, publish, read_at
 from tests.warehouse.query.test_connect_older_clients import OLDER, asked
 from warehouse.database.own_findings import damaged_findings
 from warehouse.storage.layout import Layout
@@ -115,3 +115,14 @@ def test_an_old_duckdb_reads_the_findings(tmp_path: Path, name: str) -> None:
     assert version == OLDER[name]
     assert "total=2" in str(now["findings"])
     assert said == now
+
+
+def test_a_price_of_zero_is_a_finding(tmp_path: Path) -> None:
+    """A price of 0 is named, because it makes a value 0. Other prices are not."""
+    lines = ("BTC,,USD,0.00,2026-11-19,x", "ETH,,USD,1,2026-11-19,x", "SOL,,EUR,0,2026-11-19,x")
+    drop(tmp_path, "a.csv", *lines)
+    amounts = [Amount("1", asset=asset) for asset in ("BTC", "ETH", "SOL")]
+    layout = publish(tmp_path, [read_at("20261119T021500Z", amounts)], currency="USD")
+    words = "The price of BTC is 0 USD, as of 2026-11-19 from x. So the value of this asset is 0."
+    query = "select severity, words from findings where kind = 'price_zero'"
+    assert ask(layout, query) == [("low", words)]

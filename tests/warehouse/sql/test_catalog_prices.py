@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal, localcontext
 from pathlib import Path
 
@@ -444,6 +445,8 @@ def test_labels_group_the_value_by_their_keys(tmp_path: Path) -> None:
     drop(tmp_path, "desks/a.csv", "portfolio_id,desk,region", "p1,Macro,EU", "p2,Rates,EU")
     drop(tmp_path, "classes/a.csv", "asset_id,class", "BTC,store", "SOL,chain")
     drop(tmp_path, "traders/a.csv", "venue_id,account_name,trader", "v1,main,Ann", "v2,main,Bo")
+    drop(tmp_path, "fees/a.csv", "portfolio_id,month,fee", "p1,2026-10,1", "p1,2026-11,2")
+    drop(tmp_path, "holes/a.csv", "portfolio_id,hole", "p1,x", ",y")
     amounts = [
         *(Amount("2"), Amount("3", "p2"), Amount("5", "p3", "ETH", venue="v2")),
         *(Amount("7", "p1", "SOL"), Amount("9", "p1", custom=True), Amount("11", venue="v2")),
@@ -465,5 +468,22 @@ def test_labels_group_the_value_by_their_keys(tmp_path: Path) -> None:
     assert groups("traders") == [
         *(("Ann", "50", 3, 2), ("Bo", "115", 2, 0), (None, "130", 1, 0)),
     ]
-    with pytest.raises(duckdb.Error, match="there is no label nothing in reference/"):
-        groups("nothing")
+    for unusable in ("nothing", "fees.fee", "holes"):
+        with pytest.raises(duckdb.Error, match=f"there is no label {unusable} in reference/"):
+            groups(unusable)
+
+
+def test_a_later_file_replaces_a_label(tmp_path: Path) -> None:
+    """The row of the last file decides, an empty value removes the label, and is_custom counts."""
+    drop(tmp_path, "a.csv", "BTC,,USD,10,2026-11-20,", "BTC,true,USD,1,2026-11-20,")
+    drop(tmp_path, "desks/a.csv", "portfolio_id,desk", "p1,Old", "p2,Old")
+    drop(tmp_path, "classes/a.csv", "asset_id,is_custom_asset,class", "BTC,YES,own", "BTC,,coin")
+    book = [read_at(FIRST, [*ONE, Amount("3", "p2", custom=True)])]
+    publish(tmp_path, book)
+    drop(tmp_path, "desks/b.csv", "portfolio_id,desk", "p1,New", "p2,")
+    layout = publish(tmp_path, book, "b", NOW + timedelta(hours=1))
+    query = "select group_name, value_text from value_by_label('{}', 'USD', '9999-12-31')"
+    assert sorted(ask(layout, query.format("classes"))) == [("coin", "20"), ("own", "3")]
+    assert sorted(map(str, ask(layout, query.format("desks")))) == [
+        *("('New', '20')", "(None, '3')"),
+    ]
