@@ -29,6 +29,7 @@ def read_at(snapshot_id: str, amounts: Iterable[Amount], minute: int = 0) -> Nig
         snapshot_id=snapshot_id,
         operation="list_portfolios",
         purpose="book",
+        sent_at=moment,
         received_at=moment,
     )
     return replace(plain, ops={**plain.ops, "requests": [request]})

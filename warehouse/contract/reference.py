@@ -74,8 +74,27 @@ THRESHOLDS = Table(
         *PROVENANCE,
     ),
 )
+TRANSACTIONS = Table(
+    "transactions",
+    "One row for each transaction that people brought, including transactions that a later file "
+    "replaced. The macro movement_between compares them with two books.",
+    key=("sha256", "line"),
+    schema="reference",
+    columns=(
+        moment("time", "When the transaction was booked at the venue, UTC."),
+        text("portfolio", "ID or name of the portfolio, as in the file."),
+        text("venue", "ID or name of the venue, as in the file."),
+        text("account", "Name of the account."),
+        text("asset_id", "The asset that was moved."),
+        flag("is_custom_asset", "Whether the organisation defined the asset itself."),
+        text("amount_text", "Exact amount in plain digits. Below zero if it left the account."),
+        text("kind", "Kind in lower case. fee is a fee, and all other words are free."),
+        text("reference", "Reference of the transaction. Its rows have the same one."),
+        *PROVENANCE,
+    ),
+)
 # The reference tables with a contract. All others have the columns of their files.
-CONTRACTED: tuple[Table, ...] = (PRICES, THRESHOLDS)
+CONTRACTED: tuple[Table, ...] = (PRICES, THRESHOLDS, TRANSACTIONS)
 
 _TABLE_NAME = text("table_name", "The reference table, which is the name of the file's folder.")
 

@@ -18,11 +18,12 @@ from warehouse.reference.child import FileRows, ReadRequest, UnusedLine, refuse
 from warehouse.reference.prices import PRICE_RULES
 from warehouse.reference.row_rules import RowRules
 from warehouse.reference.thresholds import THRESHOLD_RULES
+from warehouse.reference.transactions import TRANSACTION_RULES
 from warehouse.spreadsheet.reading import workbook
 from warehouse.spreadsheet.reading.delimited_text import rows_of
 from warehouse.storage.parquet import arrow_schema
 
-RULES = {rules.table.name: rules for rules in (PRICE_RULES, THRESHOLD_RULES)}
+RULES = {rules.table.name: rules for rules in (PRICE_RULES, THRESHOLD_RULES, TRANSACTION_RULES)}
 MAX_REJECTS = 100
 MAX_COLUMNS = 200
 MAX_ROWS = 1_000_000
@@ -47,9 +48,8 @@ def _read(request: ReadRequest) -> FileRows:
     rules = RULES.get(request.table)
     try:
         titles, rows = _grid(request)
-        titles = [
-            "price_text" if title == "price" and rules is PRICE_RULES else title for title in titles
-        ]
+        if rules:
+            titles = [f"{name}_text" if f"{name}_text" in rules.needed else name for name in titles]
         _require_titles(titles)
         if rules:
             _require_known_titles(titles, rules)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from warehouse.contract.model import Table
@@ -12,6 +13,8 @@ from warehouse.reference.child import UnusedLine
 _AMOUNT = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?")
 _FLAGS = {"": False, "false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
 _MAX_EXPONENT = 200
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_FIRST_YEAR = 1970
 Cells = Mapping[str, str]
 
 
@@ -19,16 +22,16 @@ Cells = Mapping[str, str]
 class RowRules:
     """The columns of a file for a table, the key of a row, and the function that reads a row.
 
-    Two rows of a file with the same `key` must not differ in the columns `values`. `read_row`
-    raises `ValueError` with a code, a reason and the invalid value.
+    Two rows of a file with the same `key`, if there is one, must not differ in the columns
+    `values`. `read_row` raises `ValueError` with a code, a reason and the invalid value.
     """
 
     table: Table
     needed: tuple[str, ...]
     optional: tuple[str, ...]
-    key: tuple[str, ...]
-    values: tuple[str, ...]
     read_row: Callable[[Cells], dict[str, Any]]
+    key: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,6 +45,9 @@ class RowRules:
         knows which of them is right.
         """
         found = [self._read(line, cells) for line, cells in lines]
+        if not self.key:
+            yield from found
+            return
         stated: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
         for row in found:
             if not isinstance(row, UnusedLine):
@@ -90,6 +96,25 @@ def read_amount(cells: Cells, name: str) -> str:
         reason = f"{name} is not a number such as 1234.56, without separators or units"
         raise ValueError("not_an_amount", reason, text)
     return plain(exact(text))
+
+
+def read_moment(cells: Cells, name: str) -> tuple[date | None, datetime | None]:
+    """Return a date, or a time in UTC. The other one is None."""
+    text = cells[name]
+    advice = "write a date as 2026-11-20, or a time with its zone as 2026-11-20T02:15:00Z"
+    try:
+        if _DATE.fullmatch(text):
+            day, time = date.fromisoformat(text), None
+        else:
+            day, time = None, datetime.fromisoformat(text)
+        utc = time.astimezone(UTC) if time and time.tzinfo else None
+    except (ValueError, OverflowError):
+        raise ValueError("not_a_time", f"{name} is not a time: {advice}", text) from None
+    if time and not utc:
+        raise ValueError("no_time_zone", f"{name} has no time zone: {advice}", text)
+    if (day or utc or date.min).year < _FIRST_YEAR:
+        raise ValueError("not_a_time", f"{name} is before {_FIRST_YEAR}: {advice}", text)
+    return day, utc
 
 
 def _pick(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:

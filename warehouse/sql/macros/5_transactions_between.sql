@@ -1,0 +1,121 @@
+-- transactions_between(day1, day2): The transactions that people brought, and their place between two books.
+--
+-- A transaction whose time is within the read of one of the books may be in the book or not, so it is
+-- at_the_cut. Nothing is guessed.
+--
+-- day1: The earlier day. The macro uses the newest book on or before this date. It fails if there is no
+--     such book, if both days have the same book, if the first day is after the second, or if a day is in
+--     the future.
+-- day2: The later day, with the same rules.
+-- returns: A table with one row for each valid row of reference.transactions: the columns of this table,
+--     portfolio_id and venue_id (NULL if no portfolio or venue, or several, have this ID or name), place
+--     (before, inside, at_the_cut or after), and is_repeated (whether the same file has the same
+--     reference, account, asset and kind more than once).
+-- example: select place, count(*) from transactions_between((select min(snapshot_date) from history.portfolios), (select max(snapshot_date) from portfolios)) group by all order by all
+
+create or replace macro transactions_between(day1, day2) as table
+with reads as materialized (
+    -- The last read of the portfolios: the answer shows the book between these two times.
+    select
+        snapshots.snapshot_date = ($first_book) as is_first,
+        arg_max(
+            epoch_us(coalesce(requests.sent_at, requests.received_at)),
+            requests.received_at
+        ) as from_us,
+        epoch_us(max(requests.received_at)) as to_us
+    from ops.snapshots as snapshots
+    inner join ops.requests as requests
+        on requests.snapshot_id = snapshots.snapshot_id
+        and requests.operation = 'list_portfolios'
+        and requests.purpose = 'book'
+    where snapshots.is_book
+        and snapshots.snapshot_date in (($first_book), ($second_book))
+    group by all
+),
+
+cuts as materialized (
+    select
+        max(case when is_first then from_us end) as first_from,
+        max(case when is_first then to_us end) as first_to,
+        max(case when not is_first then from_us end) as second_from,
+        max(case when not is_first then to_us end) as second_to
+    from reads
+),
+
+-- An ID comes before a name, and a name of several portfolios is not used.
+portfolios as materialized (
+    select
+        given,
+        case
+            when count(distinct portfolio_id) filter (where is_id) = 1
+                then any_value(portfolio_id) filter (where is_id)
+            when count(distinct portfolio_id) = 1 then any_value(portfolio_id)
+        end as portfolio_id
+    from (
+        select
+            unnest([portfolio_id, name]) as given,
+            unnest([true, false]) as is_id,
+            portfolio_id
+        from history.portfolios
+        where snapshot_date in (($first_book), ($second_book))
+    )
+    group by given
+),
+
+venues as materialized (
+    select
+        given,
+        case
+            when count(distinct venue_id) filter (where is_id) = 1
+                then any_value(venue_id) filter (where is_id)
+            when count(distinct venue_id) = 1 then any_value(venue_id)
+        end as venue_id
+    from (
+        select
+            unnest([venue_id, display_name]) as given,
+            unnest([true, false]) as is_id,
+            venue_id
+        from history.venues
+        where snapshot_date in (($first_book), ($second_book))
+    )
+    group by given
+),
+
+-- A later file replaces the rows with the same key. The rows of one file stay, also if they are equal.
+valid as materialized (
+    select *
+    from reference.transactions as transactions
+    window keys as (
+        partition by reference, portfolio, venue, account, asset_id, is_custom_asset, kind
+    )
+    qualify received_at = max(received_at) over keys
+)
+
+select
+    valid.*,
+    portfolios.portfolio_id,
+    venues.venue_id,
+    case
+        when epoch_us(valid.time) < cuts.first_from then 'before'
+        when epoch_us(valid.time) <= cuts.first_to then 'at_the_cut'
+        when epoch_us(valid.time) < cuts.second_from then 'inside'
+        when epoch_us(valid.time) <= cuts.second_to then 'at_the_cut'
+        else 'after'
+    end as place,
+    count(*) over keys > 1 as is_repeated
+from valid
+cross join cuts
+left join portfolios
+    on portfolios.given = valid.portfolio
+left join venues
+    on venues.given = valid.venue
+window keys as (
+    partition by
+        valid.reference,
+        valid.portfolio,
+        valid.venue,
+        valid.account,
+        valid.asset_id,
+        valid.is_custom_asset,
+        valid.kind
+);
