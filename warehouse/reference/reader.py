@@ -155,13 +155,15 @@ def _fit(row: Row, width: int) -> Row:
     line, cells = row
     if len(cells) > width:
         raise _UnusableFileError("ragged", f"line {line} has more cells than the first row")
-    if any(len(cell) > MAX_CELL for cell in cells):
+    if max(map(len, cells)) > MAX_CELL:
         raise _UnusableFileError("long_cell", f"line {line} has a cell that is too long")
     return line, [*cells, *[""] * (width - len(cells))]
 
 
 def _text_of(cell: object) -> str:
     """Return a cell as text. A workbook's date without a time is a date."""
+    if isinstance(cell, str):
+        return cell.strip()
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():

@@ -29,8 +29,15 @@ with moves as materialized (
         amount_text,
         place,
         is_repeated,
-        bool_or(place in ('inside', 'at_the_cut')) over (partition by sha256) as has_others
+        sha256
     from transactions_between(day1, day2)
+),
+
+-- The files of this movement. Of other files, transactions outside are not named.
+files as materialized (
+    select distinct sha256
+    from moves
+    where place in ('inside', 'at_the_cut')
 ),
 
 entries as materialized (
@@ -65,8 +72,7 @@ entries as materialized (
         place,
         is_repeated
     from moves
-    where place in ('inside', 'at_the_cut')
-        or has_others
+    semi join files using (sha256)
 ),
 
 grouped as materialized (
