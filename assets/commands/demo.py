@@ -13,7 +13,13 @@ from assets.commands.run import take
 from assets.console.command import HomeCommand
 from assets.console.invocation import command_for
 from assets.console.parameters import flag
-from assets.home.demo import FIRST_NIGHTS, drop_tables, next_of_demo, the_demo
+from assets.home.demo import (
+    FIRST_NIGHTS,
+    drop_tables,
+    drop_transactions,
+    next_of_demo,
+    the_demo,
+)
 from assets.nightbook import FixedVariables, Nightbook
 from pipelines.landing import snapshots
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve
@@ -40,10 +46,16 @@ VALUE = (
     "select snapshot_date, value_text as usd, assets, unpriced_assets, stale_assets "
     "from value_by_night('USD') order by all"
 )
+MOVED = (
+    "select state, count(*) as positions from movement_between("
+    "(select max(snapshot_date) - 1 from portfolios), (select max(snapshot_date) from portfolios)) "
+    "group by all order by all"
+)
 QUESTIONS = (
     ("Each asset's total across all portfolios", HELD),
     ("The exact total of one asset on each night", OVER_TIME),
     ("The value of the book, with the prices in reference/prices/", VALUE),
+    ("Whether the transactions explain the last night", MOVED),
 )
 NEXT = (
     ("tables", "list the warehouse's tables and their columns"),
@@ -135,6 +147,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
     """Serve the sandbox, and pull a night for each date until a run fails. Return the exit code."""
     settings = nightbook.settings()
     clock = SimulatedClock()
+    errors: tuple[str, ...] = ()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
     with serve(app) as served:
         access = {
@@ -151,13 +164,17 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
         nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
         print(f"The sandbox is serving the API at {served.origin}; {nights}.\n")
         for day in days:
+            night = min(day.replace(hour=HOUR, minute=MINUTE, second=0, microsecond=0), latest)
             if day == latest:
                 drop_tables(nightbook.layout)
-            night = day.replace(hour=HOUR, minute=MINUTE, second=0, microsecond=0)
-            clock.set(min(night, latest).astimezone(UTC))
+                errors = drop_transactions(nightbook.layout, night - timedelta(days=1), night)
+            clock.set(night.astimezone(UTC))
             code = take(demo, night.date())
             if code:
                 return code
+    print("\nThe transactions since the night before, in reference/transactions/, have errors:")
+    for error in errors:
+        print(f"  - {error}")
     return 0
 
 

@@ -1,15 +1,19 @@
 """The home of a demo. A marker file keeps simulated and real nights out of the same book."""
 
 import contextlib
+import csv
+import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from assets.home.creation import create_home
 from pipelines.landing import night_folders
 from pipelines.landing.lock import hold_lock, hold_writer_lock
+from pipelines.sandbox.world.transactions import COLUMNS, transactions
+from pipelines.sandbox.world.world import LivingWorld
 from warehouse.contract.model import count_of
 from warehouse.query.formats import as_csv
 from warehouse.query.read import run
@@ -162,6 +166,25 @@ def drop_tables(layout: Layout) -> None:
         _write(layout.home / "reference" / query.stem / f"{query.stem}.csv", rows)
     for check in sorted(_REFERENCE.glob("checks/*.sql")):
         _write(layout.home / "checks" / check.name, check.read_text("utf-8"))
+
+
+def drop_transactions(layout: Layout, before: datetime, after: datetime) -> tuple[str, ...]:
+    """Drop the transactions between two nights, with three errors. Return the errors."""
+    moment = timedelta(minutes=1)
+    first, second = (LivingWorld().at(night.astimezone(UTC).date()) for night in (before, after))
+    rows = list(transactions(first, second, before + moment, after - moment))
+    gone, twice, turned = (rows[len(rows) * part // 4] for part in (1, 2, 3))
+    amount = turned["amount_text"]
+    turned["amount_text"] = amount[1:] if amount.startswith("-") else f"-{amount}"
+    rows.remove(gone)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*rows, twice])
+    folder = layout.home / "reference" / "transactions"
+    _write(folder / f"{after.date()}.csv", text.getvalue())
+    errors = {"is missing": gone, "is in the file twice": twice, "has the wrong sign": turned}
+    return tuple(f"{what}: {row['asset_id']}, {row['account']}" for what, row in errors.items())
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,10 +1,15 @@
 """Tests of the movement between two books: nothing is plugged, and nothing is guessed."""
 
+import random
+import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.support.books import Amount
+from tests.support import environments
+from tests.support.books import Amount, exact
 from tests.support.priced_books import ask, drop, publish, read_at
+from tests.warehouse.query.test_connect_older_clients import OLDER, asked
 from warehouse.storage.layout import Layout
 
 FIRST, SECOND = "20261120T021500Z", "20261121T021500Z"
@@ -60,6 +65,11 @@ def test_what_is_not_explained_is_named(tmp_path: Path) -> None:
         "2026-11-20T12:00:00Z,nobody,v1,main,BTC,,7,trade,b",
         "2026-11-20T12:00:00Z,p3,v1,main,BTC,true,5,trade,c",
     )
+    days = (
+        "(select min(snapshot_date) from history.venues), (select max(snapshot_date) from venues)"
+    )
+    count = ask(layout, f"select count(*) from movement_between({days})")
+    assert count == ask(layout, f"select count(*) from movement_between({DAYS})")
     columns = "portfolio_id, is_custom_asset, unexplained_text, state, repeated"
     assert keys(layout, columns) == [
         ("nobody", False, "-7", "unexplained", 0),
@@ -126,3 +136,58 @@ def test_a_row_that_cannot_be_used_is_a_reject(tmp_path: Path) -> None:
         (6, "no_account"),
     ]
     assert keys(layout, "unexplained_text") == [("0",)]
+
+
+def hostile(rng: random.Random) -> tuple[list[Amount], list[Amount], list[list[str]]]:
+    """Return amounts of two books with up to 60 digits, and transactions of some accounts."""
+
+    def number() -> str:
+        digits = "".join(rng.choice("0123456789") for _ in range(rng.choice((1, 9, 38, 60))))
+        point = rng.randrange(len(digits) + 1)
+        return f"{rng.choice(('', '-'))}{digits[:point] or '0'}.{digits[point:]}".rstrip(".")
+
+    keys = [
+        (f"p{number % 7}", ("BTC", "ETH")[number % 2], f"v{number % 3}", f"a{number}", custom)
+        for number in range(40)
+        for custom in (False, True)
+    ]
+    before, after = (
+        [Amount(number(), *key[:4], custom=key[4]) for key in keys if rng.random() < share]
+        for share in (0.8, 0.7)
+    )
+    lines = [
+        [
+            *(f"2026-11-20T{rng.randrange(3, 24):02}:00:00Z", key[0], key[2], key[3], key[1]),
+            *(str(key[4]).lower(), number(), rng.choice(("trade", "fee")), f"r{place}"),
+        ]
+        for place, key in enumerate(rng.choices(keys, k=200))
+    ]
+    return before, after, lines
+
+
+def test_a_movement_equals_an_independent_calculation(tmp_path: Path) -> None:
+    """Amounts of 60 digits give the results of Python's decimals, also in DuckDB 1.2."""
+    before, after, lines = hostile(random.Random(1))
+    layout = moved(tmp_path, before, after, *map(",".join, lines))
+    texts = defaultdict[tuple[Any, ...], dict[str, list[str]]](lambda: defaultdict(list))
+    for name, book in (("opening", before), ("closing", after)):
+        for one in book:
+            key = one.portfolio, one.venue, one.account, one.asset, one.custom
+            texts[key][name].append(one.text)
+    for _, *place, custom, amount, kind, _ in lines:
+        name = "fees" if kind == "fee" else "out" if exact([amount]).startswith("-") else "in"
+        texts[*place, custom == "true"][name].append(amount)
+    expected = []
+    for key, found in texts.items():
+        parts = [exact(found[name] or ["0"]) for name in ("opening", "in", "out", "fees")]
+        wanted, closing = exact(parts), exact(found["closing"] or ["0"])
+        rest = exact([closing, wanted[1:] if wanted.startswith("-") else f"-{wanted}"])
+        expected.append((*key, *parts, wanted, closing, rest))
+    columns = "* exclude (state, inside, at_the_cut, outside, repeated)"
+    assert keys(layout, columns) == sorted(expected)
+    queries = [("movement", f"from movement_between({DAYS})")]
+    queries.append(("list", f"from transactions_between({DAYS})"))
+    now = asked(sys.executable, layout.database, queries)[1]
+    version, said = asked(environments.python("duckdb12"), layout.database, queries)
+    assert (version, said) == (OLDER["duckdb12"], now)
+    assert "Error" not in str(now)

@@ -35,6 +35,9 @@ VALUES = (
     "select portfolio_id, value_text, unpriced_assets from value_by_portfolio('USD', '2026-11-21')",
     "select snapshot_date, value_text, unpriced_assets, stale_assets from value_by_night('USD')",
     "select * from value_changes_between('2026-11-20', '2026-11-21', 'USD')",
+    "select * from value_by_label('desks', 'USD', '9999-12-31')",
+    "select * from prices_as_of('9999-12-31', 'EUR')",
+    "select * from value_by_night('EUR')",
 )
 
 
@@ -98,8 +101,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "ETH,,USD,3.000000000000000000000000000001,2026-11-20,manual",
         "SOL,,USD,150,2026-11-20,manual",
         "SOL,true,USD,0.1,2026-11-20,manual",
+        "EUR,,USD,1.0825,2026-11-20,ecb",
     )
-    publish(home, hostile())
+    drop(home, "desks/a.csv", "portfolio_id,desk", "p1,Macro", "p2,Rates")
+    publish(home, hostile(), cross_rate=("EUR", "USD", "ecb"))
     return home
 
 

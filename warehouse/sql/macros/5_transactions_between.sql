@@ -42,8 +42,9 @@ cuts as materialized (
     from reads
 ),
 
--- An ID comes before a name, and a name of several portfolios is not used.
-portfolios as materialized (
+-- An ID comes before a name, and a name of several portfolios is not used. A CTE must not have the
+-- name of a table, because the expression for a day may read this table.
+portfolio_names as materialized (
     select
         given,
         case
@@ -62,7 +63,7 @@ portfolios as materialized (
     group by given
 ),
 
-venues as materialized (
+venue_names as materialized (
     select
         given,
         case
@@ -111,8 +112,8 @@ repeated as materialized (
 
 select
     transactions.*,
-    portfolios.portfolio_id,
-    venues.venue_id,
+    portfolio_names.portfolio_id,
+    venue_names.venue_id,
     case
         when epoch_us(transactions.time) < cuts.first_from then 'before'
         when epoch_us(transactions.time) <= cuts.first_to then 'at_the_cut'
@@ -131,8 +132,8 @@ left join repeated
     and repeated.asset_id = transactions.asset_id
     and repeated.is_custom_asset = transactions.is_custom_asset
     and repeated.kind = transactions.kind
-left join portfolios
-    on portfolios.given = transactions.portfolio
-left join venues
-    on venues.given = transactions.venue
+left join portfolio_names
+    on portfolio_names.given = transactions.portfolio
+left join venue_names
+    on venue_names.given = transactions.venue
 where coalesce(repeated.newest, transactions.received_at) = transactions.received_at;
