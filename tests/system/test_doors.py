@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ from tests.support import environments
 from tests.support.books import Amount, night, published
 from warehouse.export.export import export
 from warehouse.query.read import tables
+from warehouse.reference.inbox import receive
 from warehouse.sql.dictionary import dbt_sources
 from warehouse.storage.layout import Layout
 
@@ -197,3 +199,31 @@ def test_libreoffice_reads_our_csv_without_losing_a_digit(layout: Layout) -> Non
     assert converted(file, options) == wanted
     plain = [re.sub("1/2/.*", "", option) for option in options]
     assert HUGE not in {cell for row in converted(file, plain) for cell in row}
+
+
+EXPORTS = {
+    "kraken": "ledgers.csv",
+    "fireblocks": "transactions.json",
+    "interactive-brokers": "cash.csv",
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_becomes_transactions(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query for an export writes exact rows that reference/transactions/ takes."""
+    samples = ROOT / "tests" / "golden" / "exports"
+    folder = tmp_path / "reference" / "transactions"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(samples / EXPORTS[name], tmp_path)
+    [query] = recipe("Transactions from an export", f"sql {name}")
+    duckdb.connect().execute(query)
+    Path("transactions.csv").rename(folder / "a.csv")
+    with (folder / "a.csv").open() as found, (samples / f"{name}.csv").open() as wanted:
+        expected = list(csv.DictReader(wanted))
+        rows = [{name: row[name] for name in expected[0]} for row in csv.DictReader(found)]
+    assert sorted(map(str, rows)) == sorted(map(str, expected))
+    inbox = receive(tmp_path / "reference", datetime(2026, 11, 21, tzinfo=UTC))
+    assert [(file.rows, file.reject_count) for file in inbox.received] == [(len(expected), 0)]
