@@ -27,6 +27,7 @@ MAX_BYTES = 64 * 1024**2
 MAX_SECONDS = 60
 # Groups of the book, which are not labels.
 RESERVED = ("asset", "book", "portfolio", "venue")
+_CLOSED = "the folder cannot be read, so none of its files was read"
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -168,7 +169,11 @@ class _Receipt:
         if time.monotonic() > self._deadline:
             reason = f"other files took {MAX_SECONDS} seconds, so it is read at the next publish"
             return UnusedLine("too_late", reason)
-        name, info = display_name(path), path.lstat()
+        name = display_name(path)
+        try:
+            info = path.lstat()
+        except OSError as error:
+            return UnusedLine("unreadable", f"it cannot be opened: {error.strerror}")
         sha256 = self._known.get((table, name, info.st_size, info.st_mtime_ns))
         if sha256 is None:
             content = read_file_bytes(path, ENDINGS, MAX_BYTES)
@@ -221,9 +226,13 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
             reason += f"name of its own ({', '.join(RESERVED)})"
             yield name, folder, UnusedLine("wrong_table", reason)
         else:
-            paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]
-            for path in sorted(paths, key=lambda path: (path.lstat().st_mtime_ns, path.name)):
-                yield name, path, None
+            try:
+                paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]
+                paths.sort(key=lambda path: (path.lstat().st_mtime_ns, path.name))
+            except OSError as error:
+                yield name, folder, UnusedLine("unreadable", f"{_CLOSED}: {error.strerror}")
+                continue
+            yield from ((name, path, None) for path in paths)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -193,3 +193,32 @@ def test_damaged_files_of_the_archive_are_found(tmp_path: Path) -> None:
     kept_file(root, "prices", file.sha256).write_text("x")
     kept_rows(root, "prices", file.sha256).unlink()
     assert [problem for _, problem in damaged_files(root)] == ["has changed", "is missing"]
+
+
+def test_a_folder_that_cannot_be_read_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed folder and a file that vanishes are problems, and all other files are received."""
+    drop(tmp_path, "a.csv", BTC)
+    drop(tmp_path, "desks/a.csv", "portfolio_id,desk", "p1,Macro")
+    gone = drop(tmp_path, "venues_/gone.csv", "venue_id,region", "v1,EU")
+    listed, root = Path.iterdir, tmp_path / "reference"
+
+    def iterdir(folder: Path) -> object:
+        if folder.name == "desks":
+            raise PermissionError(13, "Permission denied")
+        return iter([*listed(folder)])
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    looked_at = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        status = looked_at(path)
+        if path == gone:
+            path.unlink()
+        return status
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert codes(root) == {"desks": "unreadable", "gone.csv": "unreadable"}
+    monkeypatch.undo()
+    assert [file.table for file in receive(root, NOW).received] == ["prices", "desks"]
