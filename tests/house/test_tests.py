@@ -113,7 +113,8 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/warehouse/export/test_workbook.py": (
         "warehouse/export/sheets warehouse/export/summary warehouse/export/totals "
-        "warehouse/spreadsheet/writing/cells warehouse/spreadsheet/writing/format"
+        "warehouse/query/group_values warehouse/spreadsheet/writing/cells "
+        "warehouse/spreadsheet/writing/format"
     ),
     "tests/warehouse/export/test_workbook_proof.py": "warehouse/spreadsheet/writing/splice",
     "tests/warehouse/query/test_child.py": "warehouse/query/errors",

@@ -97,7 +97,7 @@ def _columns(connection: DuckDBPyConnection, source: str) -> list[str]:
 
 
 def replace_labels(connection: DuckDBPyConnection, tables: Collection[str]) -> None:
-    """Replace all labels by those of these tables. The last file of each key decides.
+    """Replace all labels by the labels of these tables. The last file of each key decides.
 
     A table is only a label if no row has an empty key and no file has a key twice.
     """

@@ -222,8 +222,8 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
             reason = "only folders in reference/ are tables: move the file into a folder"
             yield name, folder, UnusedLine("not_a_folder", reason)
         elif not _TABLE.fullmatch(name) or name in RESERVED:
-            reason = "the folder is not a table name: use lower case letters, digits and _, but no "
-            reason += f"name of its own ({', '.join(RESERVED)})"
+            reason = "the folder is not a table name: use lower case letters, digits and _, but "
+            reason += f"none of these words: {', '.join(RESERVED)}"
             yield name, folder, UnusedLine("wrong_table", reason)
         else:
             try:

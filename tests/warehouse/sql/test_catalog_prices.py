@@ -445,7 +445,7 @@ def test_a_cross_rate_after_the_read_is_not_used(tmp_path: Path) -> None:
 
 
 def test_labels_group_the_value_by_their_keys(tmp_path: Path) -> None:
-    """A label with any key columns gives groups, and what has no label is a group of its own."""
+    """A label with any key columns gives groups. Amounts without a label are one more group."""
     drop(tmp_path, "a.csv", "BTC,,USD,10,2026-11-20,", "ETH,,USD,1,2026-11-20,")
     drop(tmp_path, "desks/a.csv", "portfolio_id,desk,region", "p1,Macro,EU", "p2,Rates,EU")
     drop(tmp_path, "classes/a.csv", "asset_id,class", "BTC,store", "SOL,chain")
