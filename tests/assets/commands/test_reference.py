@@ -1,11 +1,13 @@
 """Tests of `nightbook reference`, and of prices in a real night, a backup and a check."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.ledgers import HEAD
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox
 from tests.support.priced_books import ask, drop
 
@@ -132,6 +134,12 @@ def test_own_checks_run_each_night_and_survive_backup_and_restore(
     assert "has changed; restore reference/kept from the backup" in other("verify").err
 
 
+def write_ledger(file: Path, rows: list[tuple[str, ...]]) -> None:
+    """Write a ledger with these rows."""
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, delimiter=";").writerows([HEAD, *rows])
+
+
 def test_an_old_book_is_imported_listed_backed_up_and_rebuilt(
     keeper: Keeper, tmp_path: Path
 ) -> None:
@@ -141,10 +149,10 @@ def test_an_old_book_is_imported_listed_backed_up_and_rebuilt(
         "venue_id, account_name, amount_text from history.positions_with_imported "
         f"where origin = 'api' and snapshot_date = '{FIRST}' order by all"
     )
-    rows = [",".join(row) for row in ask(keeper.layout, query)]
+    rows = ask(keeper.layout, query)
     file = tmp_path / "old.csv"
     command = ("reference", "import", str(file), "--as-of", "2025-12-31")
-    file.write_text("\n".join(("portfolio,asset,venue,account,amount", *rows[1:])))
+    write_ledger(file, rows[1:])
     said = keeper(*command, "--preview")
     assert (said.code, said.err, "Nothing was imported" in said.out) == (0, "", True)
     assert not (keeper.home / "reference").exists()
@@ -154,11 +162,11 @@ def test_an_old_book_is_imported_listed_backed_up_and_rebuilt(
         "old.csv of 2025-12-31, the last imported day, has 1 difference and 0 rejects" in said.out
     )
     assert "1 difference" in keeper(*command).out
-    file.write_text("\n".join(("portfolio,asset,venue,account,amount", *rows)))
+    write_ledger(file, rows)
     assert keeper(*command).code == 0
     said = keeper("reference")
-    assert f"positions/2025-12-31/old.csv: {len(rows)} rows, 0 rejects, shown" in said.out
-    assert f"{len(rows) - 1} rows, 0 rejects, replaced" in said.out
+    assert f"positions/2025-12-31/old.csv: {len(rows):,} rows, 0 rejects, shown" in said.out
+    assert f"{len(rows) - 1:,} rows, 0 rejects, replaced" in said.out
     found = "select count(*) from history.positions_with_imported where origin = 'old.csv'"
     assert keeper("rebuild").code == 0
     assert ask(keeper.layout, found) == [(len(rows),)]
