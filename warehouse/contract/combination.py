@@ -21,7 +21,8 @@ SOURCES = ops_table(
     "sources",
     "One row for each home, with the book that was copied. The file does not have these views and "
     f"macros of a home, because they need its history or ops tables: {', '.join(LEFT_OUT)}. For "
-    f"the same reason, the file was not checked with {' and '.join(CHECKS_LEFT_OUT)}.",
+    f"the same reason, the file was not checked with {' and '.join(CHECKS_LEFT_OUT)}. It also "
+    "has no old books (reference.positions).",
     (SOURCE.name,),
     (
         SOURCE,

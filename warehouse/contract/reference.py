@@ -93,10 +93,37 @@ TRANSACTIONS = Table(
         *PROVENANCE,
     ),
 )
+POSITIONS = Table(
+    "positions",
+    "One row for each position in the old workbooks that were imported, including workbooks that a "
+    "later one replaced. A name that is not in the first book is shown as written. These rows are "
+    "not part of any total, guard or control total, nor of the lake. See "
+    "history.positions_with_imported.",
+    key=("as_of_date", "sha256", "row_no"),
+    schema="reference",
+    columns=(
+        day("as_of_date", "Day of the old book, which is before the first night."),
+        ordinal("row_no", "Number of the row in the import, starting at 1."),
+        text("portfolio_id", "The portfolio. NULL if the file does not state it.", nullable=True),
+        text("venue_id", "The venue. NULL if the file does not state it.", nullable=True),
+        text("account_name", "The account. NULL if the file does not state it.", nullable=True),
+        text("asset_id", "The asset."),
+        flag("is_custom_asset", "Whether the organisation defined the asset itself."),
+        text("bucket", "Bucket and state. NULL if the file does not state them.", nullable=True),
+        text("amount_text", "Exact amount in plain digits."),
+        flag("is_known", "Whether the first book has all names of the row."),
+        text("sheet", "Tab of the workbook, or file in the archive. Empty for a CSV file."),
+        *PROVENANCE,
+    ),
+)
 # The reference tables with a contract. All others have the columns of their files.
-CONTRACTED: tuple[Table, ...] = (PRICES, THRESHOLDS, TRANSACTIONS)
+CONTRACTED: tuple[Table, ...] = (PRICES, THRESHOLDS, TRANSACTIONS, POSITIONS)
 
-_TABLE_NAME = text("table_name", "The reference table, which is the name of the file's folder.")
+_TABLE_NAME = text(
+    "table_name",
+    "The reference table, which is the name of the file's folder. The name of an old book also has "
+    "its day, for example positions/2025-12-31.",
+)
 
 FILES = ops_table(
     "reference_files",
@@ -110,6 +137,10 @@ FILES = ops_table(
         count("row_count", "Number of rows in the reference table."),
         count("reject_count", "Number of rejects: rows, or 1 if the file could not be read."),
         flag("is_present", "Whether the file is still in its folder."),
+        text("accepted_by", "Who accepted an old book, otherwise NULL.", nullable=True),
+        moment("accepted_at", "When an old book was accepted, UTC.", nullable=True),
+        text("accepted_reason", "The reason of this person.", nullable=True),
+        text("accepted_night", "First night at that time, as snapshot ID.", nullable=True),
     ),
 )
 

@@ -23,7 +23,16 @@ from warehouse.database.materialized_views import (
     history_of,
     materialized_views,
 )
-from warehouse.sql.catalog import BEFORE, MATERIALIZED, Macro, checks, macros, ops_views, views
+from warehouse.sql.catalog import (
+    BEFORE,
+    MATERIALIZED,
+    Macro,
+    checks,
+    history_views,
+    macros,
+    ops_views,
+    views,
+)
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
@@ -125,6 +134,8 @@ def surface() -> Iterator[str]:
         yield from create_view("internal" if view.name in MATERIALIZED else "main", view)
     for view in ops_views():
         yield from create_view("ops", view)
+    for view in history_views():
+        yield from create_view("history", view)
 
 
 def schema_version() -> str:

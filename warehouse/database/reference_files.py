@@ -56,16 +56,20 @@ def replace_files(
         if key in reference.paths and key not in loaded:
             new[row["table_name"]].append(reference.paths[key])
     tables = {table for table, _ in wanted}
-    for table, digests in gone.items():
+    for folder, digests in gone.items():
+        # An old book is in the folder of its day. One workbook may have the books of several days.
+        table, _, day = folder.partition("/")
         name = f"reference.{quote_identifier(table)}"
         if table not in tables and table not in _DECLARED:
             connection.execute(f"drop table if exists {name}")
         elif _columns(connection, name):
             query = f"delete from {name} where sha256 in (select unnest(?::varchar[]))"
+            query += f" and as_of_date = {literal(day)}" if day else ""
             connection.execute(query, [digests])
-    for table, paths in new.items():
-        _insert(connection, table, paths)
-    replace_labels(connection, tables - _DECLARED)
+    for folder, paths in new.items():
+        _insert(connection, folder.partition("/")[0], paths)
+    labels = {table for table in tables if table.partition("/")[0] not in _DECLARED}
+    replace_labels(connection, labels)
 
 
 def _insert(connection: DuckDBPyConnection, table: str, paths: Sequence[Path]) -> None:

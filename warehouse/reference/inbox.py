@@ -8,7 +8,7 @@ each received file under its SHA-256, and the rows that were read from it as Par
 import hashlib
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from warehouse.contract.reference import POSITIONS
 from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
 from warehouse.reference.dropped_file import display_name, read_file_bytes
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
@@ -31,6 +32,15 @@ _CLOSED = "the folder cannot be read, so none of its files was read"
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
+class Acceptance(msgspec.Struct, frozen=True):
+    """Who accepted that an old book differs from the first night, with the time and the reason."""
+
+    accepted_by: str
+    accepted_at: datetime
+    accepted_reason: str
+    accepted_night: str
+
+
 class ReceivedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A received file, with the number of its rows and the rejects."""
 
@@ -44,6 +54,7 @@ class ReceivedFile(msgspec.Struct, frozen=True, kw_only=True):
     parquet_sha256: str
     rejects: tuple[UnusedLine, ...]
     reject_count: int
+    acceptance: Acceptance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,8 @@ class Inbox:
                 "row_count": file.rows,
                 "reject_count": file.reject_count,
                 "is_present": (file.table, file.sha256) in self.present,
+                **dict.fromkeys(Acceptance.__struct_fields__),
+                **(msgspec.structs.asdict(file.acceptance) if file.acceptance else {}),
             }
             for file in self.received
         ]
@@ -109,6 +122,12 @@ class DamagedInboxError(Exception):
     exit_code = 1
 
 
+class NotImported(Exception):
+    """The differences of an old book cannot be accepted, because it was not imported before."""
+
+    exit_code = 2
+
+
 def received_files(root: Path) -> tuple[ReceivedFile, ...]:
     """Return the received files in order. Raises `DamagedInboxError` if the list is damaged."""
     index = root / KEPT / INDEX
@@ -139,10 +158,42 @@ def receive(root: Path, now: datetime, *, is_check: bool = False) -> Inbox:
         if reject := problem or receipt.add(table, path):
             receipt.problems.append(Problem(table, display_name(path), reject))
     if len(receipt.received) > len(before) and not is_check:
-        content = json_bytes(msgspec.to_builtins(receipt.received))
-        _write(root / KEPT / INDEX, content)
+        receipt.save()
     present = frozenset(receipt.present)
     return Inbox(tuple(receipt.received), tuple(receipt.problems), present)
+
+
+def receive_book(
+    root: Path,
+    now: datetime,
+    request: ReadRequest,
+    read: Callable[[ReadRequest], FileRows],
+    acceptance: Acceptance | None = None,
+) -> bool:
+    """Receive an old book, or make an earlier book of its day valid. Return whether it changed.
+
+    `read` returns the rows of the file. Raises `NotImported` for an acceptance of a book that was
+    not received before, and `DamagedInboxError`.
+    """
+    receipt = _Receipt(root, now, received_files(root), is_check=False)
+    same = [file for file in receipt.received if file.table == request.table]
+    before = next((file for file in same if file.sha256 == request.sha256), None)
+    if acceptance and before is None:
+        raise NotImported(
+            f"{request.file} was not imported as {request.table} yet, so nobody has seen its "
+            "differences. Nothing was changed. Import it without --accept first."
+        )
+    if before and before is same[-1] and not acceptance:
+        return False
+    if before is None:
+        request = msgspec.structs.replace(request, received_at=receipt.next_time)
+        receipt.keep(request, read(request), 0)
+    else:
+        receipt.received.remove(before)
+        fields = {"received_at": receipt.next_time, "acceptance": acceptance}
+        receipt.received.append(msgspec.structs.replace(before, **fields))
+    receipt.save()
+    return True
 
 
 class _Receipt:
@@ -160,7 +211,7 @@ class _Receipt:
         }
         # Each file has its own time of receipt, so that there is always a later file.
         latest = max((file.received_at for file in before), default=now)
-        self._next = max(now, latest + timedelta(microseconds=1))
+        self.next_time = max(now, latest + timedelta(microseconds=1))
         self._root, self._is_check = root, is_check
         self._deadline = time.monotonic() + MAX_SECONDS
 
@@ -181,17 +232,24 @@ class _Receipt:
                 return content
             sha256 = hashlib.sha256(content).hexdigest()
             if (table, sha256) not in self._digests:
-                request = ReadRequest(table, name, self._next, sha256, content)
+                request = ReadRequest(table, name, self.next_time, sha256, content)
                 rows = read_file(request)
                 if not rows.is_final:
                     return rows.rejects[0]
-                self._keep(request, rows, info.st_mtime_ns)
+                self.keep(request, rows, info.st_mtime_ns)
         self.present.add((table, sha256))
         return None
 
-    def _keep(self, request: ReadRequest, rows: FileRows, changed_ns: int) -> None:
+    def save(self) -> None:
+        """Write the list of received files."""
+        _write(self._root / KEPT / INDEX, json_bytes(msgspec.to_builtins(self.received)))
+
+    def keep(self, request: ReadRequest, rows: FileRows, changed_ns: int) -> None:
+        """Archive a file and its rows, unless this is a check. Then `save` must be called."""
         table, sha256 = request.table, request.sha256
         if not self._is_check:
+            if not self.received:
+                self.save()  # An archive without a list is damaged, also if this process is killed.
             _write(kept_file(self._root, table, sha256), request.content)
             if rows.parquet:
                 _write(kept_rows(self._root, table, sha256), rows.parquet)
@@ -209,7 +267,7 @@ class _Receipt:
         )
         self.received.append(file)
         self._digests.add((table, sha256))
-        self._next += timedelta(microseconds=1)
+        self.next_time += timedelta(microseconds=1)
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
@@ -225,6 +283,9 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
             reason = "the folder is not a table name: use lower case letters, digits and _, but "
             reason += f"none of these words: {', '.join(RESERVED)}"
             yield name, folder, UnusedLine("wrong_table", reason)
+        elif name == POSITIONS.name:
+            reason = "old books are imported by name: nightbook reference import FILE --as-of DAY"
+            yield name, folder, UnusedLine("not_dropped", reason)
         else:
             try:
                 paths = [path for path in folder.iterdir() if not path.name.startswith((".", "~$"))]

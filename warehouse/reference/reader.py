@@ -28,7 +28,7 @@ MAX_REJECTS = 100
 MAX_COLUMNS = 200
 MAX_ROWS = 1_000_000
 MAX_CELL = 10_000
-_MAX_VALUE = 100
+MAX_VALUE = 100
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _DELIMITERS = ",;\t|"
 Row = tuple[int, Sequence[str]]
@@ -62,6 +62,13 @@ def _read(request: ReadRequest) -> FileRows:
             schema = pa.schema([*kinds, *(own.field(column.name) for column in PROVENANCE)])
     except _UnusableFileError as error:
         return refuse(*error.args)
+    return pack_rows(request, schema, found)
+
+
+def pack_rows(
+    request: ReadRequest, schema: pa.Schema, found: Sequence[dict[str, Any] | UnusedLine]
+) -> FileRows:
+    """Return the rows as Parquet, with the name and digest of their file, and the rejects."""
     rejects = [reject for reject in found if isinstance(reject, UnusedLine)]
     good = [row for row in found if isinstance(row, dict)]
     same = {"file": request.file, "sha256": request.sha256, "received_at": request.received_at}
@@ -72,7 +79,7 @@ def _read(request: ReadRequest) -> FileRows:
     out = io.BytesIO()
     pq.write_table(pa.table(columns, schema=schema), out, compression="zstd")
     shown = [
-        msgspec.structs.replace(reject, value=reject.value[:_MAX_VALUE])
+        msgspec.structs.replace(reject, value=reject.value[:MAX_VALUE])
         for reject in rejects[:MAX_REJECTS]
     ]
     return FileRows(out.getvalue(), len(good), tuple(shown), len(rejects))
@@ -83,7 +90,7 @@ def _require_titles(titles: Sequence[str]) -> None:
     own = {column.name for column in PROVENANCE}
     for title in titles:
         if not _NAME.fullmatch(title) or title in own or titles.count(title) > 1:
-            problem = f"the title {title[:_MAX_VALUE]!r} is not a name, is reserved, or is repeated"
+            problem = f"the title {title[:MAX_VALUE]!r} is not a name, is reserved, or is repeated"
             reason = f"{problem}. The first row must have a title for each column, such as asset_id"
             raise _UnusableFileError("wrong_title", reason)
 

@@ -68,6 +68,12 @@ def ops_views() -> tuple[SqlFile, ...]:
     return _folder("views/ops")
 
 
+@cache
+def history_views() -> tuple[SqlFile, ...]:
+    """Return the views in the schema history about old books, in the order of their numbers."""
+    return _folder("views/history")
+
+
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return the `names` that a query reads with `from` or `join`, in alphabetical order."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)

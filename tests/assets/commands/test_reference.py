@@ -1,12 +1,14 @@
 """Tests of `nightbook reference`, and of prices in a real night, a backup and a check."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support.operator_home import SECOND, THIRD, Keeper, Sandbox
+from tests.support.ledgers import HEAD
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox
 from tests.support.priced_books import ask, drop
 
 PRICE = f"BTC,,USD,91000.5,{SECOND},manual"
@@ -130,3 +132,50 @@ def test_own_checks_run_each_night_and_survive_backup_and_restore(
     kept.chmod(0o640)
     kept.write_bytes(kept.read_bytes().replace(b"BTC", b"ETH"))
     assert "has changed; restore reference/kept from the backup" in other("verify").err
+
+
+def write_ledger(file: Path, rows: list[tuple[str, ...]]) -> None:
+    """Write a ledger with these rows."""
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, delimiter=";").writerows([HEAD, *rows])
+
+
+def test_an_old_book_is_imported_listed_backed_up_and_rebuilt(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    """A book with a difference is hidden and says why. An equal one is shown, also if restored."""
+    query = (
+        "select portfolio_id, asset_id || case when is_custom_asset then ' (custom)' else '' end, "
+        "venue_id, account_name, amount_text from history.positions_with_imported "
+        f"where origin = 'api' and snapshot_date = '{FIRST}' order by all"
+    )
+    rows = ask(keeper.layout, query)
+    file = tmp_path / "old.csv"
+    command = ("reference", "import", str(file), "--as-of", "2025-12-31")
+    write_ledger(file, rows[1:])
+    said = keeper(*command, "--preview")
+    assert (said.code, said.err, "Nothing was imported" in said.out) == (0, "", True)
+    assert not (keeper.home / "reference").exists()
+    said = keeper(*command)
+    assert said.code == 3
+    assert (
+        "old.csv of 2025-12-31, the last imported day, has 1 difference and 0 rejects" in said.out
+    )
+    assert "1 difference" in keeper(*command).out
+    write_ledger(file, rows)
+    assert keeper(*command).code == 0
+    said = keeper("reference")
+    assert f"positions/2025-12-31/old.csv: {len(rows):,} rows, 0 rejects, shown" in said.out
+    assert f"{len(rows) - 1:,} rows, 0 rejects, replaced" in said.out
+    found = "select count(*) from history.positions_with_imported where origin = 'old.csv'"
+    assert keeper("rebuild").code == 0
+    assert ask(keeper.layout, found) == [(len(rows),)]
+    assert keeper("backup", str(tmp_path / "b.tar")).code == 0
+    other = Keeper(tmp_path / "restored", keeper.sandbox)
+    assert other("restore", str(tmp_path / "b.tar")).code == 0
+    assert ask(other.layout, found) == [(len(rows),)]
+    assert other("verify").code == 0
+    kept = next((other.home / "reference" / "kept").glob("positions/*/*[0-9a-f]"))
+    kept.chmod(0o640)
+    kept.write_text("changed")
+    assert "restore reference/kept from the backup" in other("verify").err

@@ -13,7 +13,7 @@ from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.reference import CONTRACTED, REFERENCED
-from warehouse.sql.catalog import BEFORE, MATERIALIZED, macros, ops_views, views
+from warehouse.sql.catalog import BEFORE, MATERIALIZED, history_views, macros, ops_views, views
 from warehouse.sql.checks import every_check
 from warehouse.storage.layout import STORAGE_VERSION
 
@@ -117,6 +117,7 @@ def render() -> str:
         macros=[macro for macro in macros() if macro.schema == "main"],
         ops=OPS,
         ops_views=ops_views(),
+        history_views=history_views(),
         reconciled=RECONCILED,
         referenced=(*CONTRACTED, *REFERENCED),
         combined=(SOURCES, SHARED),

@@ -13,10 +13,10 @@ from tests.support.dictionary_examples import examples
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.contract.reference import REFERENCED
+from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, keep_open, run, tables
-from warehouse.sql.catalog import BEFORE, macros, ops_views, views
+from warehouse.sql.catalog import BEFORE, history_views, macros, ops_views, views
 from warehouse.sql.dictionary.render import FILE, render
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import Layout
@@ -109,9 +109,9 @@ def test_everything_in_the_file_has_a_comment(layout: Layout) -> None:
 def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
     """The file has exactly the declared tables, views and macros, all in the dictionary."""
     declared = {table.name for table in BOOK}
-    declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED, *REFERENCED)} | {
-        "reference.prices"
-    }
+    declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED, *REFERENCED)}
+    declared |= {f"reference.{table.name}" for table in CONTRACTED}
+    declared |= {f"history.{view.name}" for view in history_views()}
     declared |= {words.name for words in views()}
     declared |= {macro.name for macro in macros() if macro.schema == "main"}
     declared |= {f"ops.{view.name}" for view in ops_views()} | {f"{name}_before" for name in BEFORE}
@@ -123,4 +123,5 @@ def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
 
 def _name(described: Description) -> str:
     is_other = described.schema in ("ops", "reference")
+    is_other |= described.name in {view.name for view in history_views()}
     return f"{described.schema}.{described.name}" if is_other else described.name
