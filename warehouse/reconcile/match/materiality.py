@@ -91,8 +91,8 @@ def unpriced_notices(breaks: Sequence[Break], limits: Materiality) -> Iterator[N
         "medium",
         f"{count_of(states.total(), 'break')} of {len(breaks):,} without a value in "
         f"{limits.currency} ({counts}). A break without a value is never below a limit. To give "
-        "it a value, put a file with a price into reference/prices, and type `nightbook reference load` "
-        "and `nightbook reconcile run`",
+        "it a value, put a file with a price into reference/prices, and type "
+        "`nightbook reference load` and `nightbook reconcile run`",
     )
 
 
