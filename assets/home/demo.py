@@ -11,6 +11,7 @@ from assets.home.creation import create_home
 from pipelines.landing import night_folders
 from pipelines.landing.lock import hold_lock, hold_writer_lock
 from warehouse.contract.model import count_of
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.formats import as_csv
 from warehouse.query.read import run
 from warehouse.storage.layout import Layout, json_bytes, make_directory, write_json, written_aside
@@ -151,7 +152,7 @@ def _places(layout: Layout) -> tuple[Path, ...]:
         layout.runs,
         layout.dagster,
         layout.work,
-        *(layout.home / name for name in ("reconcile", "reference", "checks")),
+        *(layout.home / name for name in (*RECORD_FOLDERS.values(), "reference", "checks")),
     )
 
 
