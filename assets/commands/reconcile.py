@@ -158,6 +158,8 @@ def compare(
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
+        if Record(folder).option:
+            publish.refresh(nightbook)  # This reads new files of transactions.
         publish.catch_up(nightbook)
         summary = service.run(
             layout.database,

@@ -1,7 +1,6 @@
 """The ledger of a movement proof: the amounts of an earlier book plus the transactions since then.
 
-The proof is a reconciliation of its own. nightbook writes its ledger, and people bring only the
-transactions. No row makes the amounts equal.
+The proof has its own record. nightbook writes its ledger, and people bring only the transactions. No row makes the amounts equal.
 """
 
 # ruff: noqa: S608 - dates and names are ours
@@ -36,6 +35,8 @@ _CUTS = """
     where snapshots.is_book and snapshots.snapshot_date in ({}, {}) group by 1 order by 1
 """
 
+_REJECTS = "select count(*) from ops.reference_rejects where table_name = 'transactions'"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
@@ -55,9 +56,9 @@ def read_movement(source: OpenBook, record: Record, since: date | None) -> Movem
     opening = _opening(source, record, since)
     if not scalar(source.connection, "select count(*) from reference.transactions"):
         raise NotReconciled(
-            "There are no transactions, so a movement cannot be proven. Nothing was reconciled and "
+            "Nobody has brought transactions, so a movement cannot be proven. Nothing was reconciled and "
             "nothing was written. Put a file of transactions into reference/transactions, and type "
-            f"`nightbook publish` and `nightbook reconcile run{record.option}`"
+            f"`nightbook reconcile run{record.option}`."
         )
     days = ", ".join(literal(day.isoformat()) for day in (opening, source.day))
     megabytes = count_rows(source.connection, "accounts", source.day) // _ACCOUNTS_PER_MEGABYTE
@@ -94,7 +95,7 @@ def _opening(source: OpenBook, record: Record, since: date | None) -> date:
     opening = scalar(source.connection, query + literal(before.isoformat()))
     if opening is None or (since is not None and since >= source.day):
         raise NotReconciled(
-            f"There is no book on or before {since or before} to start from, for the book of "
+            f"A book on or before {since or before} does not exist, or is not before the book of "
             f"{source.day}. Nothing was reconciled and nothing was written. Give the date of an "
             f"earlier book: nightbook reconcile run{record.option} --since DAY"
         )
@@ -111,7 +112,7 @@ def prepare_folder(record: Record) -> None:
 
 
 def write_ledger(source: OpenBook, record: Record, movement: Movement) -> None:
-    """Write the ledger into the inbox, where it may only replace a file that nightbook wrote."""
+    """Write the ledger into the inbox. It may only replace a file that nightbook wrote."""
     path = record.inbox / movement.file_name
     if path.exists() and not (path.is_file() and digest_of(path) in record.known_workbooks()):
         raise NotReconciled(
@@ -162,6 +163,13 @@ def _notices(source: OpenBook, evidence: Mapping[str, str], days: str) -> Iterat
     facts = ", ".join(f"{label} {value}" for label, value in evidence.items())
     query = f'nightbook query "from transactions_between({days})"'
     yield Notice("medium", f"{facts}. To list all transactions, type {query}", "movement")
+    if rejects := scalar(source.connection, _REJECTS):
+        yield Notice(
+            "high",
+            f"{count_of(rejects, 'reject')} in reference/transactions: these rows or files were "
+            'not used. To list them, type nightbook query "from ops.reference_rejects"',
+            "movement",
+        )
     found = records(
         source.connection,
         f"from transactions_between({days}) where place = 'at_the_cut' "

@@ -342,9 +342,7 @@ def _run_of(
         ),
         day_settings=settings_of_day(record, config, outcome.day, run_id),
         sources=ledger.sources,
-        notices=tuple(
-            worst_first([*(moved.notices if moved else ()), *_notices(record, given, outcome)])
-        ),
+        notices=tuple(worst_first(_notices(record, given, outcome, moved))),
         evidence=_evidence(given, outcome, inputs.program_version)
         | (dict(moved.evidence) if moved else {}),
         revision=comments.revision,
@@ -370,10 +368,15 @@ def _shown_texts(given: MatchInputs, run: Run, rolled: Sequence[RollForwardLine]
     )
 
 
-def _notices(record: Record, given: MatchInputs, outcome: Outcome) -> Iterator[Notice]:
-    """Yield a run's notices, except low-severity notices about unused parts."""
+def _notices(
+    record: Record, given: MatchInputs, outcome: Outcome, movement: Movement | None
+) -> Iterator[Notice]:
+    """Yield a run's notices, except low-severity notices about unused parts.
+
+    The ledger of a movement proof has its own notices, because nobody can replace its file.
+    """
     source, ledger, config = given.source, given.ledger, given.config
-    yield from outcome.proposals
+    yield from movement.notices if movement else outcome.proposals
     yield from (item.notice for item in worst_first(ledger.unused) if item.severity != "low")
     yield from _unlisted_notices(outcome.counts, config, record.day_files(source.day).positions)
     yield from (Notice("medium", message) for message in source.notices)

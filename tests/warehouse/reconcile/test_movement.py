@@ -147,7 +147,8 @@ def test_the_result_names_the_cuts_and_the_transactions_at_them(tmp_path: Path) 
     at_cut = "2026-11-21T02:15:00Z,p1,v1,main,BTC,,1,trade,{}"
     old = "2026-11-01T02:15:00Z,p1,v1,main,BTC,,1,trade,old"
     same = ROW.format("p1", "main", "0", "same")
-    proof.bring(old, same, same, *(at_cut.format(f"t{number:02}") for number in range(22)))
+    bad = ROW.format("p1", "main", "much", "bad")
+    proof.bring(old, same, same, bad, *(at_cut.format(f"t{number:02}") for number in range(22)))
     run = proof.run(21)
     [facts] = [notice.message for notice in run.notices if "cut-off 2026" in notice.message]
     assert facts == (
@@ -159,6 +160,7 @@ def test_the_result_names_the_cuts_and_the_transactions_at_them(tmp_path: Path) 
     )
     listed = [notice for notice in run.notices if notice.location.startswith("transaction t")]
     assert [notice.location[-3:] for notice in listed] == [f"t{number:02}" for number in range(20)]
+    assert any("1 reject in reference/transactions" in notice.message for notice in run.notices)
     assert any("2 more transactions at a cut-off" in notice.message for notice in run.notices)
     assert broken(run) == [("p1", "main", "Amount differs", "-1")]
 
@@ -180,11 +182,11 @@ def test_a_month_with_a_movement_proof_is_signed_closed_and_verified(tmp_path: P
 def test_nothing_is_proven_without_transactions_or_an_earlier_book(tmp_path: Path) -> None:
     """Without transactions, or without an earlier book, nothing is written."""
     proof = Proof(tmp_path, [[Amount("1")], [Amount("2")]])
-    with pytest.raises(NotReconciled, match="There are no transactions"):
+    with pytest.raises(NotReconciled, match="Nobody has brought transactions"):
         proof.run(21)
     proof.bring(ROW.format("p1", "main", "1", "a"))
     for day, options in ((20, {}), (21, {"since": date(2026, 11, 21)})):
-        with pytest.raises(NotReconciled, match="There is no book on or before"):
+        with pytest.raises(NotReconciled, match="A book on or before"):
             proof.run(day, **options)
     assert not proof.record.root.exists()
 
