@@ -1,6 +1,7 @@
 """The ledger of a movement proof: the amounts of an earlier book plus the transactions since then.
 
-The proof has its own record. nightbook writes its ledger, and people bring only the transactions. No row makes the amounts equal.
+The proof has its own record. nightbook writes its ledger, and people bring only the transactions.
+No row makes the amounts equal.
 """
 
 # ruff: noqa: S608 - dates and names are ours
@@ -56,9 +57,9 @@ def read_movement(source: OpenBook, record: Record, since: date | None) -> Movem
     opening = _opening(source, record, since)
     if not scalar(source.connection, "select count(*) from reference.transactions"):
         raise NotReconciled(
-            "Nobody has brought transactions, so a movement cannot be proven. Nothing was reconciled and "
-            "nothing was written. Put a file of transactions into reference/transactions, and type "
-            f"`nightbook reconcile run{record.option}`."
+            "Nobody has brought transactions, so a movement cannot be proven. Nothing was "
+            "reconciled and nothing was written. Put a file of transactions into "
+            f"reference/transactions, and type `nightbook reconcile run{record.option}`."
         )
     days = ", ".join(literal(day.isoformat()) for day in (opening, source.day))
     megabytes = count_rows(source.connection, "accounts", source.day) // _ACCOUNTS_PER_MEGABYTE
