@@ -118,7 +118,7 @@ def _run_next(nightbook: Nightbook) -> int:
         morning = _demo_at(nightbook, night + timedelta(hours=6))
         if days[-1] not in Record(folder).days():
             print(f"The ledger for {days[-1]} has not been compared yet, so this is done first.")
-            reconcile.compare(_demo_at(nightbook, night), as_of=days[-1])
+            reconcile.compare(_demo_at(nightbook, night), folder, as_of=days[-1])
         code = _take_nights(nightbook, [night], night)
         if code:
             return code
@@ -127,7 +127,7 @@ def _run_next(nightbook: Nightbook) -> int:
         for error in errors:
             print(f"  - {error}")
         print()
-        reconcile.compare(morning)
+        reconcile.compare(morning, folder)
     me = command_for(layout)
     print("\nNext: open the workbook, fill in its yellow cells, save it, and type")
     print(f"  {me} demo --next            simulate the next night (your entries are kept)")

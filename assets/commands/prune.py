@@ -35,7 +35,7 @@ from pipelines.maintenance.prune import (
 from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.query.formats import printable_lines
-from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.record import records_of
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, sync_directory
 
@@ -261,9 +261,9 @@ def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
 
 def _signed_days(layout: Layout) -> set[date] | None:
     """Return the days that are signed or in a closed month, or None if the record is unreadable."""
-    store = Record(layout.home / "reconcile")
+    stores = records_of(layout.home)
     try:
-        closed = {day.day for closing in store.closings for day in closing.days}
-        return closed | {signature.day for signature in store.signatures}
+        closed = {day.day for store in stores for each in store.closings for day in each.days}
+        return closed | {signature.day for store in stores for signature in store.signatures}
     except NotReconciled:
         return None

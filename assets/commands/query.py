@@ -17,6 +17,7 @@ from assets.console.parameters import format_option
 from assets.console.terminal import MAX_WIDTH, is_terminal
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query import child
 from warehouse.query.formats import FORMATS, QueryResult, as_table
 from warehouse.storage.layout import Layout, written_aside
@@ -200,7 +201,7 @@ def _format_of(target: Path) -> str:
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
     """Return the reason why a result cannot be written to this file, or an empty string."""
     extension = target.suffix[1:].lower()
-    own = (layout.home / "reconcile", layout.home / "reference" / "kept")
+    own = (layout.home / name for name in (*RECORD_FOLDERS.values(), "reference/kept"))
     for folder in (layout.landing, layout.lake, layout.warehouse, *own):
         if target.is_relative_to(folder.resolve()):
             return f"{folder} is reserved for nightbook's own files"

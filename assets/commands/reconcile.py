@@ -11,20 +11,21 @@ from click import argument, option
 from assets.console.command import CommandGroup, HomeCommand
 from assets.console.completion import BREAKS, complete_from
 from assets.console.invocation import command_for, program_version, user_name
-from assets.console.parameters import Choice, as_of_option, format_option
+from assets.console.parameters import Choice, Day, as_of_option, flag, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from warehouse.contract.model import count_of, first_lines
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
 from warehouse.reconcile.model import Break, Result, to_json
-from warehouse.reconcile.record.record import damaged_packs
+from warehouse.reconcile.record.record import Record, damaged_packs
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
@@ -48,6 +49,13 @@ HISTORY_COLUMNS = (
     *("root_cause", "comment", "field", "value", "words"),
 )
 PROOF_COLUMNS = ("file", "is_whole", "kind", "words")
+
+
+MOVEMENTS = flag(
+    "--movements",
+    "is_movement",
+    help="Use the movement proof: an earlier book plus the transactions since then",
+)
 
 
 @click.group(
@@ -123,28 +131,45 @@ def setup_command(nightbook: Nightbook, *, file: str) -> int:
     metavar="WHY",
     help="Compare a day of a closed month again, and record this reason",
 )
-def run_command(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
+@MOVEMENTS
+@option("--since", type=Day(), help="Start a movement proof from the newest book on this date")
+def run_command(
+    nightbook: Nightbook, *, as_of: date | None, restate: str, is_movement: bool, since: date | None
+) -> int:
     """Compare the book with the ledgers in the inbox.
 
     Writes a workbook with all differences. Exits with code 3 if there are open breaks.
     """
-    return compare(nightbook, as_of=as_of, restate=restate)
+    if since and not is_movement:
+        raise click.UsageError("--since needs --movements")
+    folder = _folder(nightbook, is_movement=is_movement)
+    return compare(nightbook, folder, as_of=as_of, restate=restate, since=since)
 
 
-def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "") -> int:
+def compare(
+    nightbook: Nightbook,
+    folder: Path,
+    *,
+    as_of: date | None = None,
+    restate: str = "",
+    since: date | None = None,
+) -> int:
     """Compare the book with the ledgers in the inbox. Return 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
+        if Record(folder).option:
+            publish.refresh(nightbook)  # This reads new files of transactions.
         publish.catch_up(nightbook)
         summary = service.run(
             layout.database,
-            _folder(nightbook),
+            folder,
             as_of=as_of,
             program_version=program_version(),
             now=now,
             by=user_name(),
             restate=restate,
+            since=since,
         )
         if summary.run_id:
             publish.refresh(nightbook)
@@ -158,14 +183,18 @@ def compare(nightbook: Nightbook, *, as_of: date | None = None, restate: str = "
 @click.command(cls=HomeCommand, prints_result=True)
 @as_of_option()
 @format_option()
-def status_command(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
+@MOVEMENTS
+def status_command(
+    nightbook: Nightbook, *, as_of: date | None, output_format: str | None, is_movement: bool
+) -> int:
     """Show the latest result and its open breaks.
 
     Exits with code 3 if there are open breaks.
     """
-    status_of_run = service.status(_folder(nightbook), day=as_of)
+    folder = _folder(nightbook, is_movement=is_movement)
+    status_of_run = service.status(folder, day=as_of)
     result = status_of_run.run
-    damage = damaged_packs(_folder(nightbook))
+    damage = damaged_packs(folder)
     if output_format:
         facts = [
             to_json(break_)
@@ -191,9 +220,12 @@ def status_command(nightbook: Nightbook, *, as_of: date | None, output_format: s
     help="Break ID, from the workbook or from `nightbook reconcile status`",
 )
 @format_option()
-def history_command(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
+@MOVEMENTS
+def history_command(
+    nightbook: Nightbook, *, break_id: str, output_format: str | None, is_movement: bool
+) -> int:
     """Show the history of one break."""
-    entries = service.history(_folder(nightbook), break_id)
+    entries = service.history(_folder(nightbook, is_movement=is_movement), break_id)
     if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
         print_rows(output_format, HISTORY_COLUMNS, rows)
@@ -208,14 +240,21 @@ def history_command(nightbook: Nightbook, *, break_id: str, output_format: str |
 @option("--role", type=Choice(ROLES), default="preparer", show_default=True, help="Your role")
 @option("--who", help="Name of the signer  [default: your user name]")
 @option("--comment", default="", help="Comment to store with the signature")
+@MOVEMENTS
 def sign_command(
-    nightbook: Nightbook, *, as_of: date | None, role: str, who: str | None, comment: str
+    nightbook: Nightbook,
+    *,
+    as_of: date | None,
+    role: str,
+    who: str | None,
+    comment: str,
+    is_movement: bool,
 ) -> int:
     """Sign a result."""
     now = nightbook.now()
     with writing(nightbook, "signing"):
         signed = service.sign(
-            _folder(nightbook),
+            _folder(nightbook, is_movement=is_movement),
             role=role,
             who=who or user_name(),
             comment=comment,
@@ -231,18 +270,20 @@ def sign_command(
 
 @click.command(cls=HomeCommand, writes=True)
 @argument("month", metavar="YYYY-MM", help="Month to close, for example 2026-11")
-def close_command(nightbook: Nightbook, *, month: str) -> int:
+@MOVEMENTS
+def close_command(nightbook: Nightbook, *, month: str, is_movement: bool) -> int:
     """Lock a month and write its evidence to one file.
 
     The evidence file is called a pack. You can verify a pack on any machine that has nightbook.
     After you close a month, you must give a reason to reconcile one of its days again.
     """
     layout, now = nightbook.layout, nightbook.now()
+    record = Record(_folder(nightbook, is_movement=is_movement))
     with writing(nightbook, "closing"):
         publish.catch_up(nightbook)
         summary = close_month(
             layout.database,
-            _folder(nightbook),
+            record.root,
             month,
             who=user_name(),
             now=now,
@@ -257,7 +298,7 @@ def close_command(nightbook: Nightbook, *, month: str) -> int:
     print(f"  {summary.pack}\n  {summary.index}")
     print(
         f"From now on, a closed day of {month} is reconciled only if you give a reason (reconcile "
-        "run --restate). To verify the pack on any machine that has nightbook:"
+        f"run{record.option} --restate). To verify the pack on any machine that has nightbook:"
     )
     print(f"  nightbook reconcile verify {summary.pack}")
     return 0
@@ -266,7 +307,10 @@ def close_command(nightbook: Nightbook, *, month: str) -> int:
 @click.command(cls=HomeCommand, needs_home=False, prints_result=True)
 @argument("file", type=click.Path(), help="Workbook, or pack of a closed month")
 @format_option()
-def verify_command(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
+@MOVEMENTS
+def verify_command(
+    nightbook: Nightbook, *, file: str, output_format: str | None, is_movement: bool
+) -> int:
     """Check a workbook or a closed month for changes.
 
     You can check a pack on any machine, because checking a pack does not need a home.
@@ -274,7 +318,7 @@ def verify_command(nightbook: Nightbook, *, file: str, output_format: str | None
     if is_pack(Path(file)):
         return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
-    checked = service.verify(_folder(nightbook), Path(file))
+    checked = service.verify(_folder(nightbook, is_movement=is_movement), Path(file))
     signatures = tuple(signature.description for signature in checked.signatures)
     if output_format:
         lines = {"difference": checked.differences, "not compared": checked.uncompared}
@@ -373,5 +417,5 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
     return 0 if check.is_whole else 1
 
 
-def _folder(nightbook: Nightbook) -> Path:
-    return nightbook.layout.home / "reconcile"
+def _folder(nightbook: Nightbook, *, is_movement: bool = False) -> Path:
+    return nightbook.layout.home / RECORD_FOLDERS["movements" if is_movement else "ledger"]

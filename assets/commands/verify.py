@@ -23,7 +23,7 @@ from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
 from warehouse.database.own_findings import damaged_findings
 from warehouse.query.formats import printable
-from warehouse.reconcile.record.record import RecordDamage, find_damage
+from warehouse.reconcile.record.record import RecordDamage, find_damage, records_of
 from warehouse.reference.inbox import damaged_files
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str |
     if is_shelf:
         files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
     else:
-        files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
+        files = list(verify(layout))
+        packs = [
+            damage for record in records_of(layout.home) for damage in find_damage(record.root)
+        ]
         packs += [
             RecordDamage(path, problem, "restore reference/kept from the backup")
             for path, problem in (

@@ -18,7 +18,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.damage import BodiesNotLocal, without_bodies
 from pipelines.maintenance import verify
 from warehouse.contract.model import and_more
-from warehouse.reconcile.record.record import Record
+from warehouse.contract.reconciliation import RECORD_FOLDERS
+from warehouse.reconcile.record.record import records_of
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import (
     FILE_MODE,
@@ -32,7 +33,7 @@ from warehouse.storage.layout import (
 
 DIGESTS = "digests.json"  # the list of digests, which is the last file in a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
-FOLDERS = (LANDING, "reconcile", "reference/kept", "checks")
+FOLDERS = (LANDING, *RECORD_FOLDERS.values(), "reference/kept", "checks")
 FILES = (SENT_ALERTS, "demo.json")
 # Move the nights into the home last, because a restore that was killed can start over as long as
 # the home has no nights.
@@ -170,8 +171,9 @@ def _open_record(layout: Layout) -> None:
 
     A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """
-    with contextlib.suppress(NotReconciled):
-        Record(layout.home / "reconcile").days()
+    for record in records_of(layout.home):
+        with contextlib.suppress(NotReconciled):
+            record.days()
 
 
 def _require_nights(layout: Layout) -> None:

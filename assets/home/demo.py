@@ -15,6 +15,7 @@ from pipelines.landing.lock import hold_lock, hold_writer_lock
 from pipelines.sandbox.world.transactions import COLUMNS, transactions
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.contract.model import count_of
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.formats import as_csv
 from warehouse.query.read import run
 from warehouse.storage.layout import Layout, json_bytes, make_directory, write_json, written_aside
@@ -155,7 +156,7 @@ def _places(layout: Layout) -> tuple[Path, ...]:
         layout.runs,
         layout.dagster,
         layout.work,
-        *(layout.home / name for name in ("reconcile", "reference", "checks")),
+        *(layout.home / name for name in (*RECORD_FOLDERS.values(), "reference", "checks")),
     )
 
 

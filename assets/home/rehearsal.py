@@ -18,6 +18,7 @@ from pipelines.lakehouse.entrance import CATALOG, SHELF
 from pipelines.landing import snapshots
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.read import run as ask
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
@@ -69,8 +70,8 @@ def _link_home(layout: Layout, home: Path) -> None:
     """Create a copy of a home's folders, with links to its files."""
     # Do not copy working files (locks, temporary files, Dagster's records) or old versions of the
     # warehouse.
-    kept = layout.home / "reference" / "kept"
-    for folder in (layout.landing, layout.lake, layout.home / "reconcile", kept):
+    kept = (layout.home / name for name in (*RECORD_FOLDERS.values(), "reference/kept"))
+    for folder in (layout.landing, layout.lake, *kept):
         _link_files(folder, home / folder.relative_to(layout.home))
     current = layout.warehouse / "current"
     if current.is_symlink():

@@ -5,6 +5,7 @@ that depend on the clock, on the settings or on files outside the warehouse.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
@@ -22,8 +23,8 @@ from pipelines.schedule import is_due
 from warehouse.contract.model import first_lines, left_out
 from warehouse.contract.states import COMPLETE, HELD
 from warehouse.query.read import run as ask
-from warehouse.reconcile.model import Result
-from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.model import Result, Run
+from warehouse.reconcile.record.record import Record, records_of
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.sql.catalog import ops_views
 from warehouse.storage.layout import Layout
@@ -263,31 +264,33 @@ def _warehouse_alerts(layout: Layout, nights: list[Snapshot], since: datetime) -
 
 def _ledger_alerts(layout: Layout) -> Iterator[Alert]:
     """Yield the alerts about parts of the inbox that the latest reconciliation did not compare."""
-    folder = layout.home / "reconcile"
-    try:
-        result = Record(folder).result_before(date.max)
-    except NotReconciled:
-        return
-    if result is None:
-        return
-    about = f"Book against ledger, {result.day}:"
+    for record in records_of(layout.home):
+        with suppress(NotReconciled):
+            if result := record.result_before(date.max):
+                yield from _alerts_of_run(record, result)
+
+
+def _alerts_of_run(record: Record, result: Run) -> Iterator[Alert]:
+    about = f"Book against {record.reconciliation}, {result.day}:"
+    suffix, option = record.option.replace(" --", ":"), record.option
+    command = f"nightbook reconcile status{option}"
     undelivered = result.counts.get(Result.NOT_DELIVERED.value, 0)
     if result.unread:
         yield Alert(
-            cause=f"unread:{result.day}",
+            cause=f"unread:{result.day}{suffix}",
             title="not everything in the inbox was read",
             words="\n".join((about, *first_lines(result.unread, MAX_SHOWN))),
-            see=str(folder / "inbox"),
-            command="nightbook reconcile status",
+            see=str(record.inbox),
+            command=command,
         )
     if result.rejected or undelivered:
         yield Alert(
-            cause=f"incomplete:{result.day}",
+            cause=f"incomplete:{result.day}{suffix}",
             title="part of the ledger could not be compared",
             words=f"{about} unreadable rows: {result.rejected}; keys of portfolios that the API "
             f"did not deliver: {undelivered}. The other rows were compared.",
-            see=str(folder / "out" / result.day.isoformat()),
-            command="nightbook reconcile status",
+            see=str(record.out / result.day.isoformat()),
+            command=command,
         )
 
 

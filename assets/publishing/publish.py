@@ -34,6 +34,7 @@ from pipelines.maintenance.upgrade import (
     upgraded_from,
 )
 from warehouse.contract import states
+from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
@@ -42,7 +43,7 @@ from warehouse.database.publication import Published, publish_version
 from warehouse.database.reference_files import ReferenceTables
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.read import run as ask
-from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.record import Record, records_of
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reference.inbox import kept_rows, receive
@@ -130,10 +131,11 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
     An unreadable store is reported but must not stop the night.
     """
     try:
-        return ops_rows(Record(layout.home / "reconcile"))
+        found = [ops_rows(record) for record in records_of(layout.home)]
     except NotReconciled as error:
         print(error, file=sys.stderr)
         return None
+    return {table.name: [row for rows in found for row in rows[table.name]] for table in RECONCILED}
 
 
 def reference_tables(nightbook: Nightbook) -> ReferenceTables | None:
@@ -295,10 +297,13 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     for path in layout.reports.glob("*.html"):
         if _is_since(path, snapshot) and (day in path.name or path.stem == "latest"):
             yield path
-    if _is_reconciled(layout, snapshot):
-        for path in (layout.home / "reconcile" / "out" / day).glob("*"):
-            if path.is_file() and not path.name.endswith(NOTE):
-                yield path
+    yield from (
+        path
+        for record in records_of(layout.home)
+        if _is_reconciled(record, snapshot)
+        for path in (record.out / day).glob("*")
+        if path.is_file() and not path.name.endswith(NOTE)
+    )
 
 
 def _is_since(path: Path, snapshot: Snapshot) -> bool:
@@ -312,9 +317,9 @@ def _is_since(path: Path, snapshot: Snapshot) -> bool:
     return path.stat().st_mtime >= accepted.timestamp()
 
 
-def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
+def _is_reconciled(record: Record, snapshot: Snapshot) -> bool:
     try:
-        result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
+        result = record.result(snapshot.snapshot_date)
     except NotReconciled:
         # If the reconciliation cannot be read, write the note, because an unnecessary note is
         # better than a missing note.

@@ -15,11 +15,21 @@ _NAMES = tuple(
     )
 )
 
+# The folder of each reconciliation in a home.
+RECORD_FOLDERS = {"ledger": "reconcile", "movements": "movements"}
+
+_RECONCILIATION = text(
+    "reconciliation",
+    "ledger: the book compared with ledgers. movements: the book compared with an earlier book "
+    "plus the transactions since then.",
+)
+
 RECONCILIATIONS = ops_table(
     "reconciliations",
     "One row for each reconciled day, with the extent of the comparison in the day's latest run.",
-    key=("snapshot_date",),
+    key=("reconciliation", "snapshot_date"),
     columns=(
+        _RECONCILIATION,
         SNAPSHOT_DATE,
         text("run_id", "ID of the day's latest run."),
         text("digest", "SHA-256 of this run's result."),
@@ -56,8 +66,9 @@ RECONCILIATIONS = ops_table(
 BREAKS = ops_table(
     "breaks",
     "One row for each break and day. A break is a difference between the ledger and the book.",
-    key=("snapshot_date", "break_id"),
+    key=("reconciliation", "snapshot_date", "break_id"),
     columns=(
+        _RECONCILIATION,
         SNAPSHOT_DATE,
         text("break_id", "ID of the break. It stays the same every night for the same position."),
         ordinal(
@@ -139,8 +150,9 @@ ANNOTATIONS = ops_table(
     "annotations",
     "One row for each change to a field of a break, by a person or by nightbook. Rows are "
     "never changed or deleted.",
-    key=("revision", "entry_no"),
+    key=("reconciliation", "revision", "entry_no"),
     columns=(
+        _RECONCILIATION,
         count("revision", "Number of the workbook that contains the change, starting at 1."),
         count("entry_no", "Number of the change within the workbook, starting at 1."),
         text("break_id", "The break."),
@@ -161,8 +173,9 @@ SIGNOFFS = ops_table(
     "signoffs",
     "One row for each signature. A signature is valid as long as the day's latest result has the "
     "same digest.",
-    key=("signoff_no",),
+    key=("reconciliation", "signoff_no"),
     columns=(
+        _RECONCILIATION,
         SNAPSHOT_DATE,
         count("signoff_no", "Signature number, starting at 1."),
         text("role", "The signer's role: preparer, reviewer or approver."),

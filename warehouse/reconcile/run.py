@@ -51,6 +51,7 @@ from warehouse.reconcile.model import (
     totals,
     worst_first,
 )
+from warehouse.reconcile.movement import Movement, require_own
 from warehouse.reconcile.record import annotations, signatures
 from warehouse.reconcile.record.archive import archive_inputs, settings_changes, settings_of_day
 from warehouse.reconcile.record.record import Record
@@ -95,7 +96,8 @@ class RunInputs:
     """The program version, the time and the user of a run.
 
     `pause` waits before a ledger is checked for changes. `by` is the user. For a closed day,
-    `restatement` is stored before the result.
+    `restatement` is stored before the result. `movement` is the expected result of a movement
+    proof.
     """
 
     program_version: str
@@ -103,6 +105,7 @@ class RunInputs:
     pause: Callable[[], None]
     by: str = ""
     restatement: Restatement | None = None
+    movement: Movement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,10 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     if not contents.ledgers:
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config)
+    if inputs.movement:
+        require_own(contents.ledgers, record, inputs.movement)
+        # A portfolio that left the book is a break, because only a transaction explains it.
+        reference = replace(reference, delivered=frozenset(reference.names["portfolio"]))
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
     given = MatchInputs(source=source, ledger=ledger, config=config, reference=reference)
     scope_of(given)  # This raises an error for an unknown name before anything is stored.
@@ -308,7 +315,7 @@ def _run_of(
 ) -> Run:
     """Build the run to store, except for the texts of its workbook."""
     source, ledger, config = given.source, given.ledger, given.config
-    comments = annotations.state(record)
+    comments, moved = annotations.state(record), inputs.movement
     unused = tuple(worst_first(ledger.unused))
     run_id = f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}"
     return Run(
@@ -335,8 +342,9 @@ def _run_of(
         ),
         day_settings=settings_of_day(record, config, outcome.day, run_id),
         sources=ledger.sources,
-        notices=tuple(worst_first(_notices(record, given, outcome))),
-        evidence=_evidence(given, outcome, inputs.program_version),
+        notices=tuple(worst_first(_notices(record, given, outcome, moved))),
+        evidence=_evidence(given, outcome, inputs.program_version)
+        | (dict(moved.evidence) if moved else {}),
         revision=comments.revision,
         made_at=inputs.now.isoformat(),
         by=inputs.by,
@@ -360,10 +368,15 @@ def _shown_texts(given: MatchInputs, run: Run, rolled: Sequence[RollForwardLine]
     )
 
 
-def _notices(record: Record, given: MatchInputs, outcome: Outcome) -> Iterator[Notice]:
-    """Yield a run's notices, except low-severity notices about unused parts."""
+def _notices(
+    record: Record, given: MatchInputs, outcome: Outcome, movement: Movement | None
+) -> Iterator[Notice]:
+    """Yield a run's notices, except low-severity notices about unused parts.
+
+    The ledger of a movement proof has its own notices, because nobody can replace its file.
+    """
     source, ledger, config = given.source, given.ledger, given.config
-    yield from outcome.proposals
+    yield from movement.notices if movement else outcome.proposals
     yield from (item.notice for item in worst_first(ledger.unused) if item.severity != "low")
     yield from _unlisted_notices(outcome.counts, config, record.day_files(source.day).positions)
     yield from (Notice("medium", message) for message in source.notices)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.query.book import book as open_book
-from warehouse.reconcile import book
+from warehouse.reconcile import book, movement
 from warehouse.reconcile.close.month import closing_of, restating
 from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
@@ -134,21 +134,28 @@ def run(
     pause: Callable[[], None] = lambda: time.sleep(0.2),
     by: str = "",
     restate: str = "",
+    since: date | None = None,
 ) -> RunFiles:
     """Read edited workbooks, compare the inbox ledgers with the book, and write the workbook.
 
-    `by` is the user who runs it. `restate` is the reason for rerunning a day in a closed month.
+    `by` is the user who runs it. `restate` is the reason for rerunning a day in a closed month. In
+    the folder of movements, nightbook writes the ledger, from the book on or before `since`.
 
     Raises `DayClosed` (exit code 3) if that reason is missing, `Ambiguous` (3) if a person must
     settle something, `NotReconciled` (2) if an input cannot be used, and `NotExported` if there is
     no such book.
     """
     record = Record(folder)
-    record.make()
-    config = read_config(record.config)
     with for_large_tables(), open_book(database, as_of, ()) as source:
+        moved = movement.read_movement(source, record, since) if record.option else None
+        movement.prepare_folder(record) if moved else record.make()
+        config = read_config(record.config)
         restatement = restating(record, source.day, config.close, who=by, why=restate, now=now)
-        inputs = RunInputs(program_version, now, pause, by=by, restatement=restatement)
+        if moved:
+            movement.write_ledger(source, record, moved)
+        inputs = RunInputs(
+            program_version, now, pause, by=by, restatement=restatement, movement=moved
+        )
         return reconcile_day(source, record, config, inputs)
 
 
@@ -159,7 +166,7 @@ def _run_of_day(record: Record, day: date | None) -> Run:
     if result is None:
         raise NotReconciled(
             f"No result exists for {wanted or 'any day'} yet. Put a ledger into the inbox and run "
-            "`nightbook reconcile run`. Nothing was changed."
+            f"`nightbook reconcile run{record.option}`. Nothing was changed."
         )
     return result
 

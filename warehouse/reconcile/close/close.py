@@ -206,16 +206,16 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
         raise NotClosed(
             f"{month.name} was not closed, because on {last.day} a second person must accept "
             f"{count_of(len(waiting), 'break')}: {and_more(waiting, _NAMED)}. A different person "
-            "sets the status in the newest workbook. Then run `nightbook reconcile run`, and close "
-            "the month. Nothing was written."
+            "sets the status in the newest workbook. Then run `nightbook reconcile "
+            f"run{record.option}`, and close the month. Nothing was written."
         )
     if changed := list(_changed_workbooks(record, month)):
         raise NotClosed(
             f"{month.name} was not closed, because its stored results differ from "
             f"{count_of(len(changed), 'workbook')}: {and_more(changed, _NAMED, '; ')}. Restore "
             "each workbook from the backup, or move it out of the folder and rerun that day: "
-            "nightbook reconcile run --as-of DAY (with --restate WHY if the day is closed). "
-            "Nothing was written."
+            f"nightbook reconcile run{record.option} --as-of DAY (with --restate WHY if the day is "
+            "closed). Nothing was written."
         )
 
 

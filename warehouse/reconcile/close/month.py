@@ -56,9 +56,9 @@ def restating(
         raise DayClosed(
             f"{day} is closed: {closing.description}. Nothing was reconciled and nothing was "
             "changed. To correct the day, rerun it with a reason. The old pack does not change, "
-            f"and the next `nightbook reconcile close {closing.month}` writes a new pack next to "
-            "it. Type:\n"
-            f'nightbook reconcile run --as-of {day} --restate "why"'
+            f"and the next `nightbook reconcile close {closing.month}{record.option}` writes a new "
+            "pack next to it. Type:\n"
+            f'nightbook reconcile run{record.option} --as-of {day} --restate "why"'
         )
     if refusal := settings.why_not_close(who):
         raise NotReconciled(
@@ -167,7 +167,7 @@ def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: 
     if not days:
         raise NotReconciled(
             f"No day of {month} was reconciled, so there is nothing to close. Put a ledger into "
-            "the inbox and run `nightbook reconcile run`."
+            f"the inbox and run `nightbook reconcile run{record.option}`."
         )
     closing = next(reversed(closings_of(record, month)), None)
     through = last if today > last else max([*days, *book_ids])

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
+from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import tables
 from warehouse.reconcile.terms import NotReconciled
@@ -90,6 +91,16 @@ class Record:
         self.closings = RecordTable(self, Closing)
         self._transaction: sqlite3.Connection | None = None
         self._cache: dict[object, Any] = {}
+
+    @property
+    def reconciliation(self) -> str:
+        """The name of the reconciliation, as in `ops.breaks`."""
+        return "movements" if self.root.name == RECORD_FOLDERS["movements"] else "ledger"
+
+    @property
+    def option(self) -> str:
+        """The option that selects this record, to add to a command in a message."""
+        return " --movements" if self.reconciliation == "movements" else ""
 
     def make(self) -> None:
         """Create the inbox and the output folder."""
@@ -383,6 +394,12 @@ class Record:
             return f"{self.database.name} cannot be read ({cause})"
         found = "; ".join(str(row["integrity_check"]) for row in rows[:3])
         return "" if found == "ok" else f"{self.database.name} is damaged: {found}"
+
+
+def records_of(home: Path) -> list[Record]:
+    """Return the records of a home, one for each reconciliation that it has."""
+    folders = (home / folder for folder in RECORD_FOLDERS.values())
+    return [Record(folder) for folder in folders if folder.is_dir()]
 
 
 def packs(record: Record) -> Path:

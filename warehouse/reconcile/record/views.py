@@ -69,7 +69,10 @@ def ops_rows(record: Record) -> Rows:
     """
     try:
         return {
-            table: [convert(_with_dates(row)) for row in record.select(_query(table))]
+            table: [
+                {"reconciliation": record.reconciliation} | convert(_with_dates(row))
+                for row in record.select(_query(table))
+            ]
             for table, convert in _CONVERSIONS.items()
         }
     except NotReconciled:
@@ -220,8 +223,8 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
     ]
     if not lines:
         raise NotReconciled(
-            f"No break has ever had the ID {break_id!r}. `nightbook reconcile status` lists the "
-            "breaks in the latest result. Nothing was changed."
+            f"No break has ever had the ID {break_id!r}. `nightbook reconcile status"
+            f"{record.option}` lists the breaks in the latest result. Nothing was changed."
         )
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
 

@@ -58,7 +58,7 @@ class PlantedError:
 def write_template(source: OpenBook, path: Path) -> int:
     """Write the template, and return the number of keys."""
     keys = list(book.amounts_of(source.connection, source.day, LEDGER_FIELDS))
-    rows = sorted(_template_rows(keys, book.read_reference(source, Config())))
+    rows = sorted(template_rows(keys, book.read_reference(source, Config())))
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
         Heading(name.capitalize(), DIMENSIONS[name].template_width) for name in LEDGER_FIELDS
@@ -116,7 +116,7 @@ def _save(file_draft: Draft, path: Path) -> None:
         splice(file_draft, file)
 
 
-def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
+def template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
     """Yield the keys with display names, or with IDs for names that would resolve differently."""
     texts: list[dict[str, str]] = []
     for column, field in enumerate(LEDGER_FIELDS):

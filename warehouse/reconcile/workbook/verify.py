@@ -138,8 +138,8 @@ def verify_workbook(record: Record, file: Path) -> VerifyResult:
     if not file.is_file():
         raise NotReconciled(
             f"There is no file {file}. Nothing was verified. Give its path relative to the current "
-            "folder: nightbook reconcile verify FILE. Workbooks are in the home's reconcile/out "
-            "folder."
+            f"folder: nightbook reconcile verify{record.option} FILE. Workbooks are in the home's "
+            f"{record.root.name}/out folder."
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
@@ -158,7 +158,7 @@ def verify_workbook(record: Record, file: Path) -> VerifyResult:
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet in {file.name} cannot be read ({error}), because it is damaged. Nothing was "
-            "verified. Copy the workbook from reconcile/out or from the backup."
+            f"verified. Copy the workbook from {record.root.name}/out or from the backup."
         ) from error
 
 
@@ -212,7 +212,8 @@ def _compare_workbook(
     if written is None:
         uncompared.append(
             "number cells, Summary and other sheets were not compared, because the cells that the "
-            "run wrote are not stored. To store them, run `nightbook reconcile run`"
+            "run wrote are not stored. To store them, run "
+            f"`nightbook reconcile run{record.option}`"
         )
     else:
         differences += compare_sheets(written, copy)

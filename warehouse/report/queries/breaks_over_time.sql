@@ -6,7 +6,8 @@ select
     count(*) filter (age_days >= 30) as from_30_days,
     count(*) as open_breaks
 from ops.breaks
-where status not in ('Explained - accepted', 'Accepted by rule')
+where reconciliation = 'ledger'
+    and status not in ('Explained - accepted', 'Accepted by rule')
 group by snapshot_date
 order by snapshot_date desc
 limit 30

@@ -5,5 +5,6 @@ select
     open_breaks,
     pending_breaks
 from ops.reconciliations
+where reconciliation = 'ledger'
 order by snapshot_date desc
 limit 1

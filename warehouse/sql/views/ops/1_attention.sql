@@ -414,13 +414,24 @@ failed_checks as (
         totals.table_name
 ),
 
+-- The latest day of each reconciliation, and the words for it.
 ledger as (
     select
+        reconciliation,
         snapshot_date,
-        positions_compared
+        positions_compared,
+        case
+            when reconciliation = 'ledger' then 'Book against ledger'
+            else 'Book against movements'
+        end as about,
+        case when reconciliation = 'ledger' then '' else ' --movements' end as option,
+        case when reconciliation = 'ledger' then '' else ':' || reconciliation end as suffix,
+        case
+            when reconciliation = 'ledger' then 'reconcile'
+            else reconciliation
+        end as folder
     from ops.reconciliations
-    order by snapshot_date desc
-    limit 1
+    qualify snapshot_date = max(snapshot_date) over (partition by reconciliation)
 ),
 
 results as (
@@ -443,20 +454,20 @@ results as (
         'nothing-compared',
         'warning',
         'the ledger was not compared with any position',
-        'Book against ledger, ' || snapshot_date || ': 0 positions compared. The book has no '
+        about || ', ' || snapshot_date || ': 0 positions compared. The book has no '
         || 'positions in the scope of these files. Correct [file] in recon.toml, then reconcile '
         || 'again.',
-        'nightbook reconcile run',
-        'nothing-compared:' || snapshot_date,
+        'nightbook reconcile run' || option,
+        'nothing-compared:' || snapshot_date || suffix,
         null,
-        'reconcile/recon.toml'
+        folder || '/recon.toml'
     from ledger
     where positions_compared = 0
 ),
 
 open_breaks as (
     select
-        breaks.snapshot_date,
+        ledger.*,
         breaks.first_seen,
         breaks.break_id || ': '
         || case when breaks.result = 'Not in snapshot' then 'Not in book' else breaks.result end || ', '
@@ -475,30 +486,37 @@ open_breaks as (
     from ops.breaks as breaks
     inner join ledger
         on ledger.snapshot_date = breaks.snapshot_date
+        and ledger.reconciliation = breaks.reconciliation
     where breaks.status not in ('Explained - accepted', 'Accepted by rule')
 ),
 
 break_groups as (
     select
         snapshot_date,
+        about,
+        option,
+        suffix,
+        folder,
         'breaks' as code,
         '' as since,
         max(first_seen) as day,
         list(line order by first_seen, line) as lines
     from open_breaks
-    group by snapshot_date
+    group by all
     union all
     select
         snapshot_date,
+        about,
+        option,
+        suffix,
+        folder,
         'breaks-old',
         ' since ' || first_seen,
         first_seen,
         list(line order by line)
     from open_breaks
     where first_seen <= snapshot_date - 7
-    group by
-        snapshot_date,
-        first_seen
+    group by all
 ),
 
 breaks as (
@@ -507,14 +525,14 @@ breaks as (
         code,
         'warning' as severity,
         len(lines) || case when len(lines) = 1 then ' break is' else ' breaks are' end || ' open'
-        || since as title,
-        'Book against ledger, ' || snapshot_date || ':' || chr(10)
+        || case when option = '' then '' else ' in the movement proof' end || since as title,
+        about || ', ' || snapshot_date || ':' || chr(10)
         || array_to_string(lines[:5], chr(10))
         || case when len(lines) > 5 then chr(10) || 'and ' || (len(lines) - 5) || ' more' else '' end as message,
-        'nightbook reconcile status' as command,
-        code || ':' || day as cause,
+        'nightbook reconcile status' || option as command,
+        code || ':' || day || suffix as cause,
         null as snapshot_id,
-        'reconcile/out/' || snapshot_date as file
+        folder || '/out/' || snapshot_date as file
     from break_groups
 ),
 
