@@ -276,9 +276,7 @@ def _max_age(variables: Mapping[str, str], complaints: list[str]) -> int | None:
     return int(_number(variables, complaints, name, 100_000)) if name in variables else None
 
 
-def _cross_rate(
-    variables: Mapping[str, str], complaints: list[str]
-) -> tuple[str, str, str] | None:
+def _cross_rate(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, str, str] | None:
     """Read the cross rate, if it is set, and add an error if it is invalid."""
     text = variables.get("NIGHTBOOK_CROSS_RATE", "").strip()
     match = re.fullmatch(r"(\S+) *= *(\S+) +via +(\S.*)", text)
