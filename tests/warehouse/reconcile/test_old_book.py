@@ -305,7 +305,7 @@ def test_a_killed_import_can_be_repeated(
 ) -> None:
     """After a kill between any two writes, the list is readable and the import works again."""
     file, day, write_file = write(tmp_path / "a.csv", EQUAL), date(2026, 10, 31), inbox._write
-    done = []
+    done = list[Path]()
 
     def stop(path: Path, content: bytes) -> None:
         if len(done) == writes:
