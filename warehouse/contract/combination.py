@@ -13,6 +13,7 @@ LEFT_OUT = (
     *("asset_values", "holdings_value", "holdings_value_as_of", "prices_as_of", "valid_prices"),
     *("value_by_asset", "value_by_label", "value_by_night", "value_by_portfolio"),
     *("value_by_venue", "value_changes_between", "value_groups", "cross_pairs"),
+    *("movement_between", "transactions_between"),
     *("known_at", "restated_since", "roll_forward_between", "totals_known_at", "trace"),
 )
 CHECKS_LEFT_OUT = ("drift", "holdings")
