@@ -27,8 +27,12 @@ class PrintedCommand(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Return the command as a shell splits it."""
-        return shlex.split(self.text.replace(_VALUE, "VALUE"))
+        """Return the command as a shell splits it.
+
+        An option that a message adds at run time has no space before it, and is left out.
+        """
+        text = re.sub(rf"(?<=[a-z]){_VALUE}(?=\s|$)", "", self.text)
+        return shlex.split(text.replace(_VALUE, "VALUE"))
 
 
 def in_messages(root: Path, names: set[str]) -> Iterator[PrintedCommand]:

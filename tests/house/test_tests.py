@@ -182,6 +182,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/workbook/sign_off warehouse/reconcile/workbook/summary"
     ),
     "tests/warehouse/reference/test_inbox.py": "warehouse/reference/dropped_file",
+    "tests/warehouse/sql/test_catalog_movement.py": "warehouse/reference/transactions",
     "tests/warehouse/reference/test_prices.py": "warehouse/reference/row_rules",
     "tests/warehouse/reference/test_reader.py": "warehouse/reference/child",
     "tests/warehouse/report/test_build.py": (

@@ -134,10 +134,13 @@ def kinds_of_questions() -> dict[tuple[str, int], str]:
     """Return a name for each line of code that creates a question, by module and line number.
 
     The name is that of the function. The name of a function's second question ends with `#2`.
+    `tests/warehouse/reconcile/test_old_book.py` has the question about old books.
     """
     kinds: dict[tuple[str, int], str] = {}
     for path in sorted((ROOT / "warehouse" / "reconcile").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if path.name == "old_book.py":
+            continue
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(function, ast.FunctionDef):
                 continue

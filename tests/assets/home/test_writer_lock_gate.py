@@ -30,6 +30,7 @@ WORDS = {
     "reconcile setup": ("ledger.csv",),
     "reconcile history": ("B-12345678",),
     "reference init": ("prices", "--quote", "USD"),
+    "reference import": ("old.xlsx", "--as-of", "2025-12-31"),
     "trace": ("--portfolio", "p", "--asset", "BTC"),
 }
 OF_A_HOME = [

@@ -190,9 +190,17 @@ def troubled(tmp_path: Path) -> Layout:
         for number in range(7)
     ]
     book = night(OLD, [Amount("1")], more, ops={"requests": [failed], "drift_by_night": drift})
-    reconciled = row(RECONCILIATIONS, DAY, positions_compared=0)
+    reconciled = row(RECONCILIATIONS, DAY, reconciliation="ledger", positions_compared=0)
     breaks = [
-        row(BREAKS, DAY, break_id=f"B{age}", first_seen=seen, ever_seen=seen, status="Open")
+        row(
+            BREAKS,
+            DAY,
+            reconciliation="ledger",
+            break_id=f"B{age}",
+            first_seen=seen,
+            ever_seen=seen,
+            status="Open",
+        )
         for age in (0, 7, 8)
         for seen in [DAY - timedelta(days=age)]
     ]

@@ -22,6 +22,7 @@ with label as materialized (
 ),
 
 amounts as materialized (
+    -- Each union has two halves, because DuckDB before 1.5 omits rows of a union inside a union.
     select
         snapshot_date,
         portfolio_id as group_id,
@@ -33,53 +34,57 @@ amounts as materialized (
     where wanted = 'portfolio'
         and snapshot_date between first_day and last_day
     union all
-    select
-        snapshot_date,
-        venue_id,
-        venue_name,
-        asset_id,
-        is_custom_asset,
-        total_text
-    from history.holdings_by_venue
-    where wanted = 'venue'
-        and snapshot_date between first_day and last_day
-    union all
-    select
-        snapshot_date,
-        null,
-        null,
-        asset_id,
-        is_custom_asset,
-        total_text
-    from history.holdings_by_asset
-    where wanted = 'book'
-        and snapshot_date between first_day and last_day
-    union all
-    select
-        balances.snapshot_date,
-        labels.value,
-        labels.value,
-        balances.asset_id,
-        balances.is_custom_asset,
-        internal.exact_sums(
-            [internal.exact_part(balances.amount, balances.amount_text)]
-        )[1].text
-    from history.balances as balances
-    inner join label
-        on label.exists
-    left join internal.labels as labels
-        on labels.label = wanted
-        and coalesce(labels.portfolio_id, '')
-            = case when label.by_portfolio then balances.portfolio_id else '' end
-        and coalesce(labels.venue_id, '')
-            = case when label.by_venue then balances.venue_id else '' end
-        and coalesce(labels.asset_id, '')
-            = case when label.by_asset then balances.asset_id else '' end
-        and labels.is_custom_asset = (label.by_asset and balances.is_custom_asset)
-        and coalesce(labels.account_name, '')
-            = case when label.by_account then balances.account_name else '' end
-    where balances.snapshot_date between first_day and last_day
-    group by all
+    select * from (
+        select
+            snapshot_date,
+            venue_id,
+            venue_name,
+            asset_id,
+            is_custom_asset,
+            total_text
+        from history.holdings_by_venue
+        where wanted = 'venue'
+            and snapshot_date between first_day and last_day
+        union all
+        select * from (
+            select
+                snapshot_date,
+                null,
+                null,
+                asset_id,
+                is_custom_asset,
+                total_text
+            from history.holdings_by_asset
+            where wanted = 'book'
+                and snapshot_date between first_day and last_day
+            union all
+            select
+                balances.snapshot_date,
+                labels.value,
+                labels.value,
+                balances.asset_id,
+                balances.is_custom_asset,
+                internal.exact_sums(
+                    [internal.exact_part(balances.amount, balances.amount_text)]
+                )[1].text
+            from history.balances as balances
+            inner join label
+                on label.exists
+            left join internal.labels as labels
+                on labels.label = wanted
+                and coalesce(labels.portfolio_id, '')
+                    = case when label.by_portfolio then balances.portfolio_id else '' end
+                and coalesce(labels.venue_id, '')
+                    = case when label.by_venue then balances.venue_id else '' end
+                and coalesce(labels.asset_id, '')
+                    = case when label.by_asset then balances.asset_id else '' end
+                and labels.is_custom_asset = (label.by_asset and balances.is_custom_asset)
+                and coalesce(labels.account_name, '')
+                    = case when label.by_account then balances.account_name else '' end
+            where balances.snapshot_date between first_day and last_day
+            group by all
+        )
+    )
 ),
 
 valued as materialized (
