@@ -62,6 +62,7 @@ NEXT = (
     ("snapshots", "list the nights and their states"),
     ("export --format csv", "export the positions"),
     ("reconcile run", "compare the book with a ledger that has errors (exits with code 3)"),
+    ("reconcile run --movements", "prove which changes the transactions explain (also code 3)"),
     ("demo --next", "simulate one more night: breaks age, close and reopen"),
     ("dev", "show the same nights in Dagster, in a browser"),
     ("sandbox", "serve the simulated API for your own client"),
@@ -191,4 +192,4 @@ def _print_result(layout: Layout) -> None:
         print(textwrap.indent(as_table(ask(layout.database, sql)).rstrip("\n"), "  "))
     print("\nNext:")
     for command, description in NEXT:
-        print(f"  {me} {command:<20} {description}")
+        print(f"  {me} {command:<26} {description}")

@@ -8,5 +8,12 @@
 -- example: select snapshot_date, value_text, assets, unpriced_assets, stale_assets from value_by_night('USD') order by all
 
 create or replace macro value_by_night(quote) as table
-select * exclude (group_id, group_name)
+select
+    snapshot_date,
+    assets,
+    unpriced_assets,
+    stale_assets,
+    oldest_price,
+    value,
+    value_text
 from internal.value_groups('book', quote, date '0001-01-01', date '9999-12-31');

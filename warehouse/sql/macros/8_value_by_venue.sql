@@ -14,5 +14,10 @@ select
     snapshot_date,
     group_id as venue_id,
     group_name as venue_name,
-    * exclude (snapshot_date, group_id, group_name)
+    assets,
+    unpriced_assets,
+    stale_assets,
+    oldest_price,
+    value,
+    value_text
 from internal.value_groups('venue', quote, ($book_date), ($book_date));
