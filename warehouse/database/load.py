@@ -23,7 +23,7 @@ from warehouse.contract.ops import CONTROL_TOTALS, DECIDED, GAPS, NIGHTLY, REQUE
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.reference import FILES, REJECTS
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
-from warehouse.database.ddl import newest_book, stored_as, structure, surface
+from warehouse.database.ddl import PRICE_SETTINGS, newest_book, stored_as, structure, surface
 from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
 from warehouse.database.reference_files import ReferenceTables, replace_files
 from warehouse.progress import ProgressCallback, Tally, silent
@@ -378,7 +378,10 @@ def fill_reference(connection: DuckDBPyConnection, reference: ReferenceTables | 
     if reference is None:
         return
     loaded = connection.execute(f"select table_name, sha256 from {stored_as(FILES)}").fetchall()
-    if not (loaded or reference.files or reference.rejects or reference.currency):
+    # The last version may have rejects or a currency without having received any file.
+    last = f"select 1 from {stored_as(REJECTS)} union all select 1 from {PRICE_SETTINGS} limit 1"
+    is_new = bool(reference.files or reference.rejects or reference.currency)
+    if not (loaded or is_new or connection.execute(last).fetchall()):
         return
     save(connection)
     try:

@@ -60,3 +60,14 @@ def test_a_damaged_archive_does_not_stop_a_night(tmp_path: Path) -> None:
     layout = publish(tmp_path, NIGHTS, "c")
     assert ask(layout, "select count(*) from holdings") == [(1,)]
     assert ask(layout, "select count(*) from reference.prices") == [(0,)]
+
+
+def test_a_removed_problem_and_currency_leave_no_trace(tmp_path: Path) -> None:
+    """Without any file, a reject and a currency of the last version do not stay in the next."""
+    bad = drop(tmp_path, "a.txt", BTC)
+    layout = publish(tmp_path, NIGHTS, currency="USD")
+    state = "select (select count(*) from ops.reference_rejects), max(currency) from "
+    assert ask(layout, f"{state} internal.price_settings") == [(1, "USD")]
+    bad.unlink()
+    publish(tmp_path, NIGHTS, "b")
+    assert ask(layout, f"{state} internal.price_settings") == [(0, None)]
