@@ -1,7 +1,7 @@
 """The commands `nightbook verify` and `nightbook prove`, which check stored nights."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING
@@ -12,19 +12,21 @@ from click import option
 from assets.console.command import HomeCommand
 from assets.console.exit_codes import DONE, FAILED
 from assets.console.invocation import spell_for
-from assets.console.parameters import Choice, as_of_option, flag, format_option
+from assets.console.parameters import Choice, FingerprintText, as_of_option, flag, format_option
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.lakehouse import entrance
 from pipelines.landing import snapshots
+from pipelines.landing.fingerprint import NIGHT, ChainEntry, differences, entries_up_to
 from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
 from warehouse.database.own_findings import damaged_findings
 from warehouse.query.formats import printable
 from warehouse.reconcile.record.record import RecordDamage, find_damage, records_of
 from warehouse.reference.inbox import damaged_files
+from warehouse.storage.layout import Layout
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import Proof
@@ -39,24 +41,32 @@ PROOF_COLUMNS = (
 
 @click.command(cls=HomeCommand, prints_result=True)
 @flag("--shelf", "is_shelf", help="Check the object store instead of the home (downloads all data)")
+@option(
+    "--fingerprint",
+    type=FingerprintText(),
+    metavar="HEX",
+    help="Also check that all nights and decisions up to this fingerprint are unchanged",
+)
 @format_option()
-def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
-    """Check every stored file against its SHA-256."""
+def verify_command(
+    nightbook: Nightbook, *, is_shelf: bool, fingerprint: str | None, output_format: str | None
+) -> int:
+    """Check every stored file against its SHA-256.
+
+    A fingerprint is in each alert, report and workbook. With an old one, the command also names
+    the nights and decisions that were changed, removed or inserted since.
+    """
     layout = nightbook.layout
+    if is_shelf and fingerprint:
+        raise click.UsageError(
+            "--fingerprint checks this home, and --shelf checks the object store. Use one of them."
+        )
+    covered = entries_up_to(layout, fingerprint) if fingerprint else []
     if is_shelf:
         files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
     else:
-        files = list(verify(layout))
-        packs = [
-            damage for record in records_of(layout.home) for damage in find_damage(record.root)
-        ]
-        packs += [
-            RecordDamage(path, problem, "restore reference/kept from the backup")
-            for path, problem in (
-                *damaged_files(layout.home / "reference"),
-                *damaged_findings(layout.home),
-            )
-        ]
+        files = list(dict.fromkeys([*differences(layout, covered), *verify(layout)]))
+        packs = list(_find_other_damage(layout))
     if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
@@ -79,8 +89,34 @@ def verify_command(nightbook: Nightbook, *, is_shelf: bool, output_format: str |
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
     result = "every file in landing, lake and warehouse is unchanged."
     print(f"{mark(is_well=True)} {nights}: {result}")
+    if covered:
+        print(f"{mark(is_well=True)} {_coverage_text(layout, covered)}")
     print(f"  {layout.home}")
     return 0
+
+
+def _find_other_damage(layout: Layout) -> Iterator[RecordDamage]:
+    """Yield the damage of reconciliations, of kept reference files and of stored findings."""
+    for record in records_of(layout.home):
+        yield from find_damage(record.root)
+    for path, problem in (
+        *damaged_files(layout.home / "reference"),
+        *damaged_findings(layout.home),
+    ):
+        yield RecordDamage(path, problem, "restore reference/kept from the backup")
+
+
+def _coverage_text(layout: Layout, covered: list[ChainEntry]) -> str:
+    """Describe the entries that a fingerprint covers, and how many the home has in all."""
+    taken = [entry for entry in covered if entry.kind == NIGHT]
+    decided = count_of(len(covered) - len(taken), "decision")
+    newest = max((entry.snapshot_id for entry in taken), default="none")
+    later = len(snapshots.landed_snapshots(layout)) - len(taken)
+    return (
+        f"the fingerprint covers {count_of(len(taken), 'night')} (the newest is {newest}) and "
+        f"{decided}: all are unchanged, and none was removed or inserted. "
+        f"{count_of(later, 'later night')} came after it."
+    )
 
 
 @click.command(cls=HomeCommand, prints_result=True)

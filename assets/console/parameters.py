@@ -1,6 +1,7 @@
 """The types of parameters, and the options that several commands have."""
 
 import difflib
+import re
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 FORMATS = ("table", "json", "csv", "jsonl")
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 Function = Callable[..., int]
 Decorator = Callable[[Function], Function]
@@ -28,6 +30,24 @@ class Day(click.ParamType[date]):
                 param,
                 ctx,
             )
+
+
+class FingerprintText(click.ParamType[str]):
+    """The parameter type for a fingerprint, 64 hexadecimal digits."""
+
+    name = "HEX"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the fingerprint in lower case. Fail with a usage error if it is invalid."""
+        digits = "".join(str(value).split()).lower()
+        if not _FINGERPRINT.fullmatch(digits):
+            self.fail(
+                f"{str(value)[:80]!r} is not a fingerprint, which has 64 digits from 0 to f. Copy "
+                "it from an alert, a report or a workbook.",
+                param,
+                ctx,
+            )
+        return digits
 
 
 class Choice(click.Choice[str]):

@@ -18,6 +18,7 @@ from pathlib import Path
 from assets.console.invocation import spell_for_any_folder
 from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
+from pipelines.landing.fingerprint import newest_fingerprint
 from warehouse.storage.layout import Layout, make_directory, private_files, read_json, write_json
 
 MAX_CAUSES = 2000
@@ -132,7 +133,8 @@ def send_alerts(
         stored = waiting | _events(fresh.values(), now)
         _write_events(layout, stored)
         messages = (*(entry.with_date(now) for entry in waiting.values()), *fresh.values())
-        outcome = deliver(addresses, (*messages, *_reminder(alerts, sent_causes, now)), send)
+        messages = (*messages, *_reminder(alerts, sent_causes, now))
+        outcome = deliver(addresses, messages, send, fingerprint_line(layout))
         sent = {alert.cause for alert in outcome.sent}
         sent_causes.update(dict.fromkeys(sent, now.isoformat()))
         _write_events(
@@ -154,9 +156,15 @@ def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
 
 
 def deliver(
-    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = send_by_apprise
+    addresses: Sequence[str],
+    alerts: Sequence[Alert],
+    send: Send = send_by_apprise,
+    last_line: str = "",
 ) -> SentAlerts:
-    """Send each alert through the first channel that works. A failed channel is not retried."""
+    """Send each alert through the first channel that works. A failed channel is not retried.
+
+    `last_line` is added to each message.
+    """
     working, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
     # Try the channels in order. A failed channel is not retried for the next alert, because each
@@ -166,11 +174,17 @@ def deliver(
             _, address = working[0]
             unreached = f"\n\nThese channels failed: {', '.join(dead)}." if dead else ""
             title = f"nightbook: {plain_text(alert.title)}"
-            if send(address, title, alert.body + unreached, alert.kind):
+            if send(address, title, alert.body + unreached + last_line, alert.kind):
                 sent.append(alert)
                 break
             dead.append(_channel_name(*working.pop(0)))
     return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
+
+
+def fingerprint_line(layout: Layout) -> str:
+    """Return a last line with the fingerprint, so that people outside this machine hold it."""
+    fingerprint = newest_fingerprint(layout)
+    return f"\n\nFingerprint of all nights so far: {fingerprint}" if fingerprint else ""
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:

@@ -14,7 +14,7 @@ from assets.monitoring.alerts import (
 )
 from assets.monitoring.conditions import find_alerts
 from assets.monitoring.failures import run_alerts
-from assets.monitoring.metrics import Get, plain_get, send_heartbeat
+from assets.monitoring.metrics import Get, request_heartbeat, send_heartbeat
 from assets.night.run_log import add_report, newest_runs
 from assets.nightbook import Nightbook
 
@@ -26,7 +26,7 @@ def look(
     log: Log,
     first: Sequence[Alert] = (),
     send: Send = send_by_apprise,
-    get: Get = plain_get,
+    get: Get = request_heartbeat,
 ) -> None:
     """Send alerts, write the metrics and send the heartbeat. A failure does not stop the others."""
     alerts = list(first)

@@ -14,6 +14,7 @@ from assets.monitoring.alerts import do_once
 from assets.monitoring.switches import next_night
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
+from pipelines.landing.fingerprint import newest_fingerprint
 from pipelines.landing.night_folders import snapshot_time
 from warehouse.contract import states
 from warehouse.query.read import keep_open
@@ -30,7 +31,9 @@ QUERIES = (
     ("findings", "Findings in the newest book.", "from findings"),
 )
 
-Get = Callable[[str], bool]
+PLACE = "{fingerprint}"
+
+Get = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +70,46 @@ def render(nightbook: Nightbook) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain_get(url: str) -> bool:
-    """Send a GET request, and return whether it succeeded. Errors are not raised."""
+def request_heartbeat(url: str, text: str) -> bool:
+    """Send a heartbeat with a text, and return whether it succeeded. Errors are not raised.
+
+    The text is the body of a POST request. If the URL contains `{fingerprint}`, or the monitor
+    does not accept POST requests, a GET request is sent.
+    """
+    if PLACE in url:
+        return _is_accepted(url.replace(PLACE, text.rsplit(maxsplit=1)[-1]))
+    return _is_accepted(url, text.encode()) or _is_accepted(url)
+
+
+def _is_accepted(url: str, body: bytes | None = None) -> bool:
+    request = urllib.request.Request(url, body, {"Content-Type": "text/plain"})  # noqa: S310 - settings: http(s)
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
             return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success
     except (OSError, ValueError):
         return False
 
 
-def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Send a heartbeat for a new book. Return None if there is no new book."""
+def send_heartbeat(nightbook: Nightbook, get: Get = request_heartbeat) -> bool | None:
+    """Send a heartbeat for a new book. Return None if there is no new book.
+
+    Its text is the book's date, its snapshot ID and the fingerprint, so that the monitor keeps the
+    fingerprint with its own time.
+    """
     # Send a heartbeat only for the newest published book, and only if that book is recent, because
     # rebuilding old nights does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None
-    newest = ask(layout.database, "select max(snapshot_id) from ops.snapshots where is_book")
-    snapshot_id = newest.rows[0][0]
-    if snapshot_id is None:
+    query = "snapshot_date, snapshot_id from ops.snapshots where is_book order by 2 desc limit 1"
+    if not (newest := ask(layout.database, f"select {query}").rows):
         return None
+    [(day, snapshot_id)] = newest
     now = nightbook.now()
     if now - snapshot_time(snapshot_id) > MAX_HEARTBEAT_AGE:
         return None
-    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))
+    text = f"{day} {snapshot_id} {newest_fingerprint(layout) or ''}".strip()
+    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url, text))
 
 
 def _metrics(nightbook: Nightbook) -> Iterator[Metric]:

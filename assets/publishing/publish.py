@@ -23,6 +23,7 @@ from pipelines.lake import lessons, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.lakehouse import entrance
 from pipelines.landing import lock, snapshots
+from pipelines.landing.fingerprint import extend_chain
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.landing.snapshots import Decision, Snapshot
@@ -99,6 +100,7 @@ def refresh(
                     digests=lake.digests,
                     reconciled=reconciliation_rows(layout),
                     upgraded_from=upgraded_from(layout),
+                    fingerprint=extend_chain(layout, manifests.nights),
                     decided=lake.decided,
                     native_nights=settings.native_nights,
                     reference=reference,

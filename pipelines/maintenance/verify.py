@@ -18,6 +18,7 @@ from pipelines.landing.damage import (
     Damage,
     without_bodies,
 )
+from pipelines.landing.fingerprint import LIST, list_damage
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
@@ -119,7 +120,8 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
             yield from _mismatches({path: bodies[path] for path in bodies if path.exists()}, LANDED)
         elif night.is_kept:
             yield from _mismatches(bodies, LANDED)
-    yield from _surplus(layout.landing, expected)
+    yield from list_damage(layout)
+    yield from _surplus(layout.landing, expected | {layout.landing / LIST})
 
 
 def _folders(layout: Layout) -> list[Path]:

@@ -27,13 +27,18 @@ DEAD = "json://127.0.0.1:9/canary-token"
 
 @dataclass(slots=True)
 class Receiver:
-    """The received alerts as (title, message), and the fetched paths. It responds with `status`."""
+    """The received alerts as (title, message), the fetched paths, and the texts of heartbeats.
+
+    It responds with `status`.
+    """
 
     port: int = 0
     status: int = 200
     alerts: list[tuple[str, str]] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
+    beats: list[str] = field(default_factory=list)
+    refuses_post: bool = False
 
     @property
     def channel(self) -> str:
@@ -57,7 +62,13 @@ def receiving() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["Content-Length"]))
-            if kept.status == 200:
+            if kept.refuses_post:
+                self.send_error(405)
+                return
+            if self.headers["Content-Type"] == "text/plain":
+                kept.fetched.append(self.path)
+                kept.beats.append(raw.decode())
+            elif kept.status == 200:
                 content = json.loads(raw)
                 kept.alerts.append((content["title"], content["message"]))
                 kept.kinds.append(content["type"])

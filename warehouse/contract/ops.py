@@ -465,6 +465,12 @@ BUILD = ops_table(
             "version that pulled the last rebuilt night. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
+        text(
+            "fingerprint",
+            "Fingerprint of all nights and decisions up to this version. `nightbook verify` shows "
+            "whether they are unchanged. NULL for an empty home.",
+            nullable=True,
+        ),
         text("duckdb_version", "Version of DuckDB that wrote the database file."),
         text("storage_version", "Oldest DuckDB version that can read the database file."),
     ),

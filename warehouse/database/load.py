@@ -73,6 +73,7 @@ class Contents:
     - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
       tables are not changed.
     - `upgraded_from`: the contract of the lake before it was rebuilt, or None.
+    - `fingerprint`: the fingerprint of all nights and decisions, or None.
     - `decided`: rows of `ops.DECIDED` by table.
     - `native_nights`: the number of newest books that the database stores. It reads older books
       from the lake. If this is None, it stores all books.
@@ -87,6 +88,7 @@ class Contents:
     digests: Mapping[Path, str] = field(default_factory=dict)
     reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     upgraded_from: str | None = None
+    fingerprint: str | None = None
     decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     native_nights: int | None = None
     reference: ReferenceTables | None = None

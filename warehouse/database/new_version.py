@@ -179,6 +179,7 @@ def record_build(
     program_version: str,
     schema: str,
     upgraded_from: str | None = None,
+    fingerprint: str | None = None,
 ) -> None:
     """Write the row in `ops.build`."""
     row = {
@@ -188,6 +189,7 @@ def record_build(
         "program_version": program_version,
         "schema_version": schema,
         "upgraded_from": upgraded_from,
+        "fingerprint": fingerprint,
         "duckdb_version": duckdb.__version__,
         "storage_version": STORAGE_VERSION,
     }

@@ -122,6 +122,7 @@ class _WarehouseBuild:
                 program_version=self.program_version,
                 schema=schema_version(),
                 upgraded_from=contents.upgraded_from,
+                fingerprint=contents.fingerprint,
             )
             apply_rules(connection, self.layout, contents)
             load.complete(connection)

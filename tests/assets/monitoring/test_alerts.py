@@ -16,7 +16,9 @@ from assets.console.errors import helping_command
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.conditions import night_alerts
 from assets.monitoring.inspection import look
+from assets.monitoring.metrics import request_heartbeat
 from pipelines.landing import snapshots
+from pipelines.landing.fingerprint import newest_fingerprint
 from pipelines.landing.lock import hold_pull_lock
 from tests.support.operator import Receiver, Watched, take
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox
@@ -371,6 +373,36 @@ def test_a_damaged_file_of_unsent_alerts_stops_no_alert(
     assert send_alerts(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
     assert receiver.titles == ["a run failed"]
     assert not (folder / "unsent.json").exists()
+
+
+def test_alerts_and_heartbeats_send_the_fingerprint(watched: Make, receiver: Receiver) -> None:
+    """The heartbeat's body and each alert have the fingerprint, which `verify` accepts later."""
+    home = watched()
+    assert home.third() == ACCEPTED
+    [text] = receiver.beats
+    day, snapshot_id, fingerprint = text.split()
+    assert (day, snapshot_id) == (str(THIRD), f"{THIRD:%Y%m%d}T021500Z")
+    home.night(FOURTH, "portfolios-empty")
+    [(_, words)] = receiver.alerts
+    newest = newest_fingerprint(home.keeper.layout)
+    assert words.endswith(f"\n\nFingerprint of all nights so far: {newest}")
+    said = home.keeper("verify", "--fingerprint", fingerprint.upper())
+    assert said.code == 0
+    assert "covers 3 nights (the newest is" in said.out
+    assert "1 later night came after it" in said.out
+    (home.keeper.layout.landing / str(SECOND) / f"{SECOND:%Y%m%d}T021500Z/decision.json").unlink()
+    said = home.keeper("verify", "--fingerprint", fingerprint)
+    assert said.code == 1
+    assert f"(night {SECOND:%Y%m%d}T021500Z): missing; it is not as it was" in said.err
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_heartbeat_without_post_is_a_get_request(receiver: Receiver, *, is_refused: bool) -> None:
+    """A monitor that refuses POST gets a GET request, and a URL may contain it."""
+    url = f"http://127.0.0.1:{receiver.port}/alive"
+    receiver.refuses_post = is_refused
+    assert request_heartbeat(url if is_refused else url + "?msg={fingerprint}", "day id abc")
+    assert receiver.fetched == (["/alive"] if is_refused else ["/alive?msg=abc"])
 
 
 @pytest.mark.torture

@@ -12,6 +12,7 @@ from assets.publishing import publish
 from assets.publishing.publish import rebuild
 from pipelines.lake import lake_manifest, placement
 from pipelines.landing import snapshots
+from pipelines.landing.fingerprint import LIST
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION
@@ -224,7 +225,7 @@ def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = T
     assert done == prune(
         layout, keep_days=days, keep_month_ends=ends, dry_run=False, at=NOW, max_bytes=most
     )
-    there = [one for one in files(layout) if one.name not in (MANIFEST, DECISION)]
+    there = [one for one in files(layout) if one.name not in (MANIFEST, DECISION, LIST)]
     assert done.left == sum(path.stat().st_size for path in there)
     return list(done.snapshots)
 
