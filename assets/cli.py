@@ -28,6 +28,7 @@ from assets.console.invocation import (
 from assets.console.terminal import SafeStream, choose_color
 from assets.home.writer_lock import require_place
 from assets.nightbook import Nightbook
+from assets.publishing.latest import renew_after_command
 from pipelines.settings import InvalidSettings
 from warehouse.storage.layout import private_files
 
@@ -148,6 +149,8 @@ def _run_command(invocation: Invocation, nightbook: Nightbook) -> int:
             nightbook.settings(api=True)
         require_place(nightbook.layout, invocation)
     code = command.callback(nightbook, **invocation.options)
+    if command.writes and not renew_after_command(nightbook):
+        code = code or FAILED
     if command.then:
         command.then(nightbook)
     return code

@@ -11,6 +11,7 @@ from assets.night.results import ERROR, WARN, AssetCheck, AssetResult, Markdown,
 from assets.night.step import NightStep
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from assets.publishing.latest import renew_latest
 from warehouse.contract.states import HELD
 from warehouse.export.export import export
 from warehouse.reconcile.model import TIED
@@ -44,6 +45,7 @@ def write_workbook(step: NightStep) -> Sequence[AssetResult]:
     if not step.has_book():
         if step.is_decision or step.snapshot().state == HELD:
             step.tell(f"{step.day} has no book, so it has no workbook")
+            renew_latest(step.nightbook)
             return []
         raise NoBook(step.day)
     exported = export(
@@ -53,6 +55,7 @@ def write_workbook(step: NightStep) -> Sequence[AssetResult]:
         formats=("xlsx",),
         program_version=program_version(),
         workbook_rows=step.nightbook.settings().workbook_rows,
+        renews_latest=True,
         say=progress_reporter(step.nightbook, step.tell, "exporting"),
     )
     rows = sum(exported.rows.values())
@@ -133,6 +136,7 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> "RunFiles":
         # Publish the night a second time, now with the results of the reconciliation (0.2 CPU s).
         # The reconciliation needs the published book, and the book should not wait for a ledger.
         publish.refresh(nightbook)
+        renew_latest(nightbook)
     return summary
 
 

@@ -74,7 +74,7 @@ def extend_chain(layout: Layout, nights: Iterable[Snapshot]) -> str:
     """
     listed = _read_list(layout)
     head = listed[-1].fingerprint if listed else START
-    if not (new := _chain(_find_unlisted(nights, listed), head)):
+    if not (new := _chain(_find_new(nights, listed), head)):
         return head
     with written_aside(layout.landing / LIST) as file:
         file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in (*listed, *new)))
@@ -85,7 +85,7 @@ def entries_up_to(layout: Layout, fingerprint: str) -> list[ChainEntry]:
     """Return the entries that a fingerprint covers. Raises `UnknownFingerprint`."""
     listed = _read_list(layout)
     # A home that was restored without its list, or partly, may still have the same entries.
-    by_time = _chain(_find_unlisted(snapshots.landed_snapshots(layout), ()), START)
+    by_time = _chain(_find_new(snapshots.landed_snapshots(layout), ()), START)
     for chain in (listed, by_time):
         for number, entry in enumerate(chain, 1):
             if entry.fingerprint == fingerprint:
@@ -158,7 +158,7 @@ def _next_head(head: str, entry: ChainEntry) -> str:
     return hashlib.sha256("\n".join((head, *entry.key)).encode()).hexdigest()
 
 
-def _find_unlisted(nights: Iterable[Snapshot], listed: Sequence[ChainEntry]) -> list[ChainEntry]:
+def _find_new(nights: Iterable[Snapshot], listed: Sequence[ChainEntry]) -> list[ChainEntry]:
     """Return the entries of these nights that are not listed, in the order of time."""
     known = {entry.key for entry in listed}
     landed = {entry.snapshot_id for entry in listed if entry.kind == NIGHT}

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.contract.model import quote_identifier
-from warehouse.export import staged_tables, workbook
+from warehouse.export import latest, staged_tables, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
@@ -43,12 +43,13 @@ def export(
     formats: Sequence[str],
     program_version: str,
     workbook_rows: int | None = None,
+    renews_latest: bool = False,
     say: ProgressCallback = silent,
 ) -> Exported:
     """Write the newest book, or the newest one on or before `as_of`, in these formats.
 
     With `workbook_rows`, accounts and holdings with more rows are left out, and the summary says
-    so.
+    so. With `renews_latest`, the workbook of the newest book is also written to `latest/`.
 
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
     book, a format is unknown, or a written file differs from the warehouse.
@@ -67,6 +68,14 @@ def export(
         if "xlsx" in formats:
             files.append(folder / f"positions-{source.day}.xlsx")
             notices = workbook.write(source, files[-1], program_version=program_version)
+            if renews_latest and source.day == source.build["newest_date"]:
+                latest.write(
+                    source,
+                    folder,
+                    program_version=program_version,
+                    workbook_rows=workbook_rows,
+                    written=(files[-1], notices),
+                )
         for format_ in ("csv", "parquet"):
             if format_ in formats:
                 files += _tables(source, folder, format_)

@@ -1,10 +1,10 @@
 """An export's temporary tables, and the CSV files written from them."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from warehouse.contract.model import quote_identifier
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, VALUES, Exhibit, OpenBook
 from warehouse.query.connect import records, scalar
 from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
@@ -145,30 +145,15 @@ def _write(
     `mark`.
     """
     kinds = columns_of(source, exhibit)
-    # Cast decimals to strings, which DuckDB writes in plain digits.
-    columns = ", ".join(
-        quote_identifier(name) + ("::varchar" if kinds[name].startswith("DECIMAL") else "")
-        for name in titles
-    )
-
-    def quote(text: str) -> str:
-        return field(safe(text))
-
-    formatters = [
-        quote if kinds[name] == "VARCHAR" and not name.endswith("_text") else _bare
-        for name in titles
-    ]
+    is_text = [kinds[name] == "VARCHAR" and not name.endswith("_text") for name in titles]
+    query = f"{_line_query(titles, is_text)} from {exhibit.staged_name}"
     rows = 0
     with written_aside(path) as file:
         file.write(f"{mark}{','.join(map(field, titles.values()))}\r\n".encode())
-        result = source.connection.execute(f"select {columns} from {exhibit.staged_name}")
+        result = source.connection.execute(query)
         while batch := result.fetchmany(BATCH):
             lines = (
-                ",".join(
-                    "" if value is None else to_text(value)
-                    for value, to_text in zip(row, formatters, strict=True)
-                )
-                for row in batch
+                line if line is not None else _line(cells, is_text, safe) for line, cells in batch
             )
             file.write("".join(f"{line}\r\n" for line in lines).encode())
             rows += len(batch)
@@ -176,5 +161,29 @@ def _write(
     return rows
 
 
-def _bare(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _line_query(names: Iterable[str], is_text: Sequence[bool]) -> str:
+    """Return the columns `line` and `cells`. A row with a text that is not harmless has only cells.
+
+    DuckDB writes the other lines, in a third of the time.
+    """
+    cells = [f"{quote_identifier(name)}::varchar" for name in names]
+    texts = [cell for cell, is_quoted in zip(cells, is_text, strict=True) if is_quoted]
+    is_harmless = " and ".join(
+        f"coalesce(regexp_full_match({cell}, {literal(_HARMLESS.pattern)}), true)" for cell in texts
+    )
+    fields = (
+        f"coalesce('\"' || {cell} || '\"', '')" if is_quoted else f"coalesce({cell}, '')"
+        for cell, is_quoted in zip(cells, is_text, strict=True)
+    )
+    line = " || ',' || ".join(fields)
+    return (
+        f"select case when {is_harmless or 'true'} then {line} end as line, "
+        f"case when line is null then [{', '.join(cells)}] end as cells"
+    )
+
+
+def _line(cells: Iterable[str | None], is_text: Iterable[bool], safe: Callable[[str], str]) -> str:
+    return ",".join(
+        "" if cell is None else field(safe(cell)) if is_quoted else cell
+        for cell, is_quoted in zip(cells, is_text, strict=True)
+    )
