@@ -33,8 +33,8 @@ DEFAULTS: Final = {
     "NIGHTBOOK_CATALOG_NAMESPACE": "nightbook",
 }
 OTHERS: Final = (
-    "API_URL API_KEY API_SECRET API_SECRET_FILE CA_FILE ALERTS HEARTBEAT LAKE CATALOG "
-    "PINNED_ASSETS PRICE_SOURCES PRICE_MAX_AGE CURRENCY CROSS_RATE"
+    "API_URL API_KEY API_SECRET API_SECRET_FILE CA_FILE ALERTS DELIVER OWNERS HEARTBEAT LAKE "
+    "CATALOG PINNED_ASSETS PRICE_SOURCES PRICE_MAX_AGE CURRENCY CROSS_RATE"
 )
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MAX_CONCURRENCY = 64
@@ -47,6 +47,8 @@ MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod if a service's name begins with "nightbook-".
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
+_CONTENT = re.compile(r"(?:^|[\s,]+)(report|workbook|both) +(?=[A-Za-z][A-Za-z0-9.+-]*://)")
+_OWNER = re.compile(r"(?:^|,)\s*([^=,]+?)\s*=\s*(?=[A-Za-z][A-Za-z0-9.+-]*://)")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
@@ -79,8 +81,11 @@ class Settings:
     Report and workbook show values in `currency`. `cross_rate` is an asset, a quote and a source:
     a price in this quote, divided by the source's price of the asset, is a price in the asset.
 
-    The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
-    repr or an error message.
+    `deliver` has pairs of a content (`report`, `workbook` or `both`) and an address, and `owners`
+    pairs of a break's owner and an address.
+
+    The addresses for alerts, delivery, heartbeat and catalog may contain secrets, so they never
+    appear in a repr or an error message.
     """
 
     home: Path
@@ -93,6 +98,8 @@ class Settings:
     workbook_rows: int
     access: Access | None
     alerts: tuple[str, ...] = field(default=(), repr=False)
+    deliver: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    owners: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
     shelf: "StoreAddress | None" = None
     catalog: "CatalogAddress | None" = None
@@ -166,6 +173,8 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         workbook_rows=int(_number(variables, complaints, "NIGHTBOOK_WORKBOOK_ROWS", 100_000_000)),
         access=read_access(variables, complaints) if api else None,
         alerts=_alerts(variables, complaints),
+        deliver=_pairs(variables, complaints, "NIGHTBOOK_DELIVER", _CONTENT),
+        owners=_pairs(variables, complaints, "NIGHTBOOK_OWNERS", _OWNER),
         heartbeat=_heartbeat(variables, complaints),
         shelf=shelf,
         catalog=catalog,
@@ -262,6 +271,23 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
                 "such as mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
             )
     return addresses
+
+
+def _pairs(
+    variables: Mapping[str, str], complaints: list[str], setting: str, key: re.Pattern[str]
+) -> tuple[tuple[str, str], ...]:
+    """Read pairs of a key and an address. Add an error if the text does not begin with a key."""
+    text = variables.get(setting, "").strip()
+    before, *parts = key.split(text)
+    if before.strip(" ,") or (text and not parts):
+        example = "both mailtos://..." if key is _CONTENT else "Ann Lee=mailtos://..."
+        complaints.append(
+            f"{setting} does not begin with {example.partition('mail')[0].strip()!r} or the like "
+            f"before a URL. Write it as {example}, and separate several with commas."
+        )
+        return ()
+    addresses = [address.strip(" ,") for address in parts[1::2]]
+    return tuple(zip(parts[::2], addresses, strict=True))
 
 
 def _names(variables: Mapping[str, str], setting: str) -> tuple[str, ...]:

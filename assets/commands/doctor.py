@@ -416,7 +416,8 @@ def _channels(settings: Settings) -> Iterator[Finding]:
         command=full_command(layout, "status"),
         kind=INFO,
     )
-    for number, address in enumerate(settings.alerts, 1):
+    delivered = (address for _, address in (*settings.deliver, *settings.owners))
+    for number, address in enumerate((*settings.alerts, *delivered), 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"
         result = "accepted a test message" if is_well else "failed: check its address"

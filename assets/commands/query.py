@@ -5,24 +5,27 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 from click import argument, option
 
 from assets.console.command import HomeCommand
 from assets.console.parameters import FORMATS as NAMES
-from assets.console.parameters import format_option
+from assets.console.parameters import flag, format_option
 from assets.console.terminal import MAX_WIDTH, is_terminal
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query import child
-from warehouse.query.formats import FORMATS, QueryResult, as_table
+from warehouse.query.evidence import evidence_of
+from warehouse.query.formats import FORMATS, QueryResult, as_json, as_table
 from warehouse.storage.layout import Layout, written_aside
 
-PARQUET, WORKBOOK = "parquet", "xlsx"
+PARQUET, WORKBOOK, JSON = "parquet", "xlsx", "json"
 EXTENSIONS = (PARQUET, "csv", "json", "jsonl", WORKBOOK, "md")
 _FORMAT_OF = {"md": "markdown"}  # the extensions that are not the name of their format
 STANDARD_INPUT = "-"
@@ -84,6 +87,11 @@ class SqlCommand(HomeCommand):
     metavar="FILE",
     help="Write to a .parquet, .csv, .json, .jsonl, .xlsx or .md file",
 )
+@flag(
+    "--evidence",
+    "is_evident",
+    help="With json: also print query, night, version, fingerprint, row count and digest",
+)
 @option("--limit", type=click.IntRange(min=0), metavar="N", help="Print at most N rows")
 def query_command(
     nightbook: Nightbook,
@@ -93,6 +101,7 @@ def query_command(
     output_format: str | None,
     output: str | None,
     limit: int | None,
+    is_evident: bool,
 ) -> int:
     """Run read-only SQL on the warehouse.
 
@@ -107,16 +116,15 @@ def query_command(
         raise InvalidQueryArguments(
             "A workbook cannot be printed. Nothing was run. Add -o FILE.xlsx."
         )
-    database = nightbook.layout.database
-    if output_format == PARQUET:
-        stored = child.ask_parquet(database, query, limit)
-        content, is_cut = stored.content, stored.is_cut
-    else:
-        result = child.ask(database, query, limit)
-        content, is_cut = _render(result, output_format), result.is_cut
+    if is_evident and output_format != JSON:
+        raise InvalidQueryArguments(
+            "--evidence needs --format json or a .json file. A workbook always has its evidence. "
+            "Nothing was run."
+        )
+    result, content, is_cut = _fetch(nightbook.layout, query, limit, output_format, is_evident)
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
-    if target is None and output_format is None and is_terminal():
+    if result is not None and (target, output_format) == (None, None) and is_terminal():
         _show(result)
     elif target is None:
         sys.stdout.write(content.decode())
@@ -128,11 +136,34 @@ def query_command(
     return 0
 
 
-def _render(result: QueryResult, output_format: str | None) -> bytes:
+def _fetch(
+    layout: Layout,
+    query: str,
+    limit: int | None,
+    output_format: str | None,
+    is_evident: bool,  # noqa: FBT001 - the command's own options, in their order
+) -> tuple[QueryResult | None, bytes, bool]:
+    """Return the result (None for Parquet), the bytes to write, and whether rows are missing."""
+    # The result and its evidence must be from the same version.
+    database = layout.database.resolve()
+    if output_format == PARQUET:
+        stored = child.ask_parquet(database, query, limit)
+        return None, stored.content, stored.is_cut
+    result = child.ask(database, query, limit)
+    needs_evidence = is_evident or output_format == WORKBOOK
+    facts = evidence_of(database, query, result) if needs_evidence else None
+    return result, _render(result, output_format, facts), result.is_cut
+
+
+def _render(
+    result: QueryResult, output_format: str | None, facts: Mapping[str, Any] | None
+) -> bytes:
     if output_format == WORKBOOK:
         # Import XlsxWriter only here, so that queries in a terminal start faster.
-        content: bytes = import_module("warehouse.query.workbook").as_workbook(result)
+        content: bytes = import_module("warehouse.query.workbook").as_workbook(result, facts)
         return content
+    if facts is not None:
+        return as_json(result, facts).encode()
     return FORMATS[output_format or "table"](result).encode()
 
 

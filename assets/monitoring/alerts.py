@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 from assets.console.invocation import spell_for_any_folder
 from assets.home.demo import is_demo
@@ -36,6 +37,7 @@ A_MOMENT = timedelta(minutes=1)
 # A function that sends a message. Its parameters are address, title, body and kind. It returns
 # whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
+NamedFile = tuple[Path, str]  # a file, and its name in the message
 # Replacements for characters in names, because names come from the API and must not mention users
 # (@) or act as markup.
 _WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
@@ -102,16 +104,29 @@ class StoredAlert:
 Unsent = dict[str, StoredAlert]  # maps the cause of each unsent alert to the alert
 
 
-def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
-    """Send a message through one channel. Return whether it was accepted. Never raises."""
+def send_by_apprise(
+    address: str, title: str, body: str, kind: str = WARNING, files: Sequence[NamedFile] = ()
+) -> bool:
+    """Send a message through one channel. Return whether it was accepted. Never raises.
+
+    A channel that takes no files gets the message without them.
+    """
     try:
         with warnings.catch_warnings():
             # Ignore warnings, because plugins of Apprise import deprecated modules.
             warnings.simplefilter("ignore")
             # Few commands send an alert, and the import takes 0.1 CPU s, a tenth of `status`.
             channel = importlib.import_module("apprise").Apprise()
-            is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
-            return bool(is_sent)
+            if not channel.add(address):
+                return False
+            attached = [
+                f"{path.resolve().as_uri()}?name={quote(name)}"
+                for path, name in files
+                if channel[0].attachment_support
+            ]
+            return bool(
+                channel.notify(body, title, kind, body_format="text", attach=attached or None)
+            )
     except Exception:  # noqa: BLE001 - a plugin may raise any error, with the address in its message
         return False
 
@@ -177,7 +192,7 @@ def deliver(
             if send(address, title, alert.body + unreached + last_line, alert.kind):
                 sent.append(alert)
                 break
-            dead.append(_channel_name(*working.pop(0)))
+            dead.append(channel_name(*working.pop(0)))
     return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
 
 
@@ -195,6 +210,12 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
         if is_well := act():
             sent_causes[cause] = when
         return is_well
+
+
+def sent_causes(layout: Layout) -> frozenset[str]:
+    """Return the causes of everything that was sent."""
+    with _memory(layout) as causes:
+        return frozenset(causes)
 
 
 def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
@@ -259,7 +280,8 @@ def _is_a_day_old(when: str | None, now: datetime) -> bool:
         return when is not None
 
 
-def _channel_name(number: int, address: str) -> str:
+def channel_name(number: int, address: str) -> str:
+    """Return a channel's number and scheme, because the rest of its address may be secret."""
     return f"channel {number} ({address.partition('://')[0]})"
 
 

@@ -13,6 +13,7 @@ from assets.monitoring.alerts import (
     store_events,
 )
 from assets.monitoring.conditions import find_alerts
+from assets.monitoring.delivery import deliver_book
 from assets.monitoring.failures import run_alerts
 from assets.monitoring.metrics import Get, request_heartbeat, send_heartbeat
 from assets.night.run_log import add_report, newest_runs
@@ -33,6 +34,7 @@ def look(
     try:
         alerts += report_runs(nightbook)
         alerts += find_alerts(nightbook)
+        alerts += deliver_book(nightbook)
     except Exception as error:  # noqa: BLE001 - the operator must learn that checking failed
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)

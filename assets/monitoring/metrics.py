@@ -4,7 +4,7 @@ import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,20 +96,27 @@ def send_heartbeat(nightbook: Nightbook, get: Get = request_heartbeat) -> bool |
     Its text is the book's date, its snapshot ID and the fingerprint, so that the monitor keeps the
     fingerprint with its own time.
     """
-    # Send a heartbeat only for the newest published book, and only if that book is recent, because
-    # rebuilding old nights does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
-    if url is None or is_demo(layout) or not layout.database.exists():
+    if url is None or is_demo(layout) or (book := fresh_book(nightbook)) is None:
+        return None
+    day, snapshot_id = book
+    text = f"{day} {snapshot_id} {newest_fingerprint(layout) or ''}".strip()
+    now = nightbook.now().isoformat()
+    return do_once(layout, f"heartbeat:{snapshot_id}", now, lambda: get(url, text))
+
+
+def fresh_book(nightbook: Nightbook) -> tuple[date, str] | None:
+    """Return the date and ID of the newest published book, or None if it is not recent.
+
+    Rebuilding old nights does not show that the schedule works, and is no news.
+    """
+    if not nightbook.layout.database.exists():
         return None
     query = "snapshot_date, snapshot_id from ops.snapshots where is_book order by 2 desc limit 1"
-    if not (newest := ask(layout.database, f"select {query}").rows):
-        return None
-    [(day, snapshot_id)] = newest
-    now = nightbook.now()
-    if now - snapshot_time(snapshot_id) > MAX_HEARTBEAT_AGE:
-        return None
-    text = f"{day} {snapshot_id} {newest_fingerprint(layout) or ''}".strip()
-    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url, text))
+    for day, snapshot_id in ask(nightbook.layout.database, f"select {query}").rows:
+        if nightbook.now() - snapshot_time(snapshot_id) <= MAX_HEARTBEAT_AGE:
+            return day, snapshot_id
+    return None
 
 
 def _metrics(nightbook: Nightbook) -> Iterator[Metric]:

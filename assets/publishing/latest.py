@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import Any
 
 from assets.console.invocation import program_version
 from assets.nightbook import Nightbook
@@ -50,13 +51,15 @@ def renew_after_command(nightbook: Nightbook) -> bool:
         return True
 
 
+def read_night(layout: Layout) -> dict[str, Any]:
+    """Return the content of `night.json`, or an empty dictionary if it cannot be read."""
+    try:
+        return dict(read_json(layout.exports / NIGHT))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
 def _is_current(layout: Layout) -> bool:
     """Return whether nothing is published, or the files name the published version."""
     current = layout.warehouse / "current"
-    if not current.is_symlink():
-        return True
-    try:
-        night = read_json(layout.exports / NIGHT)
-        return bool(night["version"] == current.readlink().name)
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
+    return not current.is_symlink() or read_night(layout).get("version") == current.readlink().name

@@ -245,6 +245,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "database written by": f"nightbook {build['program_version']}",
         "version of the database schema": build["schema_version"],
         "version of DuckDB in the database": build["duckdb_version"],
+        "version of the database": build["version"],
+        "fingerprint of all nights so far": build.get("fingerprint"),
     }
     for of, value in facts.items():
         yield {"Kind": "run", "Of": of, "Value": value}

@@ -101,9 +101,14 @@ def as_csv(answer: QueryResult) -> str:
     return "".join(f"{line.removesuffix(_LINE_END)}\n" for line in lines)
 
 
-def as_json(answer: QueryResult) -> str:
-    """Format the result as a JSON array of objects. Decimals are strings."""
-    return printable_json(json.dumps(_objects(answer), ensure_ascii=False, indent=1)) + "\n"
+def as_json(answer: QueryResult, evidence: Mapping[str, Any] | None = None) -> str:
+    """Format the result as a JSON array of objects. Decimals are strings.
+
+    With `evidence`, return an object with the evidence and the array, which is called `rows`.
+    """
+    rows: Any = _objects(answer)
+    content = rows if evidence is None else {"evidence": evidence, "rows": rows}
+    return printable_json(json.dumps(content, ensure_ascii=False, indent=1)) + "\n"
 
 
 def as_jsonl(answer: QueryResult) -> str:

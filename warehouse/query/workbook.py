@@ -2,7 +2,9 @@
 
 import io
 import math
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 import xlsxwriter
 
@@ -11,11 +13,14 @@ from warehouse.query.formats import QueryResult, text
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, SIGNIFICANT, units
 from warehouse.spreadsheet.writing.format import write_text
 
+_SHOWN = 10_000  # characters of a query that is too long for a cell
 _MAX_ROWS, _MAX_COLUMNS = 1_048_576, 16_384
 
 
-def as_workbook(answer: QueryResult) -> bytes:
+def as_workbook(answer: QueryResult, evidence: Mapping[str, Any] | None = None) -> bytes:
     """Return a workbook with one sheet. Numbers of more than 15 digits are written as text.
+
+    With `evidence`, a second sheet has these facts.
 
     Raises `NotAQuestion` if the result does not fit in a sheet.
     """
@@ -44,6 +49,14 @@ def as_workbook(answer: QueryResult) -> bytes:
                     write_text(sheet, number, column, cell, None if number else bold)
         sheet.freeze_panes(1, 0)
         sheet.autofit()
+        facts = workbook.add_worksheet("Evidence") if evidence else None
+        for number, (name, value) in enumerate((evidence or {}).items()):
+            write_text(facts, number, 0, name, bold)
+            cell = text(value)
+            is_long = units(cell) > CELL_LIMIT
+            write_text(facts, number, 1, f"{cell[:_SHOWN]} ... (cut)" if is_long else cell, None)
+        if facts is not None:
+            facts.autofit()
     return content.getvalue()
 
 

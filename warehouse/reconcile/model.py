@@ -54,6 +54,7 @@ LINES = pa.schema(
 SEVERITIES = ("high", "medium", "low")
 TIED, OPEN_BREAKS = 0, 3
 SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence for a result
+FINGERPRINT = "fingerprint of all nights so far"  # another label
 SAID = ("status", "owner", "root_cause", "comment")  # the fields of a break that people fill in
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 DERIVED = (

@@ -25,6 +25,7 @@ from warehouse.reconcile.match.inputs import MatchInputs
 from warehouse.reconcile.match.sides import scope_of
 from warehouse.reconcile.model import (
     DERIVED,
+    FINGERPRINT,
     OPEN_BREAKS,
     SETTINGS_DIGEST,
     TIED,
@@ -286,6 +287,7 @@ def _evidence(given: MatchInputs, outcome: Outcome, program_version: str) -> dic
             "book": source.snapshot_id,
             "started reading the API": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
             "finished reading the API": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+            FINGERPRINT: source.build.get("fingerprint") or "none",
             "level": describe_levels(ledger),
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             SETTINGS_DIGEST: config.digest,

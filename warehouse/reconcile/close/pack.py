@@ -26,6 +26,7 @@ from warehouse.reconcile.close.month import Month, closings_of
 from warehouse.reconcile.model import (
     AGE_BANDS,
     BY_RULE,
+    FINGERPRINT,
     TITLES,
     Break,
     Run,
@@ -369,6 +370,7 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
     labels = [label for label, _, _ in AGE_BANDS]
     page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
         style=style,
+        FINGERPRINT=FINGERPRINT,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'",
         facts=facts,
