@@ -5,6 +5,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from email.message import Message
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from assets.monitoring.delivery import deliver_book
 from pipelines.landing.fingerprint import newest_fingerprint
 from pipelines.settings import InvalidSettings, read
 from tests.support.operator import DEAD, Receiver, Watched
-from tests.support.operator_home import THIRD
+from tests.support.operator_home import SECOND, THIRD
+from tests.system.test_nightly_reconciliation import OPEN, later, planted
 from warehouse.contract.states import ACCEPTED
 
 Make = Callable[..., Watched]
@@ -159,6 +161,30 @@ def test_an_unfinished_run_is_not_delivered(watched: Make, mailbox: Mailbox) -> 
     [mail] = mailbox.mails
     assert set(parts(mail)) == {"text/plain"}
     assert "A file is missing" in parts(mail)["text/plain"].decode()
+
+
+def test_an_owner_is_reminded_of_open_breaks_once_a_day(watched: Make, receiver: Receiver) -> None:
+    """An owner with an address gets the number and age of the open breaks, once a day."""
+    home = watched()
+    more = {"NIGHTBOOK_OWNERS": f"ADA={receiver.channel}, Bo={DEAD}"}
+    home = replace(home, keeper=replace(home.keeper, more=home.keeper.more | more))
+    planted(home.keeper)
+    assert later(home.keeper, "reconcile", "run").code == OPEN
+    (workbook,) = (home.keeper.home / "reconcile/out").rglob("recon_*.xlsx")
+    edited = openpyxl.load_workbook(workbook)
+    owner = [cell.value for cell in edited["Breaks"][2]].index("Owner")
+    edited["Breaks"].cell(3, owner + 1).value = "Ada"
+    edited.save(workbook)
+    assert later(home.keeper, "reconcile", "run").code == OPEN
+    receiver.alerts.clear()
+    home.look()
+    home.look()
+    [(title, words)] = [said for said in receiver.alerts if "open breaks" in said[0]]
+    assert title == "nightbook: open breaks of ADA"
+    assert f"ledger of {SECOND}: 1 open break, the oldest 0 days old" in words
+    home.keeper.sandbox.clock.moment += timedelta(days=1)
+    home.look()
+    assert "open breaks of ADA" in receiver.titles
 
 
 def test_nothing_is_delivered_without_the_setting(watched: Make, mailbox: Mailbox) -> None:

@@ -55,6 +55,17 @@ def test_a_workbook_rounds_no_number_and_has_no_formula() -> None:
     ]
 
 
+def test_a_workbook_has_its_evidence_on_a_second_sheet() -> None:
+    """The evidence is text on its own sheet, also a query that looks like a formula or is long."""
+    facts = {"query": "=1+1" + "x" * 40_000, "row_count": 1, "is_whole": True}
+    workbook = openpyxl.load_workbook(io.BytesIO(as_workbook(result(("a", "1", 1)), facts)))
+    assert workbook.sheetnames == ["Query", "Evidence"]
+    [query, *others] = [[cell.value for cell in row] for row in workbook["Evidence"].iter_rows()]
+    assert str(query[1]).startswith("=1+1xx")
+    assert str(query[1]).endswith("x ... (cut)")
+    assert others == [["row_count", "1"], ["is_whole", "true"]]
+
+
 def test_a_cell_that_is_too_long_is_refused() -> None:
     """A text that does not fit in a cell is refused, because the cell would lose its end."""
     with pytest.raises(NotAQuestion, match="32,768 characters in the column name"):
