@@ -177,7 +177,7 @@ def _reminders(nightbook: Nightbook) -> Iterator[Message]:
             yield Message(
                 _cause(f"owner:{today}", owner, address),
                 f"open breaks of {owner}",
-                "\n".join([*lines, f"List them: {full_command(layout, 'reconcile status')}"]),
+                "\n".join([*lines, f"List them: {full_command(layout, 'reconcile', 'status')}"]),
                 address,
                 channel_name(number, address),
             )

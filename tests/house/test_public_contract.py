@@ -67,6 +67,7 @@ def _database(path: Path) -> Iterator[str]:
 
 def _masked(path: str) -> str:
     """Return a path with N for each run of digits and H for each hash."""
+    path = re.sub(r"\.latest-\w+", ".latest-R", path)
     return re.sub(r"\d+", "N", re.sub(r"[0-9a-f-]{20,}", "H", path))
 
 

@@ -33,7 +33,9 @@ NO_BOOK: dict[str, Any] = {
     "snapshot_id": None,
     "snapshot_date": None,
     "files": {},
-    "notices": ["There is no book, so there are no files. See nightbook snapshots."],
+    "notices": [
+        "There is no book, and without a book there are no files. See nightbook snapshots."
+    ],
 }
 # If nothing in these tables changes, the files do not change: notices come from the nights, and
 # values from the prices.

@@ -1,4 +1,4 @@
-"""The evidence of a query result: what was asked, of which version, and a digest of the rows."""
+"""The evidence of a query result: the query, the version that it read, and a digest of its rows."""
 
 import hashlib
 from pathlib import Path

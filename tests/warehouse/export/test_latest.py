@@ -92,7 +92,7 @@ def whole(exports: Path) -> dict[str, Any]:
 
 
 def test_the_files_have_the_newest_book(layout: Layout) -> None:
-    """The files are those of an export of the newest book, with their rows and their version."""
+    """The files are equal to an export of the newest book, with its rows and version."""
     night = renewed(layout)
     assert night["snapshot_id"] == nights.at(1).strftime("%Y%m%dT%H%M%SZ")
     assert night["version"] == layout.database.resolve().parent.name
@@ -135,7 +135,9 @@ def test_a_withdrawn_night_is_replaced_by_the_night_before(layout: Layout) -> No
         assert found["snapshot_id"] == expected
         assert found["fingerprint"] != first["fingerprint"]
     assert found["files"] == {}
-    assert found["notices"] == ["There is no book, so there are no files. See nightbook snapshots."]
+    assert found["notices"] == [
+        "There is no book, and without a book there are no files. See nightbook snapshots."
+    ]
 
 
 def test_long_tables_are_left_out_by_name(layout: Layout) -> None:

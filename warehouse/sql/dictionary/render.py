@@ -1,4 +1,7 @@
-"""The data dictionary as Markdown: tables, views, macros, diagrams and questions."""
+"""The data dictionary as Markdown: tables, views, macros, diagrams and questions.
+
+`SKILL.md`, which tells an assistant how to ask the book, is made from the same sources.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,9 +20,10 @@ from warehouse.sql.catalog import BEFORE, MATERIALIZED, history_views, macros, o
 from warehouse.sql.checks import every_check
 from warehouse.storage.layout import STORAGE_VERSION
 
-FILE = Path(__file__).parents[2] / "README.md"
+_ROOM = Path(__file__).parents[2]
+FILE, SKILL = _ROOM / "README.md", _ROOM / "SKILL.md"
 DAY = "snapshot_date"
-_TEMPLATE = Path(__file__).with_name("dictionary.md.jinja")
+_TEMPLATES = {FILE: "dictionary.md.jinja", SKILL: "skill.md.jinja"}
 _QUESTIONS = Path(__file__).with_name("questions.sql")
 _QUESTION = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
 
@@ -99,16 +103,17 @@ def _marks(column: Column, table: Table, tables: Sequence[Table]) -> str:
     return f" {', '.join(marks)}" if marks else ""
 
 
-def render() -> str:
-    """Render the whole dictionary as Markdown."""
+def render(file: Path = FILE) -> str:
+    """Render the whole dictionary, or the page for assistants, as Markdown."""
     templates = Environment(
-        loader=FileSystemLoader(_TEMPLATE.parent),
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=select_autoescape(),  # escapes HTML templates, but not this Markdown template
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = templates.get_template(_TEMPLATE.name).render(
+    page = templates.get_template(_TEMPLATES[file]).render(
+        first_sentence=_first_sentence,
         storage_version=STORAGE_VERSION,
         book=BOOK,
         before=BEFORE,
@@ -131,9 +136,14 @@ def render() -> str:
     return page.rstrip() + "\n"
 
 
+def _first_sentence(text: str) -> str:
+    return f"{text.partition('. ')[0].removesuffix('.')}."
+
+
 def _quote_all(names: Iterable[str], schema: str = "") -> str:
     return ", ".join(f"`{schema}{name}`" for name in names)
 
 
 if __name__ == "__main__":
-    FILE.write_text(render(), "utf-8")
+    for page in _TEMPLATES:
+        page.write_text(render(page), "utf-8")

@@ -17,7 +17,7 @@ from warehouse.contract.reference import CONTRACTED, REFERENCED
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, keep_open, run, tables
 from warehouse.sql.catalog import BEFORE, history_views, macros, ops_views, views
-from warehouse.sql.dictionary.render import FILE, render
+from warehouse.sql.dictionary.render import FILE, SKILL, render
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import Layout
 
@@ -42,9 +42,10 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_committed_dictionary_is_up_to_date() -> None:
-    """The committed dictionary matches the current contract. `make dictionary` writes it."""
-    assert FILE.read_text("utf-8") == render()
+@pytest.mark.parametrize("page", [FILE, SKILL], ids=["dictionary", "skill"])
+def test_the_committed_dictionary_is_up_to_date(page: Path) -> None:
+    """The committed pages match the current contract. `make dictionary` writes them."""
+    assert page.read_text("utf-8") == render(page)
 
 
 @pytest.mark.parametrize(("name", "sql"), examples(), ids=lambda value: value.split(" ")[0])
