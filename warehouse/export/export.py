@@ -1,8 +1,9 @@
-"""Exports of one book: the workbook, CSV files and Parquet files.
+"""Exports of one book, or of a part of it: a workbook, CSV files, Parquet files or a database.
 
 The published warehouse is the only source. Every file is written completely or not at all.
 """
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -13,11 +14,13 @@ from warehouse.export import staged_tables, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
+from warehouse.storage.layout import PUBLISHED_MODE, written_aside
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
 
 FORMATS = ("xlsx", "csv", "parquet")
+DATABASE_FORMAT = "duckdb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +46,23 @@ def export(
     formats: Sequence[str],
     program_version: str,
     workbook_rows: int | None = None,
+    part: str | None = None,
     say: ProgressCallback = silent,
 ) -> Exported:
     """Write the newest book, or the newest one on or before `as_of`, in these formats.
 
     With `workbook_rows`, accounts and holdings with more rows are left out, and the summary says
-    so.
+    so. If `database` is a part of a book, `part` is its name. All file names have it.
 
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
     book, a format is unknown, or a written file differs from the warehouse.
     """
-    unknown = sorted(set(formats) - set(FORMATS))
+    if part is None and DATABASE_FORMAT in formats:
+        raise NotExported(
+            f"The whole book is already a DuckDB file, which you can copy: {database}. No file was "
+            "written. For a part of the book, add --portfolio."
+        )
+    unknown = sorted(set(formats) - {*FORMATS, DATABASE_FORMAT})
     if unknown or not formats:
         raise NotExported(
             f"{'Unknown format: ' + ', '.join(unknown) if unknown else 'No format was given'}. "
@@ -64,12 +73,25 @@ def export(
     with book(database, as_of, max_rows=workbook_rows, texts_only=texts_only) as opened:
         source = _with_progress(opened, formats, say)
         notices = source.notices
+        suffix = f"{source.day}-part-{part}" if part else f"{source.day}"
+        if DATABASE_FORMAT in formats:
+            files.append(folder / f"book-{suffix}.duckdb")
+            with (
+                database.open("rb") as draft,
+                written_aside(files[-1], PUBLISHED_MODE) as file,
+            ):
+                shutil.copyfileobj(draft, file)
+        if part and "csv" in formats:
+            # A CSV file has no place for notices.
+            files.append(folder / f"about-{suffix}.txt")
+            with written_aside(files[-1]) as file:
+                file.write("".join(f"{notice}\n" for notice in notices).encode())
         if "xlsx" in formats:
-            files.append(folder / f"positions-{source.day}.xlsx")
+            files.append(folder / f"positions-{suffix}.xlsx")
             notices = workbook.write(source, files[-1], program_version=program_version)
         for format_ in ("csv", "parquet"):
             if format_ in formats:
-                files += _tables(source, folder, format_)
+                files += _tables(source, folder, format_, suffix)
         return Exported(
             files=tuple(files),
             rows=source.rows,
@@ -91,6 +113,8 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
+    if source.is_part:
+        about["nightbook.notices"] = "\n".join(source.notices)
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
@@ -101,12 +125,12 @@ _WRITERS = {
 }
 
 
-def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
+def _tables(source: OpenBook, folder: Path, format_: str, suffix: str) -> Iterator[Path]:
     """Write every table in one format. Raises `NotExported` if a file's row count is wrong."""
     for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():
-            path = folder / f"{exhibit.title.lower()}-{source.day}.{ending}"
+            path = folder / f"{exhibit.title.lower()}-{suffix}.{ending}"
             rows = write(source, exhibit, path)
             if rows != expected:
                 raise NotExported(

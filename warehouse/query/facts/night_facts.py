@@ -105,10 +105,12 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
     }
 
 
-def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
+def choose(
+    name: str, things: Sequence[NamedThing], *, noun: str, location: str, undone: str = "traced"
+) -> NamedThing:
     """Return the item of `things` with this ID or name. Ignore case if no match is exact.
 
-    `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
+    `noun`, `location` and `undone` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
     folded = name.casefold()
     by_id = [thing for thing in things if thing.id == name]
@@ -120,12 +122,12 @@ def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str)
         if matches:
             raise AmbiguousName(
                 f"{printable(name)!r} matches {count_of(len(matches), noun)} in {location}: "
-                f"{_list_labels(matches)}. Nothing was traced. Use the ID: --{noun} "
+                f"{_list_labels(matches)}. Nothing was {undone}. Use the ID: --{noun} "
                 f"{shlex.quote(printable(matches[0].id))}"
             )
     raise NotInBook(
         f"There is no {noun} {printable(name)!r} in {location}. "
-        f"{_list_alternatives(name, things, noun)} Nothing was traced."
+        f"{_list_alternatives(name, things, noun)} Nothing was {undone}."
     )
 
 
