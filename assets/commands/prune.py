@@ -51,7 +51,7 @@ _EXPORT = re.compile(
     r"[a-z_]+-(\d{4}-\d\d-\d\d)(-part-[0-9a-f]{12})?"
     r"\.(xlsx|people\.csv|machines\.csv|parquet|duckdb|txt)(\.rejected\.txt)?"
 )
-_REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
+_REPORT = re.compile(r"(?:statement-)?(\d{4}-\d\d-\d\d)(?:-[0-9a-f]{12})?\.html(\.rejected\.txt)?")
 ALWAYS_KEPT = (
     "Never deleted: every night's manifest and decisions, the newest book,\n"
     "nights that are waiting for a decision, and nights whose rows a later night still uses."
