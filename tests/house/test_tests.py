@@ -186,7 +186,7 @@ TESTED_IN: dict[str, str] = {
     "tests/warehouse/reference/test_prices.py": "warehouse/reference/row_rules",
     "tests/warehouse/reference/test_reader.py": "warehouse/reference/child",
     "tests/warehouse/report/test_build.py": (
-        "assets/commands/report warehouse/query/facts/night_facts warehouse/report/charts "
+        "warehouse/query/facts/night_facts warehouse/report/charts "
         "warehouse/report/columns warehouse/report/data warehouse/report/figures "
         "warehouse/report/formats"
     ),

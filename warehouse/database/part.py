@@ -20,13 +20,12 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import and_more, literal
 from warehouse.contract.ops import BUILD, CHECKS, REQUESTS, SNAPSHOTS
 from warehouse.contract.part import PART, kept_columns
-from warehouse.contract.states import HELD
 from warehouse.database import ddl, load
 from warehouse.database.materialization import materialize_comparison
 from warehouse.database.new_version import check_row
 from warehouse.query.book import NotExported, find_book
 from warehouse.query.connect import connect, records, scalar
-from warehouse.query.facts.night_facts import NamedThing, choose, night_facts
+from warehouse.query.facts.night_facts import NamedThing, choose, notices_for_reader
 from warehouse.sql.catalog import MATERIALIZED
 from warehouse.sql.checks import run_checks
 from warehouse.storage.layout import Layout
@@ -108,17 +107,7 @@ def _notices(
         f"Part of the book: portfolios {shown}. {count - len(chosen)} of {count} portfolios are "
         "not in this file, and all totals are totals of this part."
     )
-    facts = night_facts(connection, book["snapshot_date"])
-    ids = {thing.id for thing in chosen}
-    if incomplete := [name for name in facts["incomplete_portfolios"] if name in ids]:
-        listed = and_more(incomplete, MAX_SHOWN)
-        yield f"Some amounts of these portfolios could not be read: {listed}."
-    elif book["reject_count"]:
-        yield "Some values in the API's responses could not be read. They are not in any total."
-    if facts["waiting"]:
-        yield f"A newer night is {HELD} and not included: {and_more(facts['waiting'], 3)}."
-    if book["decided_by"] not in {None, "guards"} and book["reason"]:
-        yield "The guards held this night, and a person accepted it."
+    yield from notices_for_reader(connection, book, [thing.id for thing in chosen])
 
 
 def _copy(connection: DuckDBPyConnection, book: dict[str, Any], ids: list[str]) -> None:

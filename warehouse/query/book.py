@@ -301,13 +301,6 @@ def _notices(
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
         yield f"{as_of} has no book. This is the book of {day}, the newest book before that date."
-    yield from night_notices(connection, snapshot, as_of)
-
-
-def night_notices(
-    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
-) -> Iterator[str]:
-    """Yield notices about a book: newer held nights up to `as_of`, rejects, and its decision."""
     yield from _held_nights(connection, snapshot, as_of)
     if snapshot["reject_count"]:
         yield (

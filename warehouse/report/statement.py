@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from zoneinfo import ZoneInfo
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.contract.states import ACCEPTED
-from warehouse.query.book import find_book, night_notices
+from warehouse.query.book import find_book
 from warehouse.query.connect import open_database, records, scalar
-from warehouse.query.facts.night_facts import NamedThing, choose, night_facts
+from warehouse.query.facts.night_facts import NamedThing, choose, notices_for_reader
 from warehouse.report.data import ReportFailed, run_query
 from warehouse.report.formats import duration
 from warehouse.report.render import render_statement
@@ -27,10 +25,6 @@ inner join ops.requests as requests on requests.snapshot_id = snapshots.snapshot
 where snapshots.is_book and requests.operation = 'list_portfolios' and requests.purpose = 'book'
 group by snapshots.snapshot_date
 order by read_at
-"""
-_REPLACED = """
-select distinct snapshot_id from ops.decisions
-where snapshot_date = ? and snapshot_id <> ? and state = ? order by snapshot_id
 """
 _VALUE_COLUMNS = (
     ", prices.price_text, prices.price_state, prices.as_of, prices.source, "
@@ -69,7 +63,7 @@ def write_statement(
         moment = "that moment" if at else "this page was made"
         html = render_statement(
             **_load(connection, book, thing),
-            notices=[*_notices(connection, book, thing, at and at.astimezone(zone))],
+            notices=[*notices_for_reader(connection, book, [thing.id], at)],
             chosen=f"It is the newest book{until}, and was read {age} before {moment}.",
             read_at=in_zone(read_at, zone),
             made_at=in_zone(now, zone),
@@ -142,15 +136,3 @@ def _load(
         "value": scalar(connection, query, values) if values else None,
         "unpriced": [row for row in rows["assets"] if currency and row["value_text"] is None],
     }
-
-
-def _notices(
-    connection: DuckDBPyConnection, book: dict[str, Any], thing: NamedThing, at: datetime | None
-) -> Iterator[str]:
-    day = book["snapshot_date"]
-    yield from night_notices(connection, book, at.date() if at else None)
-    if thing.id in night_facts(connection, day)["incomplete_portfolios"]:
-        yield "Some amounts of this portfolio could not be read and are not on this page."
-    rows = connection.execute(_REPLACED, [day, book["snapshot_id"], ACCEPTED]).fetchall()
-    if replaced := ", ".join(name for (name,) in rows):
-        yield f"This book restates its date. It replaced an earlier book: {replaced}."

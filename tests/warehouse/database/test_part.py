@@ -180,7 +180,7 @@ def test_a_part_says_that_it_is_a_part(files: list[Path]) -> None:
     ]
     assert notice in first
     assert "'p1' (Fund One), 'p2' (Fund Two)" in first
-    assert held == "A newer night is held and not included: 20261121T021500Z."
+    assert held == "Newer nights are held and not included: 20261121T021500Z."
     for file in files:
         assert re.search(r"-2026-11-20-part-[0-9a-f]{12}\.", file.name)
         marked = notice in "\n".join(texts_of(file))
