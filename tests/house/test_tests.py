@@ -103,6 +103,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/contract/reference warehouse/contract/states"
     ),
     "tests/warehouse/database/test_combine.py": "warehouse/contract/combination",
+    "tests/warehouse/database/test_part.py": "warehouse/contract/part",
     "tests/warehouse/database/test_load_record.py": (
         "warehouse/database/ddl warehouse/database/new_version"
     ),

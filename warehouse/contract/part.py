@@ -13,7 +13,7 @@ PART = ops_table(
     "One row for each notice about a file with a part of a book. The first notice says which "
     "portfolios are in the file. All totals are totals of the part. The file has one book, "
     "without labels, thresholds, transactions and the tables of schema ops about other "
-    "portfolios. It has only the valid prices of its own assets.",
+    "portfolios. It has only the valid prices of the assets that it holds.",
     ("notice_no",),
     (ordinal("notice_no", "Number of the notice."), text("notice", "The notice.")),
 )

@@ -74,18 +74,8 @@ def export(
         source = _with_progress(opened, formats, say)
         notices = source.notices
         suffix = f"{source.day}-part-{part}" if part else f"{source.day}"
-        if DATABASE_FORMAT in formats:
-            files.append(folder / f"book-{suffix}.duckdb")
-            with (
-                database.open("rb") as draft,
-                written_aside(files[-1], PUBLISHED_MODE) as file,
-            ):
-                shutil.copyfileobj(draft, file)
-        if part and "csv" in formats:
-            # A CSV file has no place for notices.
-            files.append(folder / f"about-{suffix}.txt")
-            with written_aside(files[-1]) as file:
-                file.write("".join(f"{notice}\n" for notice in notices).encode())
+        if part:
+            files += _of_part(source, database, folder, formats, suffix)
         if "xlsx" in formats:
             files.append(folder / f"positions-{suffix}.xlsx")
             notices = workbook.write(source, files[-1], program_version=program_version)
@@ -99,6 +89,22 @@ def export(
             snapshot_id=source.snapshot_id,
             notices=notices,
         )
+
+
+def _of_part(
+    source: OpenBook, database: Path, folder: Path, formats: Sequence[str], suffix: str
+) -> Iterator[Path]:
+    """Write the files that only a part has: its database, and the notices next to CSV files."""
+    if DATABASE_FORMAT in formats:
+        path = folder / f"book-{suffix}.duckdb"
+        with database.open("rb") as draft, written_aside(path, PUBLISHED_MODE) as file:
+            shutil.copyfileobj(draft, file)
+        yield path
+    if "csv" in formats:
+        path = folder / f"about-{suffix}.txt"
+        with written_aside(path) as file:
+            file.write("".join(f"{notice}\n" for notice in source.notices).encode())
+        yield path
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:

@@ -208,7 +208,7 @@ def noted(tmp_path: Path) -> Callable[..., str]:
         held = Night("20261121T021500Z", NIGHTS[1].rows, state="held", is_book=False)
         contents = written(layout, [NIGHTS[1], held])
         snapshots = tuple(
-            each | (facts if each["is_book"] else {"reason": "other is missing"})
+            {**each, **(facts if each["is_book"] else {"reason": "other is missing"})}
             for each in contents.snapshots
         )
         day = NIGHTS[1].day
