@@ -67,6 +67,7 @@ def build_part(database: Path, file: Path, names: Sequence[str], as_of: date | N
     Raises `NotInBook` or `AmbiguousName` if a name does not match exactly one portfolio, and the
     errors of `warehouse.query.book.book`.
     """
+    database = database.resolve()  # A night may publish another version in the meantime.
     with contextlib.closing(connect(database)) as connection:
         book = find_book(connection, as_of)
         day = book["snapshot_date"]
@@ -89,7 +90,7 @@ def build_part(database: Path, file: Path, names: Sequence[str], as_of: date | N
         load.create_empty(Layout(file.parent), file, load.MEMORY[-1])
     ) as connection:
         # DuckDB attaches files only between transactions.
-        path = literal(str(database.resolve()))
+        path = literal(str(database))
         connection.execute(f"commit; attach {path} as incoming (read_only); begin")
         _copy(connection, book, ids)
         _complete(connection, day, ids, notices)
