@@ -48,9 +48,10 @@ GIGABYTE = 10**9
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 _EXPORT = re.compile(
-    r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
+    r"[a-z_]+-(\d{4}-\d\d-\d\d)(-part-[0-9a-f]{12})?"
+    r"\.(xlsx|people\.csv|machines\.csv|parquet|duckdb|txt)(\.rejected\.txt)?"
 )
-_REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
+_REPORT = re.compile(r"(?:statement-)?(\d{4}-\d\d-\d\d)(?:-[0-9a-f]{12})?\.html(\.rejected\.txt)?")
 ALWAYS_KEPT = (
     "Never deleted: every night's manifest and decisions, the newest book,\n"
     "nights that are waiting for a decision, and nights whose rows a later night still uses."

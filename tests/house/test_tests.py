@@ -104,6 +104,7 @@ TESTED_IN: dict[str, str] = {
     ),
     "tests/warehouse/database/test_combine.py": "warehouse/contract/combination",
     "tests/warehouse/export/test_latest.py": "assets/publishing/latest",
+    "tests/warehouse/database/test_part.py": "warehouse/contract/part",
     "tests/warehouse/database/test_load_record.py": (
         "warehouse/database/ddl warehouse/database/new_version"
     ),
@@ -187,7 +188,7 @@ TESTED_IN: dict[str, str] = {
     "tests/warehouse/reference/test_prices.py": "warehouse/reference/row_rules",
     "tests/warehouse/reference/test_reader.py": "warehouse/reference/child",
     "tests/warehouse/report/test_build.py": (
-        "assets/commands/report warehouse/query/facts/night_facts warehouse/report/charts "
+        "warehouse/query/facts/night_facts warehouse/report/charts "
         "warehouse/report/columns warehouse/report/data warehouse/report/figures "
         "warehouse/report/formats"
     ),

@@ -53,8 +53,12 @@ def publish(
     max_age: int | None = None,
     currency: str | None = None,
     cross_rate: tuple[str, str, str] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Layout:
-    """Receive the reference files, and publish the nights with them."""
+    """Receive the reference files, and publish the nights with them.
+
+    `about` are values of each snapshot.
+    """
     layout, root = Layout(home), home / "reference"
     inbox = receive(root, now)
     reference = ReferenceTables(
@@ -71,6 +75,8 @@ def publish(
         cross_rate=cross_rate,
     )
     contents = replace(written(layout, nights), reference=reference)
+    snapshots = tuple({**each, **(about or {})} for each in contents.snapshots)
+    contents = replace(contents, snapshots=snapshots)
     publish_version(layout, contents, version=version, built_at=now, program_version="0.0.0")
     return layout
 

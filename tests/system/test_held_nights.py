@@ -280,6 +280,24 @@ def test_an_accepted_night_can_be_rejected_later(after: Keeper) -> None:
     assert after("verify").code == 0
 
 
+def test_parts_and_statements_of_a_rejected_night_are_marked(after: Keeper) -> None:
+    """They show the night as an export and a report do, and other readers have them."""
+    snapshot_id = held(after, BROKEN)
+    assert after("accept", snapshot_id, "--why", "it is only one").code == 0
+    of = ("--portfolio", after.ask("select min(portfolio_id) from portfolios")[0][0])
+    said = [
+        after("export", *of, "--as-of", str(BROKEN), "--format", "duckdb", "--format", "csv"),
+        after("report", *of, "--at", f"{BROKEN} 23:59:59"),
+    ]
+    assert [each.code for each in said] == [0, 0]
+    files = [*after.layout.exports.glob("*-part-*"), *after.layout.reports.glob("statement-*")]
+    assert len(files) == 11
+    assert all(str(file) in said[0].out + said[1].out for file in files)
+    assert after("reject", snapshot_id, "--why", "the amount was real").code == 0
+    for file in files:
+        assert snapshot_id in file.with_name(f"{file.name}.rejected.txt").read_text()
+
+
 def test_a_replaced_file_has_no_note(tmp_path: Path) -> None:
     """A note goes with the file that it is about, and notes about other files stay."""
     for name in ("latest.html.rejected.txt", "2026-11-20.html.rejected.txt"):

@@ -60,15 +60,18 @@ def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) 
             connection.execute(_insert(views[table.name], rows))
 
 
-def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
-    """Store the comparison of a book with the previous book.
+def materialize_comparison(
+    connection: DuckDBPyConnection, day: date, names: Sequence[str] = (COMPARED,)
+) -> None:
+    """Store the comparison of a book with the previous book, or the rows of these views.
 
     Before the call, the views in schema main must show these two books.
     """
-    remove_rows(connection, [day], [COMPARED])
-    [view] = [view for view in materialized_views() if view.name == COMPARED]
-    source = f"internal.{quote_identifier(COMPARED)}"
-    connection.execute(f"{_insert(view, source)} order by all")
+    remove_rows(connection, [day], names)
+    for view in materialized_views():
+        if view.name in names:
+            source = f"internal.{quote_identifier(view.name)}"
+            connection.execute(f"{_insert(view, source)} order by all")
 
 
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:

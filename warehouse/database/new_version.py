@@ -108,7 +108,7 @@ def check_books(
         show_book(connection, newest, window)
         results = run_checks(connection)
     load.run_all(connection, book_comments())
-    fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
+    fill(connection, CHECKS, [check_row(newest, result) for result in results if newest])
     return results
 
 
@@ -196,7 +196,8 @@ def record_build(
     fill(connection, BUILD, [row])
 
 
-def _check_row(day: date, result: CheckResult) -> dict[str, object]:
+def check_row(day: date, result: CheckResult) -> dict[str, object]:
+    """Return the row of a check in `ops.checks`."""
     return {
         "snapshot_date": day,
         "check_name": result.name,

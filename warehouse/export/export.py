@@ -1,8 +1,9 @@
-"""Exports of one book: the workbook, CSV files and Parquet files.
+"""Exports of one book, or of a part of it: a workbook, CSV files, Parquet files or a database.
 
 The published warehouse is the only source. Every file is written completely or not at all.
 """
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -13,11 +14,13 @@ from warehouse.export import latest, staged_tables, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
+from warehouse.storage.layout import PUBLISHED_MODE, written_aside
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
 
 FORMATS = ("xlsx", "csv", "parquet")
+DATABASE_FORMAT = "duckdb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +47,24 @@ def export(
     program_version: str,
     workbook_rows: int | None = None,
     renews_latest: bool = False,
+    part: str | None = None,
     say: ProgressCallback = silent,
 ) -> Exported:
     """Write the newest book, or the newest one on or before `as_of`, in these formats.
 
     With `workbook_rows`, accounts and holdings with more rows are left out, and the summary says
-    so. With `renews_latest`, the workbook of the newest book is also written to `latest/`.
+    so. With `renews_latest`, the workbook of the newest book is also written to `latest/`. If
+    `database` is a part of a book, `part` is its name. All file names have it.
 
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
     book, a format is unknown, or a written file differs from the warehouse.
     """
-    unknown = sorted(set(formats) - set(FORMATS))
+    if part is None and DATABASE_FORMAT in formats:
+        raise NotExported(
+            f"The whole book is already a DuckDB file, which you can copy: {database}. No file was "
+            "written. For a part of the book, add --portfolio."
+        )
+    unknown = sorted(set(formats) - {*FORMATS, DATABASE_FORMAT})
     if unknown or not formats:
         raise NotExported(
             f"{'Unknown format: ' + ', '.join(unknown) if unknown else 'No format was given'}. "
@@ -65,8 +75,11 @@ def export(
     with book(database, as_of, max_rows=workbook_rows, texts_only=texts_only) as opened:
         source = _with_progress(opened, formats, say)
         notices = source.notices
+        suffix = f"{source.day}-part-{part}" if part else f"{source.day}"
+        if part:
+            files += _of_part(source, database, folder, formats, suffix)
         if "xlsx" in formats:
-            files.append(folder / f"positions-{source.day}.xlsx")
+            files.append(folder / f"positions-{suffix}.xlsx")
             notices = workbook.write(source, files[-1], program_version=program_version)
             if renews_latest and source.day == source.build["newest_date"]:
                 latest.write(
@@ -78,7 +91,7 @@ def export(
                 )
         for format_ in ("csv", "parquet"):
             if format_ in formats:
-                files += _tables(source, folder, format_)
+                files += _tables(source, folder, format_, suffix)
         return Exported(
             files=tuple(files),
             rows=source.rows,
@@ -86,6 +99,22 @@ def export(
             snapshot_id=source.snapshot_id,
             notices=notices,
         )
+
+
+def _of_part(
+    source: OpenBook, database: Path, folder: Path, formats: Sequence[str], suffix: str
+) -> Iterator[Path]:
+    """Write the files that only a part has: its database, and the notices next to CSV files."""
+    if DATABASE_FORMAT in formats:
+        path = folder / f"book-{suffix}.duckdb"
+        with database.open("rb") as draft, written_aside(path, PUBLISHED_MODE) as file:
+            shutil.copyfileobj(draft, file)
+        yield path
+    if "csv" in formats:
+        path = folder / f"about-{suffix}.txt"
+        with written_aside(path) as file:
+            file.write("".join(f"{notice}\n" for notice in source.notices).encode())
+        yield path
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:
@@ -100,6 +129,8 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
+    if source.is_part:
+        about["nightbook.notices"] = "\n".join(source.notices)
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
@@ -110,12 +141,12 @@ _WRITERS = {
 }
 
 
-def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
+def _tables(source: OpenBook, folder: Path, format_: str, suffix: str) -> Iterator[Path]:
     """Write every table in one format. Raises `NotExported` if a file's row count is wrong."""
     for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():
-            path = folder / f"{exhibit.title.lower()}-{source.day}.{ending}"
+            path = folder / f"{exhibit.title.lower()}-{suffix}.{ending}"
             rows = write(source, exhibit, path)
             if rows != expected:
                 raise NotExported(

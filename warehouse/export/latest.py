@@ -34,7 +34,7 @@ NO_BOOK: dict[str, Any] = {
     "snapshot_date": None,
     "files": {},
     "notices": [
-        "There is no book, and without a book there are no files. See nightbook snapshots."
+        "The home does not have a book, so this is the only file. See nightbook snapshots."
     ],
 }
 # If nothing in these tables changes, the files do not change: notices come from the nights, and

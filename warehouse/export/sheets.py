@@ -238,7 +238,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "decided by": snapshot["decided_by"],
         "requests": str(snapshot["request_count"]),
         "failed requests": str(snapshot["failed_request_count"]),
-        "bytes received": str(snapshot["byte_count"]),
+        "bytes received": plain_text(snapshot["byte_count"] or None),
         "records rejected": plain_text(snapshot["reject_count"]),
         "values kept as text only": plain_text(snapshot["inexact_count"]),
         "workbook written by": f"nightbook {program_version}",
@@ -276,7 +276,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
     query = f"select * from ops.requests where {source.of_snapshots} order by all"  # noqa: S608 - ids are ours and quoted
     for row in records(source.connection, query):
         request = f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
-        value = row["sha256"] or f"no body: {row['error']}"
+        value = row["sha256"] or f"no body: {row['error'] or 'not in this part'}"
         yield {"Kind": "body", "Of": request, "Value": value}
 
 

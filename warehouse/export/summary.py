@@ -150,12 +150,14 @@ def write_summary(draft: Draft, figures: Figures, program_version: str) -> None:
         sheet.across(text, sheet.formats.wrapped)
     sheet.worksheet.hide_gridlines(2)
     sheet.worksheet.print_area(0, 0, sheet.row, len(_WIDTHS) - 1)
-    print_set_up(sheet.worksheet, footer=f"Positions as of {figures.source.day}, {SHEET}")
+    print_set_up(
+        sheet.worksheet, footer=f"{figures.source.title} as of {figures.source.day}, {SHEET}"
+    )
 
 
 def _head(draft: Draft, sheet: _SummaryWriter, source: OpenBook, program_version: str) -> None:
     sheet.worksheet.set_row(0, 28)
-    sheet.text(0, "Positions", sheet.formats.title)
+    sheet.text(0, source.title, sheet.formats.title)
     started, finished = source.snapshot["started_at"], source.snapshot["finished_at"]
     facts: dict[str, date | str] = {
         "As of": source.day,
@@ -185,9 +187,14 @@ def _verdict(sheet: _SummaryWriter, figures: Figures) -> None:
             sheet.formats.bad,
         )
         return
+    places = (
+        "in the database of the part"
+        if figures.source.is_part
+        else "in the API's data, in the stored files, in the database"
+    )
     sheet.across(
         f"Everything ties out to the last digit. For all {totals:,} assets, the exact total is "
-        "the same in the API's data, in the stored files, in the database and on each sheet.",
+        f"the same {places} and on each sheet.",
         sheet.formats.good,
     )
 

@@ -107,7 +107,7 @@ def write(
         *_long_text_notices(shortened),
     )
     workbook = draft(
-        title=f"Positions as of {source.day}",
+        title=f"{source.title} as of {source.day}",
         made_at=source.snapshot["finished_at"],
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
@@ -120,7 +120,7 @@ def write(
     planned.append(_plan_texts(EVIDENCE, evidence, shortened))
     if shortened:
         planned.append(_plan_texts(LONG_TEXTS, long_text_sheet(shortened), {}))
-    footer = f"Positions as of {source.day}, book {source.snapshot_id}"
+    footer = f"{source.title} as of {source.day}, book {source.snapshot_id}"
     for sheet, fill in planned:
         long_table(workbook, sheet, fill, footer=footer)
         if sheet.table in plans:

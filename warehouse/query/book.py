@@ -88,6 +88,7 @@ class OpenBook:
     - `rows`: the row count of each exhibit, by title.
     - `left_out`: the row count of each exhibit that is too long for a short workbook, by title.
     - `notices`: messages that readers of the figures need to see.
+    - `is_part`: whether the file has only some portfolios of the book.
     - `currency`: NIGHTBOOK_CURRENCY when the file was published, or None.
     - `on_rows`: a function that is called with the row count of each batch that is read.
     """
@@ -101,7 +102,13 @@ class OpenBook:
     notices: tuple[str, ...]
     exhibits: tuple[Exhibit, ...] = EXHIBITS
     currency: str | None = None
+    is_part: bool = False
     on_rows: Callable[[int], None] = lambda _: None
+
+    @property
+    def title(self) -> str:
+        """The title of the workbook."""
+        return "Positions of a part of the book" if self.is_part else "Positions"
 
     @property
     def snapshot_id(self) -> str:
@@ -177,7 +184,7 @@ def _open_book(
     max_rows: int | None,
     texts_only: bool,
 ) -> OpenBook:
-    snapshot = _find_book(connection, as_of)
+    snapshot = find_book(connection, as_of)
     day: date = snapshot["snapshot_date"]
     left_out = {
         exhibit.title: count
@@ -188,6 +195,7 @@ def _open_book(
     }
     exhibits = tuple(exhibit for exhibit in exhibits if exhibit.title not in left_out)
     currency = scalar(connection, "select max(currency) from internal.price_settings")
+    part = _part_notices(connection)
     # The number of accounts determines how much memory an export needs.
     accounts = count_rows(connection, "accounts", day)
     in_little_memory(
@@ -205,13 +213,15 @@ def _open_book(
             for exhibit in exhibits
         },
         left_out=left_out,
-        notices=tuple(_notices(connection, snapshot, as_of)),
+        notices=(*part, *_notices(connection, snapshot, as_of)),
+        is_part=bool(part),
         exhibits=exhibits,
         currency=currency,
     )
 
 
-def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
+def find_book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
+    """Return the row in `ops.snapshots` of the newest book, or the newest one up to `as_of`."""
     books = records(connection, "select * from ops.snapshots where is_book order by snapshot_id")
     wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
     if wanted:
@@ -274,6 +284,15 @@ _VALUE_COLUMNS = (
     "internal.exact_product(given.total_text, prices.price_text) end as value_text, "
     "prices.price_text, prices.price_state"
 )
+
+
+def _part_notices(connection: DuckDBPyConnection) -> list[str]:
+    """Return the notices of a file with a part of a book, or an empty list for a whole book."""
+    query = "select 1 from duckdb_tables() where schema_name = 'ops' and table_name = 'part'"
+    if not scalar(connection, query):
+        return []
+    rows = connection.execute("select notice from ops.part order by notice_no").fetchall()
+    return [notice for (notice,) in rows]
 
 
 def _notices(

@@ -10,6 +10,7 @@ from typing import Any
 
 from warehouse.report.formats import (
     amount,
+    amount_parts,
     asset,
     asset_amounts,
     day,
@@ -21,6 +22,9 @@ from warehouse.report.formats import (
     moment,
     name,
     printable,
+    whole_amount,
+    whole_asset,
+    whole_name,
 )
 
 Column = tuple[str, Callable[..., Any], *tuple[str, ...]]
@@ -163,4 +167,34 @@ FAILED_CHECKS: Columns = (
     ("Rows", digits, "wrong_rows"),
     ("Meaning", _meaning, "meaning"),
     ("First example", name, "example"),
+)
+# The tables of a statement.
+_WHOLE_ASSET: Column = ("Asset", whole_asset, "asset_id", "is_custom_asset")
+STATED_ASSETS: Columns = (
+    _WHOLE_ASSET,
+    ("Accounts", digits, "accounts"),
+    ("Venues", digits, "venues"),
+    ("Total", whole_amount, "total_text"),
+)
+STATED_VALUES: Columns = (
+    _WHOLE_ASSET,
+    ("Total", whole_amount, "total_text"),
+    ("Price", whole_amount, "price_text"),
+    ("State", name, "price_state"),
+    ("Time of the price", name, "as_of"),
+    ("Source", name, "source"),
+    ("Value", whole_amount, "value_text"),
+)
+STATED_ACCOUNTS: Columns = (
+    ("Account", whole_name, "account"),
+    _WHOLE_ASSET,
+    ("Amounts as sent", amount_parts, "parts"),
+    ("Total", whole_amount, "total_text"),
+)
+STATED_REQUESTS: Columns = (
+    ("Request", whole_name, "request"),
+    ("Status", figure, "status"),
+    ("Received", moment, "received_at"),
+    ("Bytes", digits, "byte_count"),
+    ("SHA-256", whole_name, "sha256"),
 )

@@ -22,6 +22,7 @@ _SMALLEST, _LARGEST = Decimal("0.0001"), Decimal("1e15")
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
+_CUSTOM = Markup(' <span class="mark">custom</span>')
 MISSING = Markup('<span class="none">&ndash;</span>')
 # The colour and shape for each status. The shapes differ, too, for people who do not see colours.
 _GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
@@ -67,8 +68,34 @@ def name(value: object, otherwise: object = None) -> Markup:
 
 def asset(asset_id: object, is_custom: object) -> Markup:
     """Format an asset. A custom asset gets a mark, because a listed asset may have the same ID."""
-    mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
-    return name(asset_id) + mark
+    return name(asset_id) + (_CUSTOM if is_custom else Markup())
+
+
+def whole_name(value: object) -> Markup:
+    """Format a complete name, for a page that people sign."""
+    text = visible(str(value))
+    return Markup("<bdi>{}</bdi>").format(text) if text else name(text)
+
+
+def whole_asset(asset_id: object, is_custom: object) -> Markup:
+    """Format an asset with its complete ID."""
+    return whole_name(asset_id) + (_CUSTOM if is_custom else Markup())
+
+
+def whole_amount(value: str | None) -> Markup:
+    """Format an exact amount with all its characters, also if the API sent it as `1e-8`."""
+    is_plain = value is None or _AMOUNT.fullmatch(value)
+    return digits(value) if is_plain else whole_name(value)
+
+
+def amount_parts(parts: Sequence[Record] | None) -> Markup:
+    """Format the amounts of an account, each with its bucket and state."""
+    return Markup("").join(
+        Markup("<div>{} {}</div>").format(
+            printable(part["part"]), whole_amount(part["amount_text"])
+        )
+        for part in parts or ()
+    )
 
 
 def light(value: str) -> Markup:
@@ -151,7 +178,7 @@ def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
     )
 
 
-NUMBERS = (digits, amount, delta, figure, asset_amounts)
+NUMBERS = (digits, amount, delta, figure, asset_amounts, whole_amount, amount_parts)
 
 
 def _round(value: Decimal) -> str:

@@ -45,6 +45,8 @@ _FUNCTIONS = (
     formats.name,
     formats.printable,
     formats.size,
+    formats.whole_asset,
+    formats.whole_name,
     charts.account_bars,
     charts.age_columns,
     charts.age_mark,
@@ -59,18 +61,20 @@ _FUNCTIONS = (
 
 def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
     """Render a report as HTML. The commands on the page begin with `command`."""
-    style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _render(
         data,
         "html",
         command=command,
-        style=style,
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'",
+        **_style("page.css"),
         rendered_at=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
     )
+
+
+def render_statement(**values: Any) -> str:
+    """Render the statement of a portfolio as HTML. `statement.html.jinja` lists the values."""
+    template = _environment().get_template("statement.html.jinja")
+    return template.render(**values, **_style("page.css", "statement.css"))
 
 
 def render_markdown(data: ReportData) -> str:
@@ -88,6 +92,14 @@ def escape_markdown(text: str) -> str:
         fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
         return f"{fence} {text.replace('|', _BAR)} {fence}"
     return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+
+
+def _style(*names: str) -> dict[str, str]:
+    """Return the style of a page, and the policy that allows nothing but this style."""
+    text = "".join((_HERE / name).read_text("utf-8") for name in names)
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return {"style": Markup(text), "policy": policy}  # noqa: S704 - our own files
 
 
 def _render(data: ReportData, format_: str, **values: Any) -> str:

@@ -54,10 +54,10 @@ def runs(keeper: Keeper) -> set[str]:
 
 
 def made(keeper: Keeper) -> dict[str, set[str]]:
-    """Return the names of all exports, reports, logs and event files of runs, by folder."""
+    """Return the names of all dated exports, reports, logs and event files of runs, by folder."""
     layout = keeper.layout
     return {
-        "exports": {path.name for path in layout.exports.iterdir()},
+        "exports": {path.name for path in layout.exports.iterdir() if "latest" not in path.name},
         "reports": {path.name for path in layout.reports.iterdir()},
         "logs": {path.name for path in layout.runs.iterdir()},
         "runs": {path.name for path in (layout.dagster / "history" / "runs").glob("*.db")},
@@ -67,8 +67,10 @@ def made(keeper: Keeper) -> dict[str, set[str]]:
 def test_prune_deletes_the_runs_and_exports_of_a_night(lived: Keeper) -> None:
     """`prune` deletes a night's runs with their logs and files, its workbook and its report.
 
-    It keeps a file that a person created.
+    It also deletes the parts and the statements, and keeps a file that a person created.
     """
+    (lived.layout.exports / f"book-{THIRD}-part-0123456789ab.duckdb").touch()
+    (lived.layout.reports / f"statement-{THIRD}-0123456789ab.html").touch()
     before = made(lived)
     dry = lived(*PRUNE, "--dry-run")
     assert (made(lived), runs(lived)) == (before, {str(THIRD), str(FOURTH)})

@@ -136,7 +136,7 @@ def test_a_withdrawn_night_is_replaced_by_the_night_before(layout: Layout) -> No
         assert found["fingerprint"] != first["fingerprint"]
     assert found["files"] == {}
     assert found["notices"] == [
-        "There is no book, and without a book there are no files. See nightbook snapshots."
+        "The home does not have a book, so this is the only file. See nightbook snapshots."
     ]
 
 

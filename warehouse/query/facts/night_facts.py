@@ -2,15 +2,15 @@
 
 import difflib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of
-from warehouse.contract.states import HELD
+from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import records
 from warehouse.query.formats import printable
 
@@ -53,6 +53,7 @@ order by all
 """
 
 _MAX_SHOWN = 8
+_GUARDS = "guards"
 
 
 class NotInBook(LookupError):
@@ -105,10 +106,40 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
     }
 
 
-def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
+def notices_for_reader(
+    connection: DuckDBPyConnection,
+    book: Mapping[str, Any],
+    portfolios: Collection[str],
+    until: datetime | None = None,
+) -> Iterator[str]:
+    """Yield notices about a book for a reader who may only see these portfolios.
+
+    `book` is a row of `ops.snapshots`. Held nights that began after `until` are left out. Reasons
+    are never shown, because they may name other portfolios.
+    """
+    facts = night_facts(connection, book["snapshot_date"])
+    last = f"{until.astimezone(UTC):%Y%m%dT%H%M%SZ}" if until else "~"
+    if incomplete := [name for name in facts["incomplete_portfolios"] if name in portfolios]:
+        listed = and_more(incomplete, _MAX_SHOWN)
+        yield f"Some amounts of these portfolios could not be read and are in no total: {listed}."
+    elif facts["rejects"]:
+        yield "Some values in the API's responses could not be read and are in no total."
+    if waiting := [night for night in facts["waiting"] if night <= last]:
+        yield f"Newer nights are held and not included: {and_more(waiting[-3:], 3)}."
+    if book["decided_by"] not in {None, _GUARDS} and book["state"] == ACCEPTED:
+        yield "The guards did not accept this night. A person accepted it."
+    query = "select distinct snapshot_id from ops.decisions where snapshot_date = ? and state = ?"
+    rows = connection.execute(f"{query} order by all", [book["snapshot_date"], ACCEPTED]).fetchall()
+    if others := [night for (night,) in rows if night != book["snapshot_id"]]:
+        yield f"This book restates its date, and replaced an earlier book: {', '.join(others)}."
+
+
+def choose(
+    name: str, things: Sequence[NamedThing], *, noun: str, location: str, undone: str = "traced"
+) -> NamedThing:
     """Return the item of `things` with this ID or name. Ignore case if no match is exact.
 
-    `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
+    `noun`, `location` and `undone` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
     folded = name.casefold()
     by_id = [thing for thing in things if thing.id == name]
@@ -120,12 +151,12 @@ def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str)
         if matches:
             raise AmbiguousName(
                 f"{printable(name)!r} matches {count_of(len(matches), noun)} in {location}: "
-                f"{_list_labels(matches)}. Nothing was traced. Use the ID: --{noun} "
+                f"{_list_labels(matches)}. Nothing was {undone}. Use the ID: --{noun} "
                 f"{shlex.quote(printable(matches[0].id))}"
             )
     raise NotInBook(
         f"There is no {noun} {printable(name)!r} in {location}. "
-        f"{_list_alternatives(name, things, noun)} Nothing was traced."
+        f"{_list_alternatives(name, things, noun)} Nothing was {undone}."
     )
 
 
