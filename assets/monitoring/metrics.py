@@ -108,7 +108,7 @@ def send_heartbeat(nightbook: Nightbook, get: Get = request_heartbeat) -> bool |
 def fresh_book(nightbook: Nightbook) -> tuple[date, str] | None:
     """Return the date and ID of the newest published book, or None if it is not recent.
 
-    Rebuilding old nights does not show that the schedule works, and is no news.
+    Rebuilding old nights does not show that the schedule works, and is not news.
     """
     if not nightbook.layout.database.exists():
         return None

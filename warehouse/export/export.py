@@ -59,17 +59,7 @@ def export(
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
     book, a format is unknown, or a written file differs from the warehouse.
     """
-    if part is None and DATABASE_FORMAT in formats:
-        raise NotExported(
-            f"The whole book is already a DuckDB file, which you can copy: {database}. No file was "
-            "written. For a part of the book, add --portfolio."
-        )
-    unknown = sorted(set(formats) - {*FORMATS, DATABASE_FORMAT})
-    if unknown or not formats:
-        raise NotExported(
-            f"{'Unknown format: ' + ', '.join(unknown) if unknown else 'No format was given'}. "
-            f"Use one or more of {', '.join(FORMATS)}. No file was written."
-        )
+    _require_formats(database, formats, part)
     files: list[Path] = []
     texts_only = set(formats) == {"xlsx"}
     with book(database, as_of, max_rows=workbook_rows, texts_only=texts_only) as opened:
@@ -98,6 +88,21 @@ def export(
             as_of=source.day,
             snapshot_id=source.snapshot_id,
             notices=notices,
+        )
+
+
+def _require_formats(database: Path, formats: Sequence[str], part: str | None) -> None:
+    """Raise `NotExported` if a format is unknown, or no format is given."""
+    if part is None and DATABASE_FORMAT in formats:
+        raise NotExported(
+            f"The whole book is already a DuckDB file, which you can copy: {database}. No file was "
+            "written. For a part of the book, add --portfolio."
+        )
+    unknown = sorted(set(formats) - {*FORMATS, DATABASE_FORMAT})
+    if unknown or not formats:
+        raise NotExported(
+            f"{'Unknown format: ' + ', '.join(unknown) if unknown else 'No format was given'}. "
+            f"Use one or more of {', '.join(FORMATS)}. No file was written."
         )
 
 
