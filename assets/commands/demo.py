@@ -157,8 +157,6 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             "NIGHTBOOK_API_SECRET": DEMO_SECRET,
             "NIGHTBOOK_API_SECRET_FILE": "",
             HOME: str(settings.home),
-            "NIGHTBOOK_CURRENCY": "USD",
-            "NIGHTBOOK_PRICE_MAX_AGE": "7",
         }
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(FixedVariables(variables), clock, is_demo=True)

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pipelines.landing import night_folders
 from pipelines.landing.lock import hold_lock, hold_writer_lock
 from pipelines.sandbox.world.transactions import COLUMNS, transactions
 from pipelines.sandbox.world.world import LivingWorld
+from pipelines.settings import Settings
 from warehouse.contract.model import count_of
 from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.formats import as_csv
@@ -24,6 +26,7 @@ MARK = "demo.json"
 _REFERENCE = Path(__file__).parent / "demo_reference"
 LOCK = ".demo"
 FIRST_NIGHTS = 3
+DEMO_CURRENCY, DEMO_PRICE_MAX_AGE = "USD", 7
 MARK_CONTENT = {"what": "invented nights of nightbook demo"}
 
 
@@ -76,6 +79,17 @@ class NotADemo(Exception):
             "demo would start by deleting these folders. Nothing was deleted or written. Choose an "
             "empty folder: nightbook --home DIR demo"
         )
+
+
+def with_demo_prices(layout: Layout, settings: Settings) -> Settings:
+    """Return the settings of a home. A demo, whose user has set nothing, shows values."""
+    if not is_demo(layout):
+        return settings
+    return replace(
+        settings,
+        currency=settings.currency or DEMO_CURRENCY,
+        price_max_age=settings.price_max_age or DEMO_PRICE_MAX_AGE,
+    )
 
 
 def is_demo(layout: Layout) -> bool:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
+from assets.home.demo import with_demo_prices
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, repair
 from assets.publishing.pending_decisions import unpublished_snapshots
@@ -142,7 +143,8 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
 
 def reference_tables(nightbook: Nightbook) -> ReferenceTables | None:
     """Read new files in `reference/`. Return None if that fails, which must not stop the night."""
-    root, settings = nightbook.layout.home / "reference", nightbook.settings()
+    root = nightbook.layout.home / "reference"
+    settings = with_demo_prices(nightbook.layout, nightbook.settings())
     try:
         inbox = receive(root, nightbook.now())
     except Exception as error:  # noqa: BLE001 - whatever people drop there must not stop a night
