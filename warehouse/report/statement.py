@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -58,13 +58,13 @@ def write_statement(
         things = [NamedThing(*row) for row in connection.execute(query, [day]).fetchall()]
         location = f"the book of {day}"
         thing = choose(portfolio, things, noun="portfolio", location=location, undone="written")
-        age = duration((at or now) - read_at)
+        age = max((at or now) - read_at, timedelta())  # a clock may be behind
         until = f" that was read at or before {in_zone(at, zone)}" if at else ""
         moment = "that moment" if at else "this page was made"
         html = render_statement(
             **_load(connection, book, thing),
             notices=[*notices_for_reader(connection, book, [thing.id], at)],
-            chosen=f"It is the newest book{until}, and was read {age} before {moment}.",
+            chosen=f"It is the newest book{until}, and was read {duration(age)} before {moment}.",
             read_at=in_zone(read_at, zone),
             made_at=in_zone(now, zone),
             program_version=program_version,
