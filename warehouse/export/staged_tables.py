@@ -1,8 +1,9 @@
 """An export's temporary tables, and the CSV files written from them."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, VALUES, Exhibit, OpenBook
@@ -151,29 +152,35 @@ def _write(
         for name in titles
     )
 
-    def quote(text: str) -> str:
-        return field(safe(text))
-
-    formatters = [
-        quote if kinds[name] == "VARCHAR" and not name.endswith("_text") else _bare
-        for name in titles
-    ]
+    is_text = [kinds[name] == "VARCHAR" and not name.endswith("_text") for name in titles]
     rows = 0
     with written_aside(path) as file:
         file.write(f"{mark}{','.join(map(field, titles.values()))}\r\n".encode())
         result = source.connection.execute(f"select {columns} from {exhibit.staged_name}")
         while batch := result.fetchmany(BATCH):
-            lines = (
-                ",".join(
-                    "" if value is None else to_text(value)
-                    for value, to_text in zip(row, formatters, strict=True)
-                )
-                for row in batch
-            )
-            file.write("".join(f"{line}\r\n" for line in lines).encode())
+            file.write(csv_lines(batch, is_text, safe).encode())
             rows += len(batch)
             source.on_rows(len(batch))
     return rows
+
+
+def csv_lines(
+    rows: Iterable[Sequence[Any]], is_text: Sequence[bool], safe: Callable[[str], str]
+) -> str:
+    """Format rows as lines of a CSV file. Only text is quoted, after `safe` changed it."""
+
+    def quote(text: str) -> str:
+        return field(safe(text))
+
+    formatters = [quote if quoted else _bare for quoted in is_text]
+    lines = (
+        ",".join(
+            "" if value is None else to_text(value)
+            for value, to_text in zip(row, formatters, strict=True)
+        )
+        for row in rows
+    )
+    return "".join(f"{line}\r\n" for line in lines)
 
 
 def _bare(value: object) -> str:

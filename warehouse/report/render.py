@@ -59,18 +59,23 @@ _FUNCTIONS = (
 
 def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
     """Render a report as HTML. The commands on the page begin with `command`."""
-    style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    style, policy = style_of(_HERE / "page.css")
     return _render(
         data,
         "html",
         command=command,
         style=style,
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'",
+        policy=f"{policy}; form-action 'none'",
         rendered_at=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
     )
+
+
+def style_of(*files: Path) -> tuple[Markup, str]:
+    """Return our style sheets as one, and the policy that allows only this style on a page."""
+    style = Markup("".join(file.read_text("utf-8") for file in files))  # noqa: S704 - our own files
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return style, f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'"
 
 
 def render_markdown(data: ReportData) -> str:
@@ -91,7 +96,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _render(data: ReportData, format_: str, **values: Any) -> str:
-    return _environment().get_template("book.jinja").render(
+    return environment().get_template("book.jinja").render(
         data.values,
         layout=f"page.{format_}.jinja",
         blocks=f"blocks.{format_}.jinja",
@@ -101,9 +106,10 @@ def _render(data: ReportData, format_: str, **values: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment(folder: Path = _HERE / "templates") -> Environment:
+    """Return the templates in a folder, with the functions that format and draw values."""
     templates = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,154 @@
+"""`nightbook serve`: read-only pages over the published book, on this machine."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+import uvicorn
+from click import option
+from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from assets.commands.sandbox import LOOPBACK, PORT, require_free
+from assets.commands.trace import trace_figures
+from assets.console.command import HomeCommand
+from assets.console.errors import is_ours
+from assets.console.guard import Guard
+from assets.console.invocation import program_version
+from assets.home.demo import is_demo
+from assets.monitoring.staleness import staleness_note
+from assets.nightbook import Nightbook
+from warehouse.pages.answer import Answer, Context, answer, problem
+from warehouse.pages.render import POLICY
+from warehouse.pages.request import Refused, parse
+from warehouse.pages.version import Versions
+
+Result = TypeVar("Result")
+WORKERS = 4  # responses that are prepared at the same time; the others wait
+LONGEST_HEAD = 256 * 1024  # an address may contain several encoded names of 10,000 characters
+READING = ("GET", "HEAD")
+NOT_ALLOWED, FAILED, NO_BOOK = 405, 500, 503
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-cache"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Pages:
+    """The ASGI application of the pages. It answers requests in a few threads."""
+
+    def __init__(self, nightbook: Nightbook) -> None:
+        layout = nightbook.layout
+        self._versions = Versions(layout)
+        self._pool = ThreadPoolExecutor(WORKERS, "pages")
+        self._context = Context(
+            program=program_version(),
+            is_demo=is_demo(layout),
+            note=partial(staleness_note, nightbook),
+            trace=partial(trace_figures, nightbook),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        found = await self._run(self._answer, scope)
+        headers = dict(found.headers)
+        if scope["method"] == "HEAD":
+            response = Response(None, found.status, headers)
+        else:
+            response = StreamingResponse(self._chunks(found.body), found.status, headers)
+        await response(scope, receive, send)
+
+    def close(self) -> None:
+        """Stop all running queries."""
+        self._versions.interrupt()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, scope: Scope) -> Answer:
+        if scope["method"] not in READING:
+            refused = self._problem(NOT_ALLOWED, "These pages can only be read. Nothing was done.")
+            return Answer(refused.status, {**refused.headers, "allow": "GET, HEAD"}, refused.body)
+        tag = Headers(scope=scope).get("if-none-match", "")
+        try:
+            request = parse(scope["path"], scope["query_string"].decode("latin-1"))
+            return answer(self._versions, request, self._context, tag)
+        except Refused as error:
+            return self._problem(error.status, str(error))
+        except FileNotFoundError as error:
+            return self._problem(NO_BOOK, str(error))
+        except Exception as error:  # noqa: BLE001 - one failed response must not end the server
+            print(f"{scope['path']!a}: {type(error).__name__}: {error}", file=sys.stderr)
+            message = f"{error}" if is_ours(error) else f"An unexpected error: {error}"
+            return self._problem(FAILED, f"{message}. Nothing was changed. Run nightbook doctor.")
+
+    def _problem(self, status: int, message: str) -> Answer:
+        return problem(status, message, self._context.program)
+
+    async def _chunks(self, body: Iterator[bytes]) -> AsyncIterator[bytes]:
+        while (chunk := await self._run(next, body, None)) is not None:
+            yield chunk
+
+    async def _run(self, function: Callable[..., Result], *values: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *values)
+
+
+def application(nightbook: Nightbook, names: tuple[str, ...] = ()) -> tuple[Guard, Pages]:
+    """Return the guarded application, and the pages that it protects."""
+    pages = Pages(nightbook)
+    return Guard(pages, frozenset(names), headers=HEADERS), pages
+
+
+@click.command(cls=HomeCommand)
+@option("--port", **PORT, default=3001, show_default=True, help="Port of the pages")
+@option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="Also accept requests for this host name, used by your proxy",
+)
+def serve_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
+    """Show the published book in a browser on this machine.
+
+    The pages only read. Each table is also a CSV and a JSON file for spreadsheets and programs.
+    """
+    require_free(port, "serve")
+    guarded, pages = application(nightbook, host_names)
+    with socket.create_server((LOOPBACK, port)) as listener:
+        config = uvicorn.Config(
+            guarded,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+        )
+        address = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+        print(f"The book of {nightbook.layout.home}: {address}   (Ctrl-C stops it)")
+        print(
+            "The pages have no login and show the whole book, so do not make this port accessible "
+            "to other people."
+        )
+        sys.stdout.flush()
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        except KeyboardInterrupt:
+            print("\nThe pages have stopped.")
+        finally:
+            pages.close()
+    return 0
