@@ -24,6 +24,7 @@ from assets.console.invocation import program_version
 from assets.home.demo import is_demo
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
+from pipelines.landing.snapshots import newest
 from warehouse.pages.answer import Answer, Context, answer, problem
 from warehouse.pages.render import POLICY
 from warehouse.pages.request import Refused, parse
@@ -54,9 +55,12 @@ class Pages:
         self._context = Context(
             program=program_version(),
             is_demo=is_demo(layout),
-            note=partial(staleness_note, nightbook),
+            note=partial(_note, nightbook),
             trace=partial(trace_figures, nightbook),
         )
+
+        # Open the book and read the start page, so that the first reader does not wait for that.
+        self._answer({"method": "GET", "path": "/", "query_string": b"", "headers": []})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -102,6 +106,13 @@ class Pages:
 
     async def _run(self, function: Callable[..., Result], *values: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *values)
+
+
+def _note(nightbook: Nightbook) -> str:
+    """Return why the newest book is not from tonight, or an empty string."""
+    if newest(nightbook.layout) is None:
+        return "This home has no landed nights, so it is not known whether this book is the newest."
+    return staleness_note(nightbook)
 
 
 def application(nightbook: Nightbook, names: tuple[str, ...] = ()) -> tuple[Guard, Pages]:

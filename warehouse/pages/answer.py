@@ -28,6 +28,13 @@ PAGE_ROWS = 200
 OK, NOT_MODIFIED = 200, 304
 HTML, CSV, JSON = "text/html; charset=utf-8", "text/csv; charset=utf-8", "application/json"
 _NAMED = re.compile(r"\$(\w+)")
+# The value of the book, as in `value_by_night`, but in a third of the time.
+_VALUE = """
+select count(*) as assets, count(*) filter (where price_state = 'missing') as unpriced_assets,
+    count(*) filter (where price_state = 'stale') as stale_assets,
+    internal.exact_long_sum(value_text) as value_text
+from value_by_asset($currency, $day)
+"""
 # The table that lists all IDs of each kind in a book.
 _IDS = {"portfolio_id": "portfolios", "asset_id": "positions", "venue_id": "accounts"}
 
@@ -81,7 +88,8 @@ def problem(status: int, message: str, program: str) -> Answer:
 
 def _answer(version: Version, request: PageRequest, context: Context, if_none_match: str) -> Answer:
     if request.page == START:
-        page = render.page("start", context.program, **_start(version, context))
+        version.start = version.start or _start(version)
+        page = render.page("start", context.program, context=context, **version.start)
         return Answer(OK, {"content-type": HTML}, iter([page]))
     if request.page == TRACE:
         page = render.page("trace", context.program, **_trace(version, request, context))
@@ -147,7 +155,9 @@ class Table:
         rows = self._rows(
             f"{self._select(list(names))} limit {PAGE_ROWS} offset {PAGE_ROWS * (number - 1)}"
         )
-        history = self._rows(self._select(list(names))) if "history" in request.page else []
+        history = rows if "history" in request.page else []
+        if history and pages > 1:
+            history = self._rows(self._select(list(names)))
         return {
             "request": request,
             "title": request.listing.title,
@@ -279,7 +289,7 @@ def _json(names: tuple[str, ...], batches: Iterator[list[tuple[Any, ...]]]) -> I
     yield (b"[" if before == "[" else b"") + b"\n]\n"
 
 
-def _start(version: Version, context: Context) -> dict[str, Any]:
+def _start(version: Version) -> dict[str, Any]:
     rows = version.rows
     nights = rows("select * from ops.snapshots order by snapshot_date desc, snapshot_id desc")
     book = next((night for night in nights if night["is_book"]), None)
@@ -302,11 +312,9 @@ def _start(version: Version, context: Context) -> dict[str, Any]:
             ),
         }
         if currency := settings["currency"]:
-            query = "select * from internal.value_groups('book', $currency, $day::date, $day::date)"
-            values["value"] = rows(query, currency=currency, **day)
+            values["value"] = rows(_VALUE, currency=currency, **day)
     return {
         "title": "The book",
-        "context": context,
         "nights": nights,
         "book": book,
         "gaps": rows("select * from ops.gaps order by snapshot_date desc"),

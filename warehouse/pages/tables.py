@@ -61,7 +61,6 @@ _VALUE = Field("Value", amount, ("value_text",))
 _PRICED = (Field("Price", name, ("price_state",)), _VALUE)
 _GROUP = (
     _VALUE,
-    Field("Valued assets", digits, ("assets",)),
     Field("Without a price", digits, ("unpriced_assets",)),
     Field("Stale", digits, ("stale_assets",)),
 )
@@ -93,7 +92,7 @@ LISTINGS: Mapping[str, Listing] = {
         fields=(
             Field("Asset", asset, _ASSET_KEY, "accounts", ("portfolio_id", *_ASSET_KEY)),
             _PORTFOLIO,
-            *_AMOUNTS,
+            _AMOUNTS[-1],
             _COUNTS["Accounts"],
             Field("Bytes", lambda _: "trace", ("asset_id",), "trace", _ACCOUNT[:3]),
         ),
@@ -123,7 +122,7 @@ LISTINGS: Mapping[str, Listing] = {
         order="portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset",
         fields=(
             _ASSET,
-            *_AMOUNTS,
+            _AMOUNTS[-1],
             _COUNTS["Portfolios"],
             _COUNTS["Accounts"],
             Field("Over time", lambda _: "chart", ("asset_id",), "asset_history", _ASSET_KEY),
@@ -151,11 +150,13 @@ LISTINGS: Mapping[str, Listing] = {
             _COUNTS["Portfolios"],
             Field("Assets", digits, ("assets_held",)),
             _COUNTS["Accounts"],
-            Field("Over time", lambda _: "chart", ("venue_id",), "venue_history", ("venue_id",)),
         ),
         filters=("venue_id",),
         values=f"select venue_id, {_GROUP_VALUES} from value_by_venue($currency, $day)",
-        value_fields=_GROUP,
+        value_fields=(
+            *_GROUP,
+            Field("Over time", lambda _: "chart", ("venue_id",), "venue_history", ("venue_id",)),
+        ),
     ),
     "venue_holdings": Listing(
         title="Holdings by venue",
@@ -241,7 +242,7 @@ LISTINGS: Mapping[str, Listing] = {
         f"{_GROUP_VALUES} from "
         "internal.value_groups('venue', $currency, date '0001-01-01', date '9999-12-31')",
         order="snapshot_date desc",
-        fields=(_NIGHT, _VENUE, *_GROUP),
+        fields=(_NIGHT, _VENUE, _COUNTS["Assets"], *_GROUP),
         filters=("venue_id",),
         required=("venue_id",),
     ),
@@ -249,7 +250,7 @@ LISTINGS: Mapping[str, Listing] = {
         title="The value of the book over time",
         query="select * from value_by_night($currency)",
         order="snapshot_date desc",
-        fields=(_NIGHT, *_GROUP),
+        fields=(_NIGHT, _COUNTS["Assets"], *_GROUP),
     ),
     "search": Listing(
         title="Search",
@@ -268,7 +269,7 @@ LISTINGS: Mapping[str, Listing] = {
         order="kind desc, id, name, is_custom_asset",
         fields=(
             Field("Kind", name, ("kind",)),
-            Field("ID or account name", name, ("id",), "{kind}", ()),
+            Field("ID or account name", name, ("id",), "{kind}", _ACCOUNT),
             Field("Name or venue", name, ("name",)),
         ),
     ),

@@ -18,11 +18,15 @@ from warehouse.storage.layout import DATABASE, Layout, edition
 
 
 class Version:
-    """One open version of the warehouse. `name` identifies its content."""
+    """One open version of the warehouse. `name` identifies its content.
+
+    `start` is the content of its start page, which is the same for all readers.
+    """
 
     def __init__(self, folder: Path) -> None:
         database = folder / DATABASE
         self.name = f"{folder.name} {edition(database)}"
+        self.start: dict[str, Any] = {}
         self._connection = open_database(database)
         self._cursors: set[DuckDBPyConnection] = set()
 
