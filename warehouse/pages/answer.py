@@ -17,7 +17,7 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import quote_identifier
 from warehouse.export.staged_tables import BATCH, BYTE_ORDER_MARK, csv_lines, field, harmless
 from warehouse.pages import render
-from warehouse.pages.request import NOT_FOUND, START, TRACE, PageRequest, Refused, sorts
+from warehouse.pages.request import NOT_FOUND, START, TRACE, PageRequest, Refused
 from warehouse.pages.tables import exact_order
 from warehouse.pages.version import Version, Versions
 from warehouse.query.errors import QueryFailed
@@ -158,16 +158,19 @@ class Table:
         history = rows if "history" in request.page else []
         if history and pages > 1:
             history = self._rows(self._select(list(names)))
+        # The template gets only plain values, because it would keep the version open for longer.
         return {
             "request": request,
             "title": request.listing.title,
-            "table": self,
+            "fields": self.fields,
+            "day_of_book": self.day,
+            "since": self.since,
+            "currency": self.currency if self.has_values else None,
             "rows": rows,
             "history": history,
             "count": count,
             "number": number,
             "pages": pages,
-            "sorts": sorts(request.listing),
         }
 
     def download(self) -> Iterator[bytes]:
