@@ -31,7 +31,7 @@ from warehouse.pages.request import Refused, parse
 from warehouse.pages.version import Versions
 
 Result = TypeVar("Result")
-WORKERS = 4  # responses that are prepared at the same time; the others wait
+WORKERS = 4  # prepare at most this many responses at the same time
 LONGEST_HEAD = 256 * 1024  # an address may contain several encoded names of 10,000 characters
 READING = ("GET", "HEAD")
 NOT_ALLOWED, FAILED, NO_BOOK = 405, 500, 503

@@ -24,7 +24,7 @@ JSON: Final = "application/json"
 NOT_ALLOWED, NOT_JSON = 405, 415
 
 
-def guarded(application: ASGIApp, names: Iterable[str] = ()) -> Guard:
+def guard(application: ASGIApp, names: Iterable[str] = ()) -> Guard:
     """Return an application that a guard protects. It accepts changes only as JSON."""
     return Guard(application, frozenset(names), _check_change)
 
@@ -93,7 +93,7 @@ def main(
             workspace_load_target=target,
         ) as workspace:
             uvicorn.run(
-                guarded(create_app_from_workspace_process_context(workspace), host_names),
+                guard(create_app_from_workspace_process_context(workspace), host_names),
                 host=host,
                 port=port,
                 log_level="warning",

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, VALUES, Exhibit, OpenBook
 from warehouse.query.connect import records, scalar
+from warehouse.query.formats import text
 from warehouse.spreadsheet.writing.cells import MAX_NUMBER_LENGTH
 from warehouse.spreadsheet.writing.layout import title
 from warehouse.spreadsheet.writing.rows import is_rounded
@@ -184,4 +186,4 @@ def csv_lines(
 
 
 def _bare(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return text(value) if isinstance(value, bool | datetime) else str(value)

@@ -94,7 +94,7 @@ def _answer(version: Version, request: PageRequest, context: Context, if_none_ma
     if request.page == TRACE:
         page = render.page("trace", context.program, **_trace(version, request, context))
         return Answer(OK, {"content-type": HTML}, iter([page]))
-    table = Table(version, request)
+    table = PageTable(version, request)
     etag = version.etag(request.page, request.format, repr(request.texts), context.program)
     headers = {"etag": etag}
     tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
@@ -109,7 +109,7 @@ def _answer(version: Version, request: PageRequest, context: Context, if_none_ma
     return Answer(OK, {"content-type": HTML, **headers}, iter([page]))
 
 
-class Table:
+class PageTable:
     """A table of one version with the filters and the order of a request."""
 
     def __init__(self, version: Version, request: PageRequest) -> None:
@@ -150,7 +150,9 @@ class Table:
             self._require_known_ids()
         pages = max(1, -(-count // PAGE_ROWS))
         if number > pages:
-            raise Refused(f"There is no page {number}, because the table has {pages}.", NOT_FOUND)
+            raise Refused(
+                f"The table does not have a page {number}. Its last page is {pages}.", NOT_FOUND
+            )
         names = dict.fromkeys(key for each in self.fields for key in (*each.keys, *each.parameters))
         rows = self._rows(
             f"{self._select(list(names))} limit {PAGE_ROWS} offset {PAGE_ROWS * (number - 1)}"
@@ -176,7 +178,7 @@ class Table:
     def download(self) -> Iterator[bytes]:
         """Run the query, and return the whole table as CSV or JSON in parts."""
         with self._version.cursor() as cursor:
-            cursor.execute(*self._bound(f"{self._select(['*'])} limit 0"))
+            cursor.execute(*self._bind(f"{self._select(['*'])} limit 0"))
             names = [str(column[0]) for column in cursor.description or ()]
         # Only the exact text of each amount.
         names = [name for name in names if f"{name}_text" not in names]
@@ -186,7 +188,7 @@ class Table:
 
     def _parts(self, query: str, names: list[str]) -> Iterator[bytes]:
         with self._version.cursor() as cursor:
-            cursor.execute(*self._bound(query))
+            cursor.execute(*self._bind(query))
             kinds = [str(column[1]) for column in cursor.description or ()]
             is_text = [
                 kind == "VARCHAR" and not name.endswith("_text")
@@ -225,10 +227,10 @@ class Table:
         return f"select {columns} from {source}{self._where} order by {order}"
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
-        query, values = self._bound(query)
+        query, values = self._bind(query)
         return self._version.rows(query, **values)
 
-    def _bound(self, query: str) -> tuple[str, dict[str, Any]]:
+    def _bind(self, query: str) -> tuple[str, dict[str, Any]]:
         """Return a query with the values that it names."""
         return query, {name: self._values[name] for name in set(_NAMED.findall(query))}
 
@@ -251,7 +253,9 @@ def book_on(version: Version, day: object = None) -> date:
         day=day,
     )
     if newest["day"] is None:
-        raise Refused(f"There is no book{f' on or before {day}' if day else ' yet'}.", NOT_FOUND)
+        raise Refused(
+            f"The warehouse has no book{f' on or before {day}' if day else ' yet'}.", NOT_FOUND
+        )
     found: date = newest["day"]
     return found
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from warehouse.pages.tables import FOUND, Field
+from warehouse.pages.tables import FOUND, PageColumn
 from warehouse.report import charts, render
 from warehouse.report.figures import Record
 
@@ -32,7 +32,7 @@ def address(target: str, parameters: Mapping[str, object]) -> str:
     return f"/{target}" + (f"?{urlencode(given)}" if given else "")
 
 
-def link(row: Record, field: Field, texts: Mapping[str, str]) -> str:
+def link(row: Record, field: PageColumn, texts: Mapping[str, str]) -> str:
     """Return the address to which a cell links, or "" if it does not link.
 
     The link keeps the date of the book, which is in the `texts` of the request.

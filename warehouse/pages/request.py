@@ -47,7 +47,7 @@ def parse(path: str, query: str) -> PageRequest:
     match = _PATH.fullmatch(path)
     page, format_ = match.groups(default=PAGE) if match else ("?", PAGE)
     if page not in LISTINGS and (page not in (START, TRACE) or format_):
-        raise Refused(f"There is no page {_shown(path)}. The start page is /.", NOT_FOUND)
+        raise Refused(f"The page {_quote(path)} does not exist. The start page is /.", NOT_FOUND)
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
     except ValueError:
@@ -57,7 +57,7 @@ def parse(path: str, query: str) -> PageRequest:
     for parameter in texts:
         if parameter not in allowed:
             raise Refused(
-                f"/{page} has no parameter {_shown(parameter)}. It has: "
+                f"/{page} has no parameter {_quote(parameter)}. It has: "
                 f"{', '.join(allowed) or 'none'}."
             )
     if len(texts) < len(pairs):
@@ -97,12 +97,12 @@ def _value(page: str, parameter: str, text: str) -> object:
             return date.fromisoformat(text)
         except ValueError:
             raise Refused(
-                f"{parameter} {_shown(text)} is not a valid date. Write it as YYYY-MM-DD, for "
+                f"{parameter} {_quote(text)} is not a valid date. Write it as YYYY-MM-DD, for "
                 "example 2026-11-20."
             ) from None
     if parameter == "page":
         if not _NUMBER.fullmatch(text):
-            raise Refused(f"page {_shown(text)} is not a page number. Write it as 1, 2 or 3.")
+            raise Refused(f"page {_quote(text)} is not a page number. Write it as 1, 2 or 3.")
         return int(text)
     return text
 
@@ -114,10 +114,10 @@ def sorts(listing: Listing) -> tuple[str, ...]:
 
 def _choice(parameter: str, text: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
-        raise Refused(f"{parameter} {_shown(text)} is not one of {', '.join(choices)}.")
+        raise Refused(f"{parameter} {_quote(text)} is not one of {', '.join(choices)}.")
     return text
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return f"'{printable(cut)}'"

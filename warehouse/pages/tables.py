@@ -14,7 +14,7 @@ from warehouse.report.formats import amount, asset, day, delta, digits, join, li
 from warehouse.report.formats import printable as short
 
 
-class Field(NamedTuple):
+class PageColumn(NamedTuple):
     """A column of a page, which may link to a page with some of the row's values."""
 
     title: str
@@ -36,36 +36,38 @@ class Listing:
     title: str
     query: str
     order: str
-    fields: tuple[Field, ...]
+    fields: tuple[PageColumn, ...]
     filters: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     values: str = ""
-    value_fields: tuple[Field, ...] = field(default=())
+    value_fields: tuple[PageColumn, ...] = field(default=())
 
 
 _ASSET_KEY = ("asset_id", "is_custom_asset")
 _ACCOUNT = ("portfolio_id", *_ASSET_KEY, "venue_id", "account_name")
-_PORTFOLIO = Field("Portfolio", name, ("portfolio_name", "portfolio_id"), "holdings", _ACCOUNT[:1])
-_ASSET = Field("Asset", asset, _ASSET_KEY, "holdings", _ASSET_KEY)
-_VENUE = Field("Venue", name, ("venue_name", "venue_id"), "venue_holdings", ("venue_id",))
+_PORTFOLIO = PageColumn(
+    "Portfolio", name, ("portfolio_name", "portfolio_id"), "holdings", _ACCOUNT[:1]
+)
+_ASSET = PageColumn("Asset", asset, _ASSET_KEY, "holdings", _ASSET_KEY)
+_VENUE = PageColumn("Venue", name, ("venue_name", "venue_id"), "venue_holdings", ("venue_id",))
 _AMOUNTS = tuple(
-    Field(part.capitalize(), amount, (f"{part}_text",))
+    PageColumn(part.capitalize(), amount, (f"{part}_text",))
     for part in ("free", "locked", "other", "total")
 )
 _COUNTS = {
-    title: Field(title, digits, (title.lower(),))
+    title: PageColumn(title, digits, (title.lower(),))
     for title in ("Portfolios", "Accounts", "Venues", "Assets")
 }
-_VALUE = Field("Value", amount, ("value_text",))
-_PRICED = (Field("Price", name, ("price_state",)), _VALUE)
+_VALUE = PageColumn("Value", amount, ("value_text",))
+_PRICED = (PageColumn("Price", name, ("price_state",)), _VALUE)
 _GROUP = (
     _VALUE,
-    Field("Without a price", digits, ("unpriced_assets",)),
-    Field("Stale", digits, ("stale_assets",)),
+    PageColumn("Without a price", digits, ("unpriced_assets",)),
+    PageColumn("Stale", digits, ("stale_assets",)),
 )
 _GROUP_VALUES = "assets, unpriced_assets, stale_assets, oldest_price, value_text"
-_NIGHT = Field("Night", day, ("snapshot_date",))
+_NIGHT = PageColumn("Night", day, ("snapshot_date",))
 
 LISTINGS: Mapping[str, Listing] = {
     "portfolios": Listing(
@@ -77,8 +79,8 @@ LISTINGS: Mapping[str, Listing] = {
         order="portfolio_name, portfolio_id",
         fields=(
             _PORTFOLIO,
-            Field("Positions", digits, ("position_count",)),
-            Field("Changed", moment, ("updated_at",)),
+            PageColumn("Positions", digits, ("position_count",)),
+            PageColumn("Changed", moment, ("updated_at",)),
         ),
         filters=("portfolio_id",),
         values=f"select portfolio_id, {_GROUP_VALUES} from value_by_portfolio($currency, $day)",
@@ -90,11 +92,11 @@ LISTINGS: Mapping[str, Listing] = {
         key=("portfolio_id", *_ASSET_KEY),
         order="portfolio_name, portfolio_id, asset_id, is_custom_asset",
         fields=(
-            Field("Asset", asset, _ASSET_KEY, "accounts", ("portfolio_id", *_ASSET_KEY)),
+            PageColumn("Asset", asset, _ASSET_KEY, "accounts", ("portfolio_id", *_ASSET_KEY)),
             _PORTFOLIO,
             _AMOUNTS[-1],
             _COUNTS["Accounts"],
-            Field("Bytes", lambda _: "trace", ("asset_id",), "trace", _ACCOUNT[:3]),
+            PageColumn("Bytes", lambda _: "trace", ("asset_id",), "trace", _ACCOUNT[:3]),
         ),
         filters=("portfolio_id", *_ASSET_KEY),
         values="select portfolio_id, asset_id, is_custom_asset, price_text, price_state, "
@@ -106,11 +108,11 @@ LISTINGS: Mapping[str, Listing] = {
         query="select * from account_balances_as_of($day)",
         order=", ".join((*_ACCOUNT, "duplicate_no")),
         fields=(
-            Field("Account", name, ("account_name",), "trace", _ACCOUNT),
+            PageColumn("Account", name, ("account_name",), "trace", _ACCOUNT),
             _ASSET,
             _PORTFOLIO,
             _VENUE,
-            Field("Amounts", digits, ("balance_count",)),
+            PageColumn("Amounts", digits, ("balance_count",)),
             _AMOUNTS[-1],
         ),
         filters=_ACCOUNT,
@@ -125,7 +127,7 @@ LISTINGS: Mapping[str, Listing] = {
             _AMOUNTS[-1],
             _COUNTS["Portfolios"],
             _COUNTS["Accounts"],
-            Field("Over time", lambda _: "chart", ("asset_id",), "asset_history", _ASSET_KEY),
+            PageColumn("Over time", lambda _: "chart", ("asset_id",), "asset_history", _ASSET_KEY),
         ),
         filters=_ASSET_KEY,
         values="select asset_id, is_custom_asset, price_text, price_state, value_text "
@@ -146,16 +148,18 @@ LISTINGS: Mapping[str, Listing] = {
         order="venue_name, venue_id",
         fields=(
             _VENUE,
-            Field("Trading", name, ("trading_status",)),
+            PageColumn("Trading", name, ("trading_status",)),
             _COUNTS["Portfolios"],
-            Field("Assets", digits, ("assets_held",)),
+            PageColumn("Assets", digits, ("assets_held",)),
             _COUNTS["Accounts"],
         ),
         filters=("venue_id",),
         values=f"select venue_id, {_GROUP_VALUES} from value_by_venue($currency, $day)",
         value_fields=(
             *_GROUP,
-            Field("Over time", lambda _: "chart", ("venue_id",), "venue_history", ("venue_id",)),
+            PageColumn(
+                "Over time", lambda _: "chart", ("venue_id",), "venue_history", ("venue_id",)
+            ),
         ),
     ),
     "venue_holdings": Listing(
@@ -163,7 +167,7 @@ LISTINGS: Mapping[str, Listing] = {
         query="select * from holdings_by_venue_as_of($day)",
         order="venue_name, venue_id, asset_id, is_custom_asset",
         fields=(
-            Field("Asset", asset, _ASSET_KEY, "accounts", ("venue_id", *_ASSET_KEY)),
+            PageColumn("Asset", asset, _ASSET_KEY, "accounts", ("venue_id", *_ASSET_KEY)),
             _VENUE,
             *_AMOUNTS,
             _COUNTS["Portfolios"],
@@ -176,11 +180,11 @@ LISTINGS: Mapping[str, Listing] = {
         query="select * from history.findings where snapshot_date = $day",
         order="severity_rank, kind, portfolio_id, venue_id, words",
         fields=(
-            Field("Severity", light, ("severity",)),
-            Field("Kind", lambda kind: kind.replace("_", " "), ("kind",)),
+            PageColumn("Severity", light, ("severity",)),
+            PageColumn("Kind", lambda kind: kind.replace("_", " "), ("kind",)),
             _PORTFOLIO,
             _VENUE,
-            Field("Finding", lambda words: short(words, 300), ("words",)),
+            PageColumn("Finding", lambda words: short(words, 300), ("words",)),
         ),
         filters=("severity", "kind", "portfolio_id", "venue_id"),
     ),
@@ -192,12 +196,12 @@ LISTINGS: Mapping[str, Listing] = {
             _ASSET,
             _PORTFOLIO,
             _VENUE,
-            Field("Account", name, ("account_name",)),
-            Field("Amount", join, ("bucket", "state")),
-            Field("Change", name, ("change",)),
-            Field("Before", amount, ("before_text",)),
-            Field("After", amount, ("after_text",)),
-            Field("Delta", delta, ("delta_text",)),
+            PageColumn("Account", name, ("account_name",)),
+            PageColumn("Amount", join, ("bucket", "state")),
+            PageColumn("Change", name, ("change",)),
+            PageColumn("Before", amount, ("before_text",)),
+            PageColumn("After", amount, ("after_text",)),
+            PageColumn("Delta", delta, ("delta_text",)),
         ),
         filters=(*_ACCOUNT, "change"),
     ),
@@ -206,14 +210,17 @@ LISTINGS: Mapping[str, Listing] = {
         query="select * from ops.snapshots",
         order="snapshot_id desc",
         fields=(
-            Field("Night", day, ("snapshot_date",), "", ()),
-            Field("Snapshot", name, ("snapshot_id",)),
-            Field("State", name, ("state",)),
-            Field("In the book", lambda is_book: "yes" if is_book else "no", ("is_book",)),
-            Field("Read", moment, ("started_at",)),
-            Field("Decided by", name, ("decided_by",)),
-            Field("Reason", lambda words: short(words or "", 300), ("reason",)),
-            *(Field(f"{n.capitalize()}s", digits, (f"{n}_count",)) for n in ("account", "reject")),
+            PageColumn("Night", day, ("snapshot_date",), "", ()),
+            PageColumn("Snapshot", name, ("snapshot_id",)),
+            PageColumn("State", name, ("state",)),
+            PageColumn("In the book", lambda is_book: "yes" if is_book else "no", ("is_book",)),
+            PageColumn("Read", moment, ("started_at",)),
+            PageColumn("Decided by", name, ("decided_by",)),
+            PageColumn("Reason", lambda words: short(words or "", 300), ("reason",)),
+            *(
+                PageColumn(f"{n.capitalize()}s", digits, (f"{n}_count",))
+                for n in ("account", "reject")
+            ),
         ),
         filters=("snapshot_date", "state"),
     ),
@@ -223,9 +230,9 @@ LISTINGS: Mapping[str, Listing] = {
         order="snapshot_date desc",
         fields=(
             _NIGHT,
-            Field("Reason", name, ("reason",)),
-            Field("Book before", day, ("book_before",)),
-            Field("Book after", day, ("book_after",)),
+            PageColumn("Reason", name, ("reason",)),
+            PageColumn("Book before", day, ("book_before",)),
+            PageColumn("Book after", day, ("book_after",)),
         ),
     ),
     "asset_history": Listing(
@@ -268,9 +275,9 @@ LISTINGS: Mapping[str, Listing] = {
         "or (kind <> 'account' and contains(lower(name), lower($q)))",
         order="kind desc, id, name, is_custom_asset",
         fields=(
-            Field("Kind", name, ("kind",)),
-            Field("ID or account name", name, ("id",), "{kind}", _ACCOUNT),
-            Field("Name or venue", name, ("name",)),
+            PageColumn("Kind", name, ("kind",)),
+            PageColumn("ID or account name", name, ("id",), "{kind}", _ACCOUNT),
+            PageColumn("Name or venue", name, ("name",)),
         ),
     ),
 }
