@@ -1,11 +1,14 @@
 """`nightbook serve`: read-only pages over the published book, on this machine."""
 
 import asyncio
+import contextlib
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -52,6 +55,7 @@ class Pages:
         layout = nightbook.layout
         self._versions = Versions(layout)
         self._pool = ThreadPoolExecutor(WORKERS, "pages")
+        self._is_closed = False
         self._context = Context(
             program=program_version(),
             is_demo=is_demo(layout),
@@ -75,10 +79,15 @@ class Pages:
             response = StreamingResponse(self._chunks(found.body), found.status, headers)
         await response(scope, receive, send)
 
-    def close(self) -> None:
-        """Stop all running queries."""
+    def interrupt(self) -> None:
+        """Stop all running queries, and start no others. Signal handlers may call this method."""
+        self._is_closed = True
         self._versions.interrupt()
+
+    def close(self) -> None:
+        """Stop all running queries, and forget the requests that wait."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self.interrupt()
 
     def _answer(self, scope: Scope) -> Answer:
         if scope["method"] not in READING:
@@ -86,6 +95,8 @@ class Pages:
             return Answer(refused.status, {**refused.headers, "allow": "GET, HEAD"}, refused.body)
         tag = Headers(scope=scope).get("if-none-match", "")
         try:
+            if self._is_closed:
+                raise Refused("The pages have stopped.", NO_BOOK)
             request = parse(scope["path"], scope["query_string"].decode("latin-1"))
             return answer(self._versions, request, self._context, tag)
         except Refused as error:
@@ -93,7 +104,7 @@ class Pages:
         except FileNotFoundError as error:
             return self._problem(NO_BOOK, str(error))
         except Exception as error:  # noqa: BLE001 - one failed response must not end the server
-            print(f"{scope['path']!a}: {type(error).__name__}: {error}", file=sys.stderr)
+            self._log(error)
             message = f"{error}" if is_ours(error) else f"An unexpected error: {error}"
             return self._problem(FAILED, f"{message}. Nothing was changed. Run nightbook doctor.")
 
@@ -101,8 +112,16 @@ class Pages:
         return problem(status, message, self._context.program)
 
     async def _chunks(self, body: Iterator[bytes]) -> AsyncIterator[bytes]:
-        while (chunk := await self._run(next, body, None)) is not None:
-            yield chunk
+        try:
+            while (chunk := await self._run(next, body, None)) is not None:
+                yield chunk
+        except Exception as error:
+            self._log(error)
+            raise  # The connection is closed, so the reader learns that the file is not whole.
+
+    def _log(self, error: Exception) -> None:
+        if not self._is_closed:
+            print(f"A response failed. {type(error).__name__}: {error}", file=sys.stderr)
 
     async def _run(self, function: Callable[..., Result], *values: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *values)
@@ -113,6 +132,19 @@ def _note(nightbook: Nightbook) -> str:
     if newest(nightbook.layout) is None:
         return "This home has no landed nights, so it is not known whether this book is the newest."
     return staleness_note(nightbook)
+
+
+class Server(uvicorn.Server):
+    """A server that stops all running queries as soon as a signal arrives."""
+
+    def __init__(self, config: uvicorn.Config, pages: Pages) -> None:
+        super().__init__(config)
+        self._pages = pages
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop the queries and the server."""
+        self._pages.interrupt()
+        super().handle_exit(sig, frame)
 
 
 def application(nightbook: Nightbook, names: tuple[str, ...] = ()) -> tuple[Guard, Pages]:
@@ -144,6 +176,7 @@ def serve_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # failures are logged here, without tracebacks
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=1,
@@ -156,10 +189,9 @@ def serve_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...
             "to other people."
         )
         sys.stdout.flush()
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:
-            print("\nThe pages have stopped.")
-        finally:
-            pages.close()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with contextlib.suppress(KeyboardInterrupt):
+            Server(config, pages).run(sockets=[listener])
+        pages.close()
+    print("\nThe pages have stopped.")
     return 0
