@@ -90,13 +90,13 @@ class Pages:
         self.interrupt()
 
     def _answer(self, scope: Scope) -> Answer:
+        if self._is_closed:
+            return self._problem(NO_BOOK, "The pages have stopped.")
         if scope["method"] not in READING:
             refused = self._problem(NOT_ALLOWED, "These pages can only be read. Nothing was done.")
             return Answer(refused.status, {**refused.headers, "allow": "GET, HEAD"}, refused.body)
         tag = Headers(scope=scope).get("if-none-match", "")
         try:
-            if self._is_closed:
-                raise Refused("The pages have stopped.", NO_BOOK)
             request = parse(scope["path"], scope["query_string"].decode("latin-1"))
             return answer(self._versions, request, self._context, tag)
         except Refused as error:

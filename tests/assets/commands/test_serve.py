@@ -18,7 +18,9 @@ import pytest
 
 from assets.commands.serve import application
 from assets.nightbook import Nightbook
+from pipelines.sandbox.server import serve
 from tests.support.books import Amount, Night, night
+from tests.support.browser import LOOKS, PRINTED, Look, chromium
 from tests.support.operator_home import Keeper
 from tests.support.priced_books import drop, publish
 from warehouse.pages.tables import LISTINGS
@@ -394,3 +396,22 @@ def test_a_port_that_is_taken_is_an_error(nights: Keeper) -> None:
     assert said.code == 1
     assert f"Port {port} on this machine cannot be used" in said.err
     assert "serve --port" in said.err
+
+
+def test_pages_are_readable_on_each_screen_and_on_paper(site: Site, tmp_path: Path) -> None:
+    """No text is cut, hidden or faint, on a narrow or dark screen, and nothing else is loaded."""
+    listed = address("holdings", {"sort": "value", "as_of": "2026-11-19"})
+    with serve(site.application) as served, chromium(tmp_path / "profile") as browser:
+        for page in ("/", listed, "/changes", "/value_history"):
+            for look in (*LOOKS, PRINTED):
+                seen = browser.look(served.origin + page, look)
+                for measures in (seen.measures, seen.opened):
+                    assert measures["wide"] <= 0, (page, look)
+                    found = [measures[kind] for kind in ("out", "cut", "over", "faint")]
+                    assert found == [[], [], [], []], (page, look)
+                assert seen.asked == [served.origin + page]
+                assert seen.said == []
+        session = browser.open(f"{served.origin}/holdings", Look(400))
+        browser.press(session, "Tab", 9)
+        focused = "document.activeElement.textContent"
+        assert browser.evaluate(session, focused) == "Skip to the content"
