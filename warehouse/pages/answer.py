@@ -125,9 +125,12 @@ class PageTable:
             )
         values: dict[str, Any] = {"currency": self.currency, **request.values}
         if "$day" in listing.query:
-            values["day"] = book_on(version, request.values.get("as_of"))
+            values["day"] = _book(version, request.values.get("as_of"))
         if "$since" in listing.query:
-            values["since"] = _earlier(version, values["day"], request.values.get("since"))
+            since = request.values.get("since")
+            values["since"] = _book(version, since or values["day"], is_before=not since)
+            if values["since"] >= values["day"]:
+                raise Refused(f"since {since} is not before the book of {values['day']}.")
         self._values, self.day, self.since = values, values.get("day"), values.get("since")
         filters = [name for name in listing.filters if name in request.values]
         tests = [f"{quote_identifier(name)} = ${name}" for name in filters]
@@ -237,45 +240,34 @@ class PageTable:
     def _require_known_ids(self) -> None:
         """Raise `Refused` if an ID of the request is not in the book, because it may be a typo."""
         for name, table in _IDS.items():
-            if name in self._values and self.day is not None:
-                query = (
-                    f"select 1 from history.{table} where snapshot_date = $day and {name} = ${name}"
-                )
-                if not self._rows(f"{query} limit 1"):
-                    raise Refused(f"The book of {self.day} does not have this {name}.", NOT_FOUND)
+            query = (
+                f"select 1 from history.{table} where {name} = $id "
+                "and ($day is null or snapshot_date = $day) limit 1"
+            )
+            known = name not in self._values or self._version.rows(
+                query, id=self._values[name], day=self.day
+            )
+            if not known:
+                raise Refused(f"The book does not have this {name}. Nothing was read.", NOT_FOUND)
 
 
-def book_on(version: Version, day: object = None) -> date:
-    """Return the date of the newest book on or before a day. Raises `Refused` if there is none."""
+def _book(version: Version, last: object, *, is_before: bool = False) -> date:
+    """Return the date of the newest book on a day or before it. Raises `Refused` if there is none.
+
+    If `is_before` is set, the book of the day itself does not count.
+    """
     [newest] = version.rows(
-        "select max(snapshot_date) as day from ops.snapshots "
-        "where is_book and snapshot_date <= coalesce($day::date, 'infinity')",
-        day=day,
+        "select max(snapshot_date) as day from ops.snapshots where is_book "
+        "and snapshot_date <= coalesce($last::date, 'infinity') "
+        "and not ($is_before and snapshot_date = $last::date)",
+        last=last,
+        is_before=is_before,
     )
     if newest["day"] is None:
-        raise Refused(
-            f"The warehouse has no book{f' on or before {day}' if day else ' yet'}.", NOT_FOUND
-        )
+        which = f" {'' if is_before else 'on or '}before {last}" if last else ""
+        raise Refused(f"The warehouse does not have a book{which}.", NOT_FOUND)
     found: date = newest["day"]
     return found
-
-
-def _earlier(version: Version, day: date, since: object) -> date:
-    """Return the date of the book to compare with, by default the book before `day`."""
-    if since is not None:
-        found = book_on(version, since)
-        if found >= day:
-            raise Refused(f"since {since} is the book of {found}, which is not before {day}.")
-        return found
-    [before] = version.rows(
-        "select max(snapshot_date) as day from ops.snapshots "
-        "where is_book and snapshot_date < $day",
-        day=day,
-    )
-    if before["day"] is None:
-        raise Refused(f"The book of {day} is the first, so nothing changed.", NOT_FOUND)
-    earlier: date = before["day"]
-    return earlier
 
 
 def _batches(
