@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,10 +24,13 @@ from tests.support.books import Amount, Night, night
 from tests.support.browser import LOOKS, PRINTED, Look, chromium
 from tests.support.operator_home import Keeper
 from tests.support.priced_books import drop, publish
+from warehouse.pages import version as version_module
 from warehouse.pages.tables import LISTINGS
+from warehouse.pages.version import Version
+from warehouse.query.connect import open_database
 from warehouse.storage.layout import Layout
 
-FIRST, SECOND = "20261119T021500Z", "20261120T021500Z"
+FIRST, SECOND, THIRD = "20261119T021500Z", "20261120T021500Z", "20261121T021500Z"
 SCRIPT, INJECTION, FORMULA = "<script>alert(1)</script>", "' or 1=1 --", "=cmd|' /C calc'!A0"
 TURNED, LONG = "\u202egnp.exe\u2066\x00\x1b[31m", "x" * 10_000
 NAMES = (SCRIPT, INJECTION, FORMULA, TURNED, LONG, "a&b=c#d?e%2f+", "../../etc/passwd", "{{7*7}}")
@@ -327,6 +331,59 @@ def test_a_download_keeps_its_version(plain: Callable[..., Site]) -> None:
     assert {row["snapshot_date"] for row in rows} == {"2026-11-19"}
     assert len(rows) == 3000
     assert [row["snapshot_date"] for row in site.json("accounts")] == ["2026-11-20"]
+
+
+def test_readers_and_a_publish_do_not_disturb_each_other(plain: Callable[..., Site]) -> None:
+    """Twenty readers get no error during a publish, and a tag always has the same rows."""
+    first = night(FIRST, [Amount("1")])
+    site = plain(first)
+    pages = ("/", "/holdings.csv", "/accounts.json", "/assets", "/holdings?sort=total")
+
+    def read(number: int) -> list[tuple[str, Got]]:
+        chosen = [pages[(number + turn) % len(pages)] for turn in range(10)]
+        return [(page, site.get(page)) for page in chosen]
+
+    with ThreadPoolExecutor(20) as readers:
+        begun = readers.map(read, range(20))
+        for number, version in enumerate("bcd", 1):
+            last = night(f"2026112{number}T021500Z", [Amount(str(number))])
+            publish(site.layout.home, [first, last], version)
+        got = [found for several in begun for found in several]
+    assert {found.status for _, found in got} == {200}
+    bodies: dict[tuple[str, str], set[bytes]] = {}
+    for page, found in got:
+        if "etag" in found.headers:
+            bodies.setdefault((page, found.headers["etag"]), set()).add(found.body)
+    assert all(len(several) == 1 for several in bodies.values())
+    [row] = site.json("holdings")
+    assert row["total_text"] == "3"
+
+
+def test_a_version_that_disappears_is_replaced_by_the_next(
+    plain: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a version or its files are removed while they are opened or read, the next one is read."""
+    first = night(FIRST, [Amount("1")])
+    site = plain(first)
+    rows = Version.rows
+    failures = [FileNotFoundError("removed"), duckdb.IOException("removed")]
+
+    def opening(path: Path) -> duckdb.DuckDBPyConnection:
+        if len(failures) == 2:
+            raise failures.pop(0)
+        return open_database(path)
+
+    def reading(version: Version, query: str, **values: object) -> list[dict[str, Any]]:
+        if len(failures) == 1:
+            publish(site.layout.home, [first, night(THIRD, [Amount("3")])], "c")
+            raise failures.pop()
+        return rows(version, query, **values)
+
+    publish(site.layout.home, [first, night(SECOND, [Amount("2")])], "b")
+    monkeypatch.setattr(version_module, "open_database", opening)
+    monkeypatch.setattr(Version, "rows", reading)
+    [row] = site.json("holdings")
+    assert (row["total_text"], failures) == ("3", [])
 
 
 def test_pages_are_cut_with_their_number_and_files_are_whole(plain: Callable[..., Site]) -> None:
