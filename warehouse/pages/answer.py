@@ -18,7 +18,7 @@ from warehouse.contract.model import quote_identifier
 from warehouse.export.staged_tables import BATCH, BYTE_ORDER_MARK, csv_lines, field, harmless
 from warehouse.pages import render
 from warehouse.pages.request import NOT_FOUND, START, TRACE, PageRequest, Refused
-from warehouse.pages.tables import exact_order
+from warehouse.pages.tables import COLUMNS, exact_order
 from warehouse.pages.version import Version, Versions
 from warehouse.query.errors import QueryFailed
 from warehouse.query.facts.figures import FigureSelection
@@ -135,7 +135,8 @@ class PageTable:
         filters = [name for name in listing.filters if name in request.values]
         tests = [f"{quote_identifier(name)} = ${name}" for name in filters]
         self._where = f" where {' and '.join(tests)}" if tests else ""
-        self.fields = (*listing.fields, *(listing.value_fields if self.has_values else ()))
+        names = (*listing.columns, *(listing.valued if self.has_values else ()))
+        self.columns = [COLUMNS[name] for name in names]
 
     @property
     def has_values(self) -> bool:
@@ -156,7 +157,9 @@ class PageTable:
             raise Refused(
                 f"The table does not have a page {number}. Its last page is {pages}.", NOT_FOUND
             )
-        names = dict.fromkeys(key for each in self.fields for key in (*each.keys, *each.parameters))
+        names = dict.fromkeys(
+            key for each in self.columns for key in (*each.keys, *each.parameters)
+        )
         rows = self._rows(
             f"{self._select(list(names))} limit {PAGE_ROWS} offset {PAGE_ROWS * (number - 1)}"
         )
@@ -167,7 +170,7 @@ class PageTable:
         return {
             "request": request,
             "title": request.listing.title,
-            "fields": self.fields,
+            "columns": self.columns,
             "day_of_book": self.day,
             "since": self.since,
             "currency": self.currency if self.has_values else None,
@@ -217,7 +220,7 @@ class PageTable:
         order = listing.order
         if sort := request.values.get("sort"):
             ways = " desc" if request.values.get("order") == "desc" else ""
-            sorted_by = next((each for each in self.fields if each.sort == sort), None)
+            sorted_by = next((each for each in self.columns if each.sort == sort), None)
             if sorted_by is None:
                 raise Refused(f"The table has no column {sort}, because no currency is set.")
             keys = (

@@ -32,12 +32,12 @@ def address(target: str, parameters: Mapping[str, object]) -> str:
     return f"/{target}" + (f"?{urlencode(given)}" if given else "")
 
 
-def link(row: Record, field: PageColumn, texts: Mapping[str, str]) -> str:
+def link(row: Record, column: PageColumn, texts: Mapping[str, str]) -> str:
     """Return the address to which a cell links, or "" if it does not link.
 
     The link keeps the date of the book, which is in the `texts` of the request.
     """
-    target, parameters = field.target, field.parameters
+    target, parameters = column.target, column.parameters
     if target == "{kind}":
         target, parameters = FOUND[row["kind"]]
     values = {name: row[name] for name in parameters}

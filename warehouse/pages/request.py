@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import parse_qsl
 
-from warehouse.pages.tables import LISTINGS, Listing
+from warehouse.pages.tables import COLUMNS, LISTINGS, Listing
 from warehouse.query.formats import printable
 
 PAGE, FORMATS = "", ("csv", "json")
@@ -91,7 +91,9 @@ def _value(page: str, parameter: str, text: str) -> object:
     if parameter == "order":
         return _choice(parameter, text, ("asc", "desc"))
     if parameter == "sort":
-        return _choice(parameter, text, sorts(LISTINGS[page]))
+        listing = LISTINGS[page]
+        sorts = dict.fromkeys(COLUMNS[each].sort for each in (*listing.columns, *listing.valued))
+        return _choice(parameter, text, tuple(sorts))
     if parameter in ("as_of", "since", "snapshot_date"):
         try:
             return date.fromisoformat(text)
@@ -105,11 +107,6 @@ def _value(page: str, parameter: str, text: str) -> object:
             raise Refused(f"page {_quote(text)} is not a page number. Write it as 1, 2 or 3.")
         return int(text)
     return text
-
-
-def sorts(listing: Listing) -> tuple[str, ...]:
-    """Return the names of the columns by which a table can be sorted."""
-    return tuple(dict.fromkeys(each.sort for each in (*listing.fields, *listing.value_fields)))
 
 
 def _choice(parameter: str, text: str, choices: tuple[str, ...]) -> str:
