@@ -6,6 +6,7 @@ An answer reads one published version, and its ETag names this version and the r
 # ruff: noqa: S608 - names are our own and quoted by warehouse.contract.model; values are bound
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -15,6 +16,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import quote_identifier
+from warehouse.exact import total
 from warehouse.export.staged_tables import BATCH, BYTE_ORDER_MARK, csv_lines, field, harmless
 from warehouse.pages import render
 from warehouse.pages.request import NOT_FOUND, START, TRACE, PageRequest, Refused
@@ -28,13 +30,6 @@ PAGE_ROWS = 200
 OK, NOT_MODIFIED = 200, 304
 HTML, CSV, JSON = "text/html; charset=utf-8", "text/csv; charset=utf-8", "application/json"
 _NAMED = re.compile(r"\$(\w+)")
-# The value of the book, as in `value_by_night`, but in a third of the time.
-_VALUE = """
-select count(*) as assets, count(*) filter (where price_state = 'missing') as unpriced_assets,
-    count(*) filter (where price_state = 'stale') as stale_assets,
-    internal.exact_long_sum(value_text) as value_text
-from value_by_asset($currency, $day)
-"""
 # The table that lists all IDs of each kind in a book.
 _IDS = {"portfolio_id": "portfolios", "asset_id": "positions", "venue_id": "accounts"}
 
@@ -314,7 +309,8 @@ def _start(version: Version) -> dict[str, Any]:
             ),
         }
         if currency := settings["currency"]:
-            values["value"] = rows(_VALUE, currency=currency, **day)
+            query = "select price_state, value_text from value_by_asset($currency, $day)"
+            values["value"] = _value(rows(query, currency=currency, **day))
     return {
         "title": "The book",
         "nights": nights,
@@ -322,6 +318,18 @@ def _start(version: Version) -> dict[str, Any]:
         "gaps": rows("select * from ops.gaps order by snapshot_date desc"),
         "attention": rows("select * from ops.attention"),
         **values,
+    }
+
+
+def _value(assets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the value of the book, as in `value_by_night`, which needs three times the CPU."""
+    states = Counter(row["price_state"] for row in assets)
+    texts = [row["value_text"] for row in assets if row["value_text"] is not None]
+    return {
+        "assets": len(assets),
+        "unpriced_assets": states["missing"],
+        "stale_assets": states["stale"],
+        "value_text": total(texts) if texts else None,
     }
 
 

@@ -472,3 +472,24 @@ def test_pages_are_readable_on_each_screen_and_on_paper(site: Site, tmp_path: Pa
         browser.press(session, "Tab", 9)
         focused = "document.activeElement.textContent"
         assert browser.evaluate(session, focused) == "Skip to the content"
+
+
+def test_the_value_on_the_start_page_is_the_value_of_the_night(site: Site) -> None:
+    """The start page adds up the values itself, with the same result as `value_by_night`."""
+    [shown] = site.ask(
+        "select value_text, unpriced_assets, stale_assets from value_by_night('USD') "
+        "order by snapshot_date desc limit 1"
+    )
+    pages = site.application.application
+    pages._answer({"method": "GET", "path": "/", "query_string": b"", "headers": []})
+    value = pages._versions.current().start["value"]
+    assert shown == tuple(value[k] for k in ("value_text", "unpriced_assets", "stale_assets"))
+
+
+def test_a_home_with_only_a_held_night_has_a_start_page(plain: Callable[..., Site]) -> None:
+    """If the first night is held, the start page says so, and tables say that there is no book."""
+    site = plain(night(FIRST, [Amount("1")], state="held", is_book=False))
+    assert "There is no book yet" in site.get("/").text
+    assert "is held" in site.get("/").text
+    got = site.get("/holdings")
+    assert (got.status, "does not have a book" in got.text) == (404, True)
