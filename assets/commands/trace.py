@@ -18,7 +18,7 @@ from assets.console.invocation import full_command
 from assets.console.parameters import as_of_option, format_option
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
-from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
+from assets.nightbook import DEFAULT_EVENT, INFO, EventCallback, Nightbook
 from assets.publishing.shelf import shelf_of
 from pipelines.flatten.accounts import LandedElement, LandedPosition, Stated, landed_positions
 from pipelines.landing import snapshots
@@ -26,6 +26,7 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import NoSuchSnapshot
 from warehouse.contract.model import count_of
+from warehouse.progress import ProgressCallback
 from warehouse.query.connect import connect
 from warehouse.query.facts.figures import (
     FigureSelection,
@@ -148,21 +149,33 @@ def trace_command(nightbook: Nightbook, *, output_format: str, **requested: Any)
     if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
     layout = nightbook.layout
-    with connect(layout.database) as connection:
+    with connect(layout.database) as connection, TerminalProgress() as progress:
         connection.execute("set TimeZone = 'UTC'")
-        try:
-            traced = figures(connection, FigureSelection(**requested))
-        except NightPruned as error:
-            raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
-    with TerminalProgress() as progress:
         reporting = replace(nightbook, watch=progress.watch)
-        trace = _trace(reporting, traced)
+        trace = trace_figures(reporting, connection, FigureSelection(**requested), tell=_tell)
     if output_format == "json":
         content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
         print(printable_json(content.decode()))
     else:
         print("\n".join(trace_lines(trace, layout)))
     return DONE if trace.is_proved else FAILED
+
+
+def trace_figures(
+    nightbook: Nightbook,
+    connection: Any,
+    selection: FigureSelection,
+    *,
+    tell: EventCallback | None = None,
+) -> Trace:
+    """Trace the selected figures in an open warehouse. Raises the errors of `figures`."""
+    layout = nightbook.layout
+    try:
+        traced = figures(connection, selection)
+    except NightPruned as error:
+        raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
+    say = progress_reporter(nightbook, tell, "tracing", traced.snapshot["snapshot_id"])
+    return _trace(nightbook, traced, say)
 
 
 def _record_lines(trace: Trace) -> Iterator[str]:
@@ -248,8 +261,8 @@ def _describe_request(layout: Layout, error: NightPruned) -> str:
     )
 
 
-def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
-    positions, notices = _read_landing(nightbook, traced)
+def _trace(nightbook: Nightbook, traced: TracedFigures, say: ProgressCallback) -> Trace:
+    positions, notices = _read_landing(nightbook, traced, say)
     accounts = list(_join(traced.accounts, positions))
     paths = [position.element.json_path for position in positions]
     lost = [account for account in accounts if account.record is None]
@@ -280,11 +293,10 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
 
 
 def _read_landing(
-    nightbook: Nightbook, traced: TracedFigures
+    nightbook: Nightbook, traced: TracedFigures, say: ProgressCallback
 ) -> tuple[list[LandedPosition], list[str]]:
     """Return the landed positions, or a message if the landed bytes cannot be read."""
     layout, snapshot_id = nightbook.layout, traced.snapshot["snapshot_id"]
-    say = progress_reporter(nightbook, _tell, "tracing", snapshot_id)
     try:
         manifest = load_manifest(snapshots.find(layout, snapshot_id).folder)
         if missing := _missing_files(layout, manifest):

@@ -6,7 +6,7 @@
 SECTIONS = {
     "Get started": ("demo", "doctor", "install"),
     "Nightly run": ("run", "status", "snapshots", "accept", "reject", "report"),
-    "Query and export": ("query", "tables", "trace", "export", "combine"),
+    "Query and export": ("query", "tables", "trace", "serve", "export", "combine"),
     "Reconciliation": ("reconcile",),
     "Prices and labels": ("reference",),
     "Integrity and storage": ("verify", "prove", "rebuild", "prune", "backup", "restore"),

@@ -34,8 +34,13 @@ ARROWS = {
 HOMES = {
     "dagster": ("assets",),
     "httpx": ("pipelines.edge",),
-    "starlette": ("pipelines.sandbox", "assets.runs.web"),
-    "uvicorn": ("pipelines.sandbox", "assets.runs.web"),
+    "starlette": (
+        "pipelines.sandbox",
+        "assets.console.guard",
+        "assets.runs.web",
+        "assets.commands.serve",
+    ),
+    "uvicorn": ("pipelines.sandbox", "assets.runs.web", "assets.commands.serve"),
     "duckdb": ("warehouse",),
     "pandas": ("warehouse",),
     "xlsxwriter": ("warehouse",),

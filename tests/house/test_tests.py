@@ -28,6 +28,11 @@ TESTED_IN: dict[str, str] = {
     "tests/assets/graph/test_warehouse_pages.py": (
         "assets/graph/reports assets/night/reports assets/night/tables"
     ),
+    "tests/assets/commands/test_serve.py": (
+        "warehouse/pages/answer warehouse/pages/render warehouse/pages/request "
+        "warehouse/pages/tables warehouse/pages/version"
+    ),
+    "tests/assets/runs/test_web.py": "assets/console/guard",
     "tests/assets/home/test_backup.py": "assets/commands/backup",
     "tests/assets/home/test_writer_lock_gate.py": "assets/runs/instance",
     "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",

@@ -144,29 +144,39 @@ def _write(
     Only text is quoted. `safe` makes a text safe to open in a spreadsheet. The file begins with
     `mark`.
     """
-    kinds = columns_of(source, exhibit)
-    is_text = [kinds[name] == "VARCHAR" and not name.endswith("_text") for name in titles]
-    query = f"{_line_query(titles, is_text)} from {exhibit.staged_name}"
+    all_kinds = columns_of(source, exhibit)
+    kinds = {name: all_kinds[name] for name in titles}
+    is_text = quoted_columns(kinds)
+    query = f"select {line_columns(kinds)} from {exhibit.staged_name}"
     rows = 0
     with written_aside(path) as file:
         file.write(f"{mark}{','.join(map(field, titles.values()))}\r\n".encode())
         result = source.connection.execute(query)
         while batch := result.fetchmany(BATCH):
-            lines = (
-                line if line is not None else _line(cells, is_text, safe) for line, cells in batch
-            )
-            file.write("".join(f"{line}\r\n" for line in lines).encode())
+            file.write(csv_lines(batch, is_text, safe).encode())
             rows += len(batch)
             source.on_rows(len(batch))
     return rows
 
 
-def _line_query(names: Iterable[str], is_text: Sequence[bool]) -> str:
-    """Return the columns `line` and `cells`. A row with a text that is not harmless has only cells.
+def quoted_columns(kinds: Mapping[str, str]) -> list[bool]:
+    """Return for each column, given with its type, whether a CSV file quotes its texts."""
+    return [kind == "VARCHAR" and not name.endswith("_text") for name, kind in kinds.items()]
 
-    DuckDB writes the other lines, in a third of the time.
+
+def line_columns(kinds: Mapping[str, str]) -> str:
+    """Return SQL for the columns `line` and `cells` of these columns, for `csv_lines`.
+
+    A row with a text that is not harmless has only cells. DuckDB writes the lines of all other
+    rows, in half of the time that Python needs (0.11 instead of 0.22 CPU s for 15,000 accounts).
     """
-    cells = [f"{quote_identifier(name)}::varchar" for name in names]
+    is_text = quoted_columns(kinds)
+    cells = [
+        f"replace({quote_identifier(name)}::varchar, '+00', 'Z')"
+        if kind == "TIMESTAMP WITH TIME ZONE"
+        else f"{quote_identifier(name)}::varchar"
+        for name, kind in kinds.items()
+    ]
     texts = [cell for cell, is_quoted in zip(cells, is_text, strict=True) if is_quoted]
     is_harmless = " and ".join(
         f"coalesce(regexp_full_match({cell}, {literal(_HARMLESS.pattern)}), true)" for cell in texts
@@ -177,13 +187,24 @@ def _line_query(names: Iterable[str], is_text: Sequence[bool]) -> str:
     )
     line = " || ',' || ".join(fields)
     return (
-        f"select case when {is_harmless or 'true'} then {line} end as line, "
+        f"case when {is_harmless or 'true'} then {line} end as line, "
         f"case when line is null then [{', '.join(cells)}] end as cells"
     )
 
 
-def _line(cells: Iterable[str | None], is_text: Iterable[bool], safe: Callable[[str], str]) -> str:
-    return ",".join(
-        "" if cell is None else field(safe(cell)) if is_quoted else cell
-        for cell, is_quoted in zip(cells, is_text, strict=True)
+def csv_lines(
+    rows: Iterable[tuple[str | None, list[str | None]]],
+    is_text: Sequence[bool],
+    safe: Callable[[str], str],
+) -> str:
+    """Return the lines of rows with the columns of `line_columns`. `safe` changes their texts."""
+    lines = (
+        ",".join(
+            "" if cell is None else field(safe(cell)) if is_quoted else cell
+            for cell, is_quoted in zip(cells, is_text, strict=True)
+        )
+        if line is None
+        else line
+        for line, cells in rows
     )
+    return "".join(f"{line}\r\n" for line in lines)

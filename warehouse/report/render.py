@@ -65,7 +65,7 @@ def render_page(data: ReportData, program_version: str, command: str = PROGRAM) 
         data,
         "html",
         command=command,
-        **_style("page.css"),
+        **_styled("page.css"),
         rendered_at=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
     )
@@ -73,8 +73,15 @@ def render_page(data: ReportData, program_version: str, command: str = PROGRAM) 
 
 def render_statement(**values: Any) -> str:
     """Render the statement of a portfolio as HTML. `statement.html.jinja` lists the values."""
-    template = _environment().get_template("statement.html.jinja")
-    return template.render(**values, **_style("page.css", "statement.css"))
+    template = environment().get_template("statement.html.jinja")
+    return template.render(**values, **_styled("page.css", "statement.css"))
+
+
+def style_of(*files: Path) -> tuple[Markup, str]:
+    """Return our style sheets as one, and the policy that allows only this style on a page."""
+    style = Markup("".join(file.read_text("utf-8") for file in files))  # noqa: S704 - our own files
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return style, f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'"
 
 
 def render_markdown(data: ReportData) -> str:
@@ -94,16 +101,14 @@ def escape_markdown(text: str) -> str:
     return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
 
 
-def _style(*names: str) -> dict[str, str]:
+def _styled(*names: str) -> dict[str, str]:
     """Return the style of a page, and the policy that allows nothing but this style."""
-    text = "".join((_HERE / name).read_text("utf-8") for name in names)
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return {"style": Markup(text), "policy": policy}  # noqa: S704 - our own files
+    style, policy = style_of(*(_HERE / name for name in names))
+    return {"style": style, "policy": f"{policy}; form-action 'none'"}
 
 
 def _render(data: ReportData, format_: str, **values: Any) -> str:
-    return _environment().get_template("book.jinja").render(
+    return environment().get_template("book.jinja").render(
         data.values,
         layout=f"page.{format_}.jinja",
         blocks=f"blocks.{format_}.jinja",
@@ -113,9 +118,10 @@ def _render(data: ReportData, format_: str, **values: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment(folder: Path = _HERE / "templates") -> Environment:
+    """Return the templates in a folder, with the functions that format and draw values."""
     templates = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

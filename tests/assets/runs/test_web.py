@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from assets.commands.install import UNITS
 from assets.runs.instance import make_instance
-from assets.runs.web import Guard
+from assets.runs.web import guard
 from pipelines.sandbox.server import serve
 from tests.support.shipped_units import environment, free_port, started, until
 from warehouse.storage.layout import Layout
@@ -68,7 +68,7 @@ async def obedient(scope: Scope, receive: Receive, send: Send) -> None:
 @contextmanager
 def guarded(*names: str) -> Iterator[str]:
     """Serve the guard in front of the obedient application, and yield the address."""
-    with serve(Guard(obedient, frozenset(names))) as served:
+    with serve(guard(obedient, names)) as served:
         yield served.origin
 
 

@@ -1,0 +1,1 @@
+"""Read-only pages over the published book, as functions that know no server."""
