@@ -182,6 +182,15 @@ def test_every_query_of_a_page_works_on_the_demo(folder: Path) -> None:
             connection.execute(statement).fetchall()
 
 
+def test_the_own_check_of_the_demo_runs(folder: Path) -> None:
+    """The demo's own check runs and finds something, as the pages show."""
+    database = folder / "data" / "warehouse" / "current" / "nightbook.duckdb"
+    with duckdb.connect(str(database), read_only=True) as connection:
+        found = dict(connection.execute("select kind, words from ops.own_findings").fetchall())
+    assert "own_check_failed" not in found
+    assert "own_check" in found
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_table_of_commands(command: str) -> None:
     """Every command is in the table of commands, so that people can find it."""

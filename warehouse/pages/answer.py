@@ -215,7 +215,8 @@ class PageTable:
         listing, request = self._request.listing, self._request
         source = f"({listing.query})"
         if self.has_values:
-            source += f" left join ({listing.values}) using ({', '.join(listing.key)})"
+            valued = f"select *, $currency::varchar as currency from ({listing.values})"
+            source += f" left join ({valued}) using ({', '.join(listing.key)})"
         order = listing.order
         if sort := request.values.get("sort"):
             ways = " desc" if request.values.get("order") == "desc" else ""

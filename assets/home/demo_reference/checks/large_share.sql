@@ -9,8 +9,8 @@ with book as (
 )
 
 select
-    portfolio_id,
-    asset_id || ' of ' || portfolio_name || ' is worth ' || value_text || ' USD.' as words
-from holdings_value('USD')
-where value * 10 > (select book.value from book)
-order by holdings_value.value desc
+    held.portfolio_id,
+    held.asset_id || ' of ' || held.portfolio_name || ' is worth ' || held.value_text || ' USD.' as words
+from holdings_value('USD') as held
+where held.value * 10 > (select book.value from book)
+order by held.value desc
