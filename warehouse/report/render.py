@@ -65,7 +65,7 @@ def render_page(data: ReportData, program_version: str, command: str = PROGRAM) 
         data,
         "html",
         command=command,
-        **_styled("page.css"),
+        **_load_style("page.css"),
         rendered_at=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
     )
@@ -74,7 +74,7 @@ def render_page(data: ReportData, program_version: str, command: str = PROGRAM) 
 def render_statement(**values: Any) -> str:
     """Render the statement of a portfolio as HTML. `statement.html.jinja` lists the values."""
     template = environment().get_template("statement.html.jinja")
-    return template.render(**values, **_styled("page.css", "statement.css"))
+    return template.render(**values, **_load_style("page.css", "statement.css"))
 
 
 def style_of(*files: Path) -> tuple[Markup, str]:
@@ -101,7 +101,7 @@ def escape_markdown(text: str) -> str:
     return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
 
 
-def _styled(*names: str) -> dict[str, str]:
+def _load_style(*names: str) -> dict[str, str]:
     """Return the style of a page, and the policy that allows nothing but this style."""
     style, policy = style_of(*(_HERE / name for name in names))
     return {"style": style, "policy": f"{policy}; form-action 'none'"}
