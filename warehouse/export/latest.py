@@ -4,11 +4,12 @@
 files or the new ones. `night.json` has their night, version, fingerprint, row counts and digests.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,13 @@ def renew(
         has_book = bool(records(connection, "select 1 from ops.snapshots where is_book limit 1"))
     night = _read_night(exports)
     if not has_book:
-        _swap(_new_folder(exports), NO_BOOK | facts)
+        with _new_folder(exports) as folder:
+            _swap(folder, NO_BOOK | facts)
     elif night.get("sources") == facts["sources"]:
-        folder = _new_folder(exports)
-        for name in night["files"]:
-            os.link(exports / LATEST / name, folder / name)
-        _swap(folder, night | facts)
+        with _new_folder(exports) as folder:
+            for name in night["files"]:
+                os.link(exports / LATEST / name, folder / name)
+            _swap(folder, night | facts)
     else:
         with book(database, None, max_rows=workbook_rows, texts_only=True) as source:
             write(source, exports, program_version=program_version, workbook_rows=workbook_rows)
@@ -83,35 +85,31 @@ def write(
     `written` is the workbook of this book and its notices, if it has already been written.
     """
     facts = _version_facts(source.connection, program_version, workbook_rows)
-    folder = _new_folder(exports)
-    if written:
-        shutil.copyfile(written[0], folder / WORKBOOK)
-        notices = written[1]
-    else:
-        notices = workbook.write(source, folder / WORKBOOK, program_version=program_version)
-    rows: dict[str, int | None] = {WORKBOOK: None}
-    for exhibit in source.exhibits:
-        if exhibit.title in TABLES:
-            name = f"{exhibit.title.lower()}.csv"
-            rows[name] = staged_tables.for_people(source, exhibit, folder / name)
-    files = {
-        name: {
-            "rows": count,
-            "bytes": (folder / name).stat().st_size,
-            "sha256": digest_of(folder / name),
+    with _new_folder(exports) as folder:
+        if written:
+            shutil.copyfile(written[0], folder / WORKBOOK)
+            notices = written[1]
+        else:
+            notices = workbook.write(source, folder / WORKBOOK, program_version=program_version)
+        rows: dict[str, int | None] = {WORKBOOK: None}
+        for exhibit in source.exhibits:
+            if exhibit.title in TABLES:
+                name = f"{exhibit.title.lower()}.csv"
+                rows[name] = staged_tables.for_people(source, exhibit, folder / name)
+        night = {
+            "snapshot_id": source.snapshot_id,
+            "snapshot_date": source.day.isoformat(),
+            "read_at": source.snapshot["finished_at"].isoformat(),
+            "currency": source.currency,
+            "left_out": dict(source.left_out),
+            "notices": list(notices),
+            "files": {name: _file_facts(folder / name, count) for name, count in rows.items()},
         }
-        for name, count in rows.items()
-    }
-    night = {
-        "snapshot_id": source.snapshot_id,
-        "snapshot_date": source.day.isoformat(),
-        "read_at": source.snapshot["finished_at"].isoformat(),
-        "currency": source.currency,
-        "left_out": dict(source.left_out),
-        "notices": list(notices),
-        "files": files,
-    }
-    _swap(folder, night | facts)
+        _swap(folder, night | facts)
+
+
+def _file_facts(file: Path, rows: int | None) -> dict[str, Any]:
+    return {"rows": rows, "bytes": file.stat().st_size, "sha256": digest_of(file)}
 
 
 def _read_night(exports: Path) -> dict[str, Any]:
@@ -132,11 +130,18 @@ def _version_facts(
     return {**build, "program_version": program_version, "sources": sources}
 
 
-def _new_folder(exports: Path) -> Path:
+@contextlib.contextmanager
+def _new_folder(exports: Path) -> Iterator[Path]:
+    """Yield a new folder for the files. If writing them fails, for a full disk, it is removed."""
     make_directory(exports)
     folder = Path(tempfile.mkdtemp(prefix=f".{LATEST}-", dir=exports))
     change_mode(folder, DIRECTORY_MODE)
-    return folder
+    try:
+        yield folder
+    except BaseException:
+        if (exports / LATEST).resolve() != folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _swap(folder: Path, night: Mapping[str, Any]) -> None:

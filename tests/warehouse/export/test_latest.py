@@ -148,6 +148,15 @@ def test_long_tables_are_left_out_by_name(layout: Layout) -> None:
     assert set(night["left_out"]) == {"Accounts", "Holdings"}
 
 
+def test_what_a_killed_command_left_is_removed(layout: Layout) -> None:
+    """A folder that a killed command left is removed by the next one."""
+    (layout.exports / ".latest-left").mkdir(parents=True)
+    renewed(layout)
+    assert [path.name for path in layout.exports.glob(".latest-*")] == [
+        (layout.exports / "latest").readlink().name
+    ]
+
+
 def test_a_kill_at_any_write_leaves_the_old_or_the_new_files(
     layout: Layout, sized: Callable[[int, int], int]
 ) -> None:
