@@ -149,7 +149,9 @@ def _run_command(invocation: Invocation, nightbook: Nightbook) -> int:
             nightbook.settings(api=True)
         require_place(nightbook.layout, invocation)
     code = command.callback(nightbook, **invocation.options)
-    if command.writes and not renew_after_command(nightbook):
+    options = invocation.options
+    is_rehearsal = options.get("dry_run") or options.get("is_preview")
+    if command.writes and not is_rehearsal and not renew_after_command(nightbook):
         code = code or FAILED
     if command.then:
         command.then(nightbook)
