@@ -23,7 +23,7 @@ from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query import child
 from warehouse.query.evidence import evidence_of
 from warehouse.query.formats import FORMATS, QueryResult, as_json, as_table
-from warehouse.storage.layout import Layout, written_aside
+from warehouse.storage.layout import Layout, write_bytes
 
 PARQUET, WORKBOOK, JSON = "parquet", "xlsx", "json"
 EXTENSIONS = (PARQUET, "csv", "json", "jsonl", WORKBOOK, "md")
@@ -180,8 +180,7 @@ def _show(result: QueryResult) -> None:
 
 def _write(target: Path, content: bytes) -> None:
     try:
-        with written_aside(target) as out:
-            out.write(content)
+        write_bytes(target, content)
     except OSError as error:
         raise OutputNotWritten(
             f"The result could not be written to {target}: {error.strerror}. Any existing file "

@@ -20,7 +20,7 @@ from warehouse.contract.model import count_of
 from warehouse.contract.reconciliation import RECORD_FOLDERS
 from warehouse.query.formats import as_csv
 from warehouse.query.read import run
-from warehouse.storage.layout import Layout, json_bytes, make_directory, write_json, written_aside
+from warehouse.storage.layout import Layout, json_bytes, write_bytes, write_json
 
 MARK = "demo.json"
 _REFERENCE = Path(__file__).parent / "demo_reference"
@@ -178,9 +178,9 @@ def drop_tables(layout: Layout) -> None:
     """Drop the tables and checks that people bring, made from the newest book."""
     for query in sorted(_REFERENCE.glob("*.sql")):
         rows = as_csv(run(layout.database, query.read_text("utf-8")))
-        _write(layout.home / "reference" / query.stem / f"{query.stem}.csv", rows)
+        write_bytes(layout.home / "reference" / query.stem / f"{query.stem}.csv", rows.encode())
     for check in sorted(_REFERENCE.glob("checks/*.sql")):
-        _write(layout.home / "checks" / check.name, check.read_text("utf-8"))
+        write_bytes(layout.home / "checks" / check.name, check.read_bytes())
 
 
 def drop_transactions(layout: Layout, before: datetime, after: datetime) -> tuple[str, ...]:
@@ -196,13 +196,7 @@ def drop_transactions(layout: Layout, before: datetime, after: datetime) -> tupl
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows([*rows, twice])
-    folder = layout.home / "reference" / "transactions"
-    _write(folder / f"{after.date()}.csv", text.getvalue())
+    path = layout.home / "reference" / "transactions" / f"{after.date()}.csv"
+    write_bytes(path, text.getvalue().encode())
     errors = {"is missing": gone, "is in the file twice": twice, "has the wrong sign": turned}
     return tuple(f"{what}: {row['asset_id']}, {row['account']}" for what, row in errors.items())
-
-
-def _write(path: Path, text: str) -> None:
-    make_directory(path.parent)
-    with written_aside(path) as file:
-        file.write(text.encode())

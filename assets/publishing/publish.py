@@ -49,7 +49,7 @@ from warehouse.reconcile.record.record import Record, records_of
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reference.inbox import kept_rows, receive
-from warehouse.storage.layout import NOTE, Layout, digest_of, sync_directory, written_aside
+from warehouse.storage.layout import NOTE, Layout, digest_of, sync_directory, write_bytes
 
 if TYPE_CHECKING:
     from pipelines.lakehouse.entrance import FlattenedNight
@@ -123,8 +123,7 @@ def catch_up(nightbook: Nightbook) -> None:
     layout = nightbook.layout
     if not layout.database.exists():
         return
-    published = ask(layout.database, "select schema_version from ops.build").rows
-    if published != ((schema_version(),),):
+    if ask(layout.database, "select schema_version from ops.build").rows != ((schema_version(),),):
         refresh(nightbook)
 
 
@@ -317,8 +316,7 @@ def _is_since(path: Path, snapshot: Snapshot) -> bool:
     """
     if snapshot.decision is None or not path.is_file() or path.name.endswith(NOTE):
         return False
-    accepted = datetime.fromisoformat(snapshot.decision.at)
-    return path.stat().st_mtime >= accepted.timestamp()
+    return path.stat().st_mtime >= datetime.fromisoformat(snapshot.decision.at).timestamp()
 
 
 def _is_reconciled(record: Record, snapshot: Snapshot) -> bool:
@@ -361,8 +359,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
             f"This note is about the file with SHA-256 {digest_of(path)}, not about a newer file "
             "with the same name.\n"
         )
-        with written_aside(path.with_name(f"{path.name}{NOTE}")) as file:
-            file.write(note.encode(errors="backslashreplace"))
+        write_bytes(path.with_name(f"{path.name}{NOTE}"), note.encode(errors="backslashreplace"))
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:

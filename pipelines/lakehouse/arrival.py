@@ -42,6 +42,7 @@ from warehouse.storage.layout import (
     digest_of,
     make_directory,
     sync_directory,
+    write_bytes,
     written_aside,
 )
 
@@ -131,8 +132,7 @@ class Arrival:
         """Write one of the night's documents to a file, unless it already has the same content."""
         text = self.night.documents[document]
         if not _has_content(path, text):
-            with written_aside(path) as file:
-                file.write(text.encode())
+            write_bytes(path, text.encode())
 
     def _fetch_lake(self) -> None:
         """Fetch all missing lake files. Once all have arrived, move them to their final paths."""
@@ -217,8 +217,7 @@ def fetch(
 
 def _servers(layout: Layout) -> set[str]:
     """Return the server of the newest accepted night here, or an empty set without a night."""
-    books = snapshots.books(snapshots.landed_snapshots(layout))
-    newest = next(reversed(books.values()), None)
+    newest = next(reversed(snapshots.books(snapshots.landed_snapshots(layout)).values()), None)
     return {server_of(load_manifest(newest.folder).origin)} if newest else set()
 
 

@@ -15,7 +15,7 @@ from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from warehouse.contract.states import PRUNED
-from warehouse.storage.layout import Layout, written_aside
+from warehouse.storage.layout import Layout, write_bytes
 
 MAX_REASON_LENGTH = 300
 
@@ -48,8 +48,7 @@ def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) ->
     if merged == snapshot.decisions:
         return snapshot
     if merged == night.decisions:
-        with written_aside(snapshot.folder / DECISION) as file:
-            file.write(night.documents[Document.DECIDED].encode())
+        write_bytes(snapshot.folder / DECISION, night.documents[Document.DECIDED].encode())
         after = snapshots.read(snapshot.folder)
     else:
         after = snapshots.write_decisions(snapshot, merged)

@@ -19,7 +19,7 @@ from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
-from warehouse.storage.layout import Layout, edition, written_aside
+from warehouse.storage.layout import Layout, edition, write_bytes
 
 # The count columns in `ops.snapshots`, each with its name in the lake manifest.
 IN_LAKE = {
@@ -119,8 +119,8 @@ class Briefs:
         """Save the cache for the next command if anything in it has changed."""
         if self._is_changed:
             content = msgspec.json.encode(self._cache)
-            with written_aside(self._layout.briefs) as file:
-                file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+            digest = hashlib.sha256(content).hexdigest().encode()
+            write_bytes(self._layout.briefs, digest + b"\n" + content)
             self._is_changed = False
 
 

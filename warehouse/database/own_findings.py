@@ -26,7 +26,7 @@ from warehouse.database.materialization import materialize_comparison
 from warehouse.query.connect import records, scalar
 from warehouse.reference.own_checks import OwnFinding, run_own_checks
 from warehouse.sql.catalog import finding_rules
-from warehouse.storage.layout import Layout, written_aside
+from warehouse.storage.layout import Layout, write_bytes
 
 _TABLE = stored_as(OWN_FINDINGS)
 
@@ -69,8 +69,7 @@ def apply_rules(connection: DuckDBPyConnection, layout: Layout, contents: Conten
     if connection.execute(f"select 1 from {stored_as(FILES)} limit 1").fetchall():
         found += _findings_in_tables(connection, day)
     if folder.is_dir():
-        group = load.group_for(load.longest(contents))
-        with load.detach_file(connection, group) as file:
+        with load.detach_file(connection, load.group_for(load.longest(contents))) as file:
             found += run_own_checks(folder, file)
     if found != before:
         connection.execute(f"delete from {_TABLE} where snapshot_date = ?", [day])
@@ -80,8 +79,7 @@ def apply_rules(connection: DuckDBPyConnection, layout: Layout, contents: Conten
     # publish applies the rules to the same book, and replaces the file.
     if _read(path) != found:
         try:
-            with written_aside(path) as out:
-                out.write(msgspec.json.encode(KeptFindings(_digest_of(found), found)))
+            write_bytes(path, msgspec.json.encode(KeptFindings(_digest_of(found), found)))
         except OSError as error:
             print(f"The own findings of {day} were not kept: {error}", file=sys.stderr)
 
@@ -106,12 +104,9 @@ def _findings_in_tables(connection: DuckDBPyConnection, day: date) -> Iterator[O
         except duckdb.Error as error:
             connection.execute("rollback")
             connection.execute("begin")
-            reason = str(error).partition("\n")[0]
+            words = f"The rules of {rule.name} could not be applied: {error}".partition("\n")[0]
             yield OwnFinding(
-                kind="threshold_undecided",
-                name=rule.name,
-                severity="high",
-                words=f"The rules of {rule.name} could not be applied: {reason}",
+                kind="threshold_undecided", name=rule.name, severity="high", words=words
             )
 
 

@@ -22,7 +22,7 @@ from warehouse.reconcile.settings.config import TEMPLATE, Config
 from warehouse.reconcile.terms import LEDGER_FIELDS, NotReconciled, key_expression
 from warehouse.reconcile.workbook.ledgers import template_rows
 from warehouse.spreadsheet.reading.grid import OpenedFile
-from warehouse.storage.layout import digest_of, written_aside
+from warehouse.storage.layout import digest_of, write_bytes
 
 OPENING = "opening book"  # the label in a run's evidence
 _MAX_LISTED = 20
@@ -108,8 +108,7 @@ def prepare_folder(record: Record) -> None:
     """Create the folder with its own recon.toml, whose name gives the breaks their own IDs."""
     record.make()
     if not record.config.exists():
-        with written_aside(record.config) as file:
-            file.write(TEMPLATE.replace('"positions"', '"movements"', 1).encode())
+        write_bytes(record.config, TEMPLATE.replace('"positions"', '"movements"', 1).encode())
 
 
 def write_ledger(source: OpenBook, record: Record, movement: Movement) -> None:
@@ -126,8 +125,7 @@ def write_ledger(source: OpenBook, record: Record, movement: Movement) -> None:
     rows = sorted((*row, movement.expected[key]) for row, key in zip(names, keys, strict=True))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([(*LEDGER_FIELDS, "amount"), *rows])
-    with written_aside(path) as file:
-        file.write(text.getvalue().encode())
+    write_bytes(path, text.getvalue().encode())
     record.add_workbooks([digest_of(path)])
 
 
@@ -152,10 +150,7 @@ def _evidence(source: OpenBook, opening: date, days: str) -> dict[str, str]:
         OPENING: opening.isoformat(),
         "opening cut-off": times[0],
         "closing cut-off": times[-1],
-        **{
-            f"transactions {label}": str(number or 0)
-            for label, number in zip(labels, sums, strict=True)
-        },
+        **{f"transactions {label}": str(n or 0) for label, n in zip(labels, sums, strict=True)},
     }
 
 
@@ -184,6 +179,6 @@ def _notices(source: OpenBook, evidence: Mapping[str, str], days: str) -> Iterat
             f"{names}, is at a cut-off. The book may have it or not, so it was not added",
             f"transaction {row['reference']}",
         )
-    if len(found) > _MAX_LISTED:
-        more = count_of(len(found) - _MAX_LISTED, "more transaction")
+    if (hidden := len(found) - _MAX_LISTED) > 0:
+        more = count_of(hidden, "more transaction")
         yield Notice("high", f"{more} at a cut-off. To list them, type {query}", "movement")

@@ -34,7 +34,7 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import ledgers
 from warehouse.reconcile.workbook.sign_off import with_signatures
 from warehouse.reconcile.workbook.verify import VerifyResult, verify_workbook
-from warehouse.storage.layout import written_aside
+from warehouse.storage.layout import write_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,7 @@ def init(database: Path, folder: Path) -> InitFiles:
     with open_book(database, None, ()) as source:
         keys = ledgers.write_template(source, path)
     if not record.config.exists():
-        with written_aside(record.config) as file:
-            file.write(TEMPLATE.encode())
+        write_bytes(record.config, TEMPLATE.encode())
         files.append(record.config)
     return InitFiles(tuple(files), keys)
 
@@ -120,8 +119,7 @@ def settle(folder: Path, lines: str) -> None:
     before = record.config.read_text(encoding="utf-8") if record.config.exists() else TEMPLATE
     content = f"{before.rstrip()}\n\n{lines.strip()}\n".encode()
     parse_config(content, record.config)
-    with written_aside(record.config) as file:
-        file.write(content)
+    write_bytes(record.config, content)
 
 
 def run(
@@ -236,8 +234,7 @@ def _show_signatures(record: Record, run: Run) -> None:
     if content != before:
         # Mark the new file as read first, so that its signatures are not entered a second time.
         record.add_workbooks([hashlib.sha256(content).hexdigest()])
-        with written_aside(workbook) as file:
-            file.write(content)
+        write_bytes(workbook, content)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:

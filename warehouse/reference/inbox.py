@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from warehouse.contract.reference import POSITIONS
 from warehouse.reference.child import ENDINGS, FileRows, ReadRequest, UnusedLine, read_file
 from warehouse.reference.dropped_file import display_name, read_file_bytes
-from warehouse.storage.layout import digest_of, json_bytes, written_aside
+from warehouse.storage.layout import digest_of, json_bytes, write_bytes
 
 KEPT = "kept"
 INDEX = "files.json"
@@ -28,6 +28,7 @@ MAX_BYTES = 64 * 1024**2
 MAX_SECONDS = 60
 # Groups of the book, which are not labels.
 RESERVED = ("asset", "book", "portfolio", "venue")
+_NO_TABLE = "the folder is not a table name: use lower case letters, digits and _"
 _CLOSED = "the folder cannot be read, so none of its files was read"
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -57,13 +58,13 @@ class ReceivedFile(msgspec.Struct, frozen=True, kw_only=True):
     acceptance: Acceptance | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A file in `reference/` that was not received, with the reason."""
+class Problem(NamedTuple):
+    """A row of a received file, or a file that was not received, with the reason."""
 
     table: str
     file: str
     reject: UnusedLine
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +97,14 @@ class Inbox:
 
     def reject_rows(self) -> list[dict[str, Any]]:
         """Return the rows of `ops.reference_rejects`."""
-        found: list[tuple[str, str, str | None, UnusedLine]] = [
-            (file.table, file.file, file.sha256, reject)
+        rows = (
+            Problem(file.table, file.file, reject, file.sha256)
             for file in self.received
             for reject in file.rejects
-        ]
-        found += [(problem.table, problem.file, None, problem.reject) for problem in self.problems]
+        )
         return [
-            {
-                "table_name": table,
-                "file": file,
-                "sha256": sha256,
-                "line": reject.line,
-                "code": reject.code,
-                "reason": reject.reason,
-                "value": reject.value,
-            }
-            for table, file, sha256, reject in found
+            {"table_name": table, "file": file, "sha256": sha256, **msgspec.structs.asdict(reject)}
+            for table, file, reject, sha256 in (*rows, *self.problems)
         ]
 
 
@@ -159,8 +151,7 @@ def receive(root: Path, now: datetime, *, is_check: bool = False) -> Inbox:
             receipt.problems.append(Problem(table, display_name(path), reject))
     if len(receipt.received) > len(before) and not is_check:
         receipt.save()
-    present = frozenset(receipt.present)
-    return Inbox(tuple(receipt.received), tuple(receipt.problems), present)
+    return Inbox(tuple(receipt.received), tuple(receipt.problems), frozenset(receipt.present))
 
 
 def receive_book(
@@ -242,7 +233,7 @@ class _Receipt:
 
     def save(self) -> None:
         """Write the list of received files."""
-        _write(self._root / KEPT / INDEX, json_bytes(msgspec.to_builtins(self.received)))
+        write_bytes(self._root / KEPT / INDEX, json_bytes(msgspec.to_builtins(self.received)))
 
     def keep(self, request: ReadRequest, rows: FileRows, changed_ns: int) -> None:
         """Archive a file and its rows, unless this is a check. Then `save` must be called."""
@@ -250,9 +241,9 @@ class _Receipt:
         if not self._is_check:
             if not self.received:
                 self.save()  # An archive without a list is damaged, also if this process is killed.
-            _write(kept_file(self._root, table, sha256), request.content)
+            write_bytes(kept_file(self._root, table, sha256), request.content)
             if rows.parquet:
-                _write(kept_rows(self._root, table, sha256), rows.parquet)
+                write_bytes(kept_rows(self._root, table, sha256), rows.parquet)
         file = ReceivedFile(
             table=table,
             file=request.file,
@@ -280,8 +271,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
             reason = "only folders in reference/ are tables: move the file into a folder"
             yield name, folder, UnusedLine("not_a_folder", reason)
         elif not _TABLE.fullmatch(name) or name in RESERVED:
-            reason = "the folder is not a table name: use lower case letters, digits and _, but "
-            reason += f"none of these words: {', '.join(RESERVED)}"
+            reason = f"{_NO_TABLE}, but none of these words: {', '.join(RESERVED)}"
             yield name, folder, UnusedLine("wrong_table", reason)
         elif name == POSITIONS.name:
             reason = "old books are imported by name: nightbook reference import FILE --as-of DAY"
@@ -294,11 +284,6 @@ def _files(root: Path) -> Iterator[tuple[str, Path, UnusedLine | None]]:
                 yield name, folder, UnusedLine("unreadable", f"{_CLOSED}: {error.strerror}")
                 continue
             yield from ((name, path, None) for path in paths)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with written_aside(path) as file:
-        file.write(content)
 
 
 def kept_file(root: Path, table: str, sha256: str) -> Path:

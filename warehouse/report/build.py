@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warehouse.report.data import ReportData, ReportFailed, load_report
 from warehouse.report.render import PROGRAM, render_page
-from warehouse.storage.layout import written_aside
+from warehouse.storage.layout import write_bytes
 
 __all__ = ["LATEST", "ReportData", "ReportFailed", "load_report", "write_page", "write_report"]
 
@@ -38,6 +38,5 @@ def write_page(
     html = render_page(data, program_version, command).encode()
     file = folder / f"{data.day}.html"
     for path in (file, folder / LATEST):
-        with written_aside(path) as out:
-            out.write(html)
+        write_bytes(path, html)
     return file

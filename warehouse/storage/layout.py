@@ -209,10 +209,15 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
     sync_directory(path.parent)
 
 
+def write_bytes(path: Path, content: bytes, mode: int = FILE_MODE) -> None:
+    """Write a file atomically."""
+    with written_aside(path, mode) as file:
+        file.write(content)
+
+
 def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
     """Write a manifest as JSON, atomically."""
-    with written_aside(path, mode) as file:
-        file.write(json_bytes(content))
+    write_bytes(path, json_bytes(content), mode)
 
 
 def json_bytes(content: Any) -> bytes:

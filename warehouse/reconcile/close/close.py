@@ -29,7 +29,7 @@ from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, with_signatures
 from warehouse.reconcile.workbook.strays import stray_notices
 from warehouse.reconcile.workbook.verify import verify_workbook
-from warehouse.storage.layout import json_bytes, written_aside
+from warehouse.storage.layout import json_bytes, write_bytes
 
 _NAMED = 5  # maximum number of workbooks to list in a message
 
@@ -94,8 +94,7 @@ def close(
     path = packs(record) / pack.pack_name(month.name, facts.version)
     page = pack.index_page(record, month, facts, _archived_ledgers(record, month))
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
-    with written_aside(path.with_suffix(".html")) as file:
-        file.write(page)
+    write_bytes(path.with_suffix(".html"), page)
     # Store the closing last. If the process is killed before this point, the days stay open, and
     # the next close rewrites the same version.
     closing = Closing(

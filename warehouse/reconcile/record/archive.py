@@ -16,7 +16,7 @@ from warehouse.reconcile.settings.config import TEMPLATE, Config
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading.files import LedgerFile
 from warehouse.spreadsheet.reading.grid import OpenedFile
-from warehouse.storage.layout import written_aside
+from warehouse.storage.layout import write_bytes
 
 _SHOWN, _MAX_LENGTH = 20, 80
 
@@ -46,8 +46,7 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
         raise NotReconciled(
             f"{path.name} was changed while it was read. Nothing was reconciled. Rerun the command."
         )
-    with written_aside(archived_path(record, sha256)) as file:
-        file.write(content)
+    write_bytes(archived_path(record, sha256), content)
 
 
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:

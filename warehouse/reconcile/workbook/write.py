@@ -46,7 +46,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles, render_rows
 from warehouse.spreadsheet.writing.splice import splice
-from warehouse.storage.layout import written_aside
+from warehouse.storage.layout import write_bytes, written_aside
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
@@ -100,8 +100,7 @@ def write_positions(content: WorkbookContent, path: Path) -> None:
         "break_id from compared left join break_ids on break_no = no order by no"
     )
     about = {"nightbook.run": content.run.run_id, "nightbook.snapshot": content.source.snapshot_id}
-    reader = rows.to_arrow_reader(ROW_GROUP)
-    stream_rows(reader, path, _MEANINGS, about, plain=_WITHOUT_DICTIONARY)
+    stream_rows(rows.to_arrow_reader(ROW_GROUP), path, _MEANINGS, about, plain=_WITHOUT_DICTIONARY)
 
 
 def _key(name: str) -> str:
@@ -245,8 +244,7 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
     text = io.StringIO()
     csv.writer(text).writerows(_break_rows(content))
     write_positions(content, positions)
-    with written_aside(breaks) as file:
-        file.write(text.getvalue().encode())
+    write_bytes(breaks, text.getvalue().encode())
     return workbook.read_bytes()
 
 
