@@ -78,8 +78,7 @@ def restore_command(
         if is_new:  # The home is new, so it contains only this command's lock files.
             shutil.rmtree(layout.home)
         raise
-    nights = count_of(len(published.loaded), "night")
-    print(f"{published.database}: {nights}")
+    print(f"{published.database}: {count_of(len(published.loaded), 'night')}")
     print(f"Check every file: {command_for(layout)} verify")
     return 0
 

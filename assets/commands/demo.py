@@ -13,6 +13,7 @@ from assets.commands.run import take
 from assets.console.command import HomeCommand
 from assets.console.invocation import command_for
 from assets.console.parameters import flag
+from assets.console.rows import print_lines
 from assets.home.demo import (
     FIRST_NIGHTS,
     drop_tables,
@@ -103,8 +104,7 @@ def demo_command(nightbook: Nightbook, *, is_next: bool) -> int:
         ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
     _print_result(layout)
     print(f"\nFor finance: the ledger is {ledger}. It contains these errors:")
-    for error in planted:
-        print(f"  - {error}")
+    print_lines(planted, "  - ")
     return 0
 
 
@@ -125,8 +125,7 @@ def _run_next(nightbook: Nightbook) -> int:
             return code
         ledger, errors = service.rehearse(layout.database, folder, first=first)
         print(f"\nThe ledger for {night.date()}: {ledger}\nIt contains these errors:")
-        for error in errors:
-            print(f"  - {error}")
+        print_lines(errors, "  - ")
         print()
         reconcile.compare(morning, folder)
     me = command_for(layout)
@@ -158,8 +157,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             "NIGHTBOOK_API_SECRET_FILE": "",
             HOME: str(settings.home),
         }
-        variables = dict(nightbook.variables()) | access
-        demo = Nightbook(FixedVariables(variables), clock, is_demo=True)
+        demo = Nightbook(FixedVariables(dict(nightbook.variables()) | access), clock, is_demo=True)
         nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
         print(f"The sandbox is serving the API at {served.origin}; {nights}.\n")
         for day in days:
@@ -172,8 +170,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             if code:
                 return code
     print("\nThe transactions since the night before, in reference/transactions/, have errors:")
-    for error in errors:
-        print(f"  - {error}")
+    print_lines(errors, "  - ")
     return 0
 
 
@@ -182,12 +179,9 @@ def _print_result(layout: Layout) -> None:
     nights = len(snapshots.books(snapshots.landed_snapshots(layout)))
     print(f"\n{count_of(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
     print(f"  {layout.database}   (open it read-only in the DuckDB CLI, DBeaver or Python)")
-    newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
-    for file in [layout.reports / LATEST, *newest]:
-        print(f"  {file}")
+    print_lines([layout.reports / LATEST, *sorted(layout.exports.glob("*.xlsx"))[-1:]])
     for description, sql in QUESTIONS:
         print(f'\n{description}:\n  {me} query "{sql}"\n')
         print(textwrap.indent(as_table(ask(layout.database, sql)).rstrip("\n"), "  "))
     print("\nNext:")
-    for command, description in NEXT:
-        print(f"  {me} {command:<26} {description}")
+    print_lines(f"{me} {command:<26} {description}" for command, description in NEXT)

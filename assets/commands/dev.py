@@ -9,7 +9,7 @@ from time import sleep
 import click
 from click import option
 
-from assets.commands.sandbox import LOOPBACK, PORT, require_free
+from assets.commands.sandbox import HOST_NAMES, LOOPBACK, PORT, require_free
 from assets.console.command import HomeCommand
 from assets.console.terminal import wants_color
 from assets.home.creation import create_home, is_person
@@ -25,13 +25,7 @@ POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 @click.command(cls=HomeCommand, needs_home=False, writes=True)
 @option("--port", **PORT, default=3000, show_default=True, help="Port of the Dagster UI")
-@option(
-    "--host-name",
-    "host_names",
-    multiple=True,
-    metavar="NAME",
-    help="Also accept requests for this host name, used by your proxy",
-)
+@HOST_NAMES
 def dev_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
     """Start the Dagster UI and daemon on this machine."""
     # Wait for Ctrl-C, or for SIGTERM from a supervisor.

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,22 +72,15 @@ class Finding:
     """The result of one check: its subject, whether it passed, and a message for the user."""
 
     subject: str
-    is_well: bool
     message: str
+    is_well: bool
     is_warning: bool = False
     """Whether the result is not well, but a night can still be read and published."""
 
 
-def _well(subject: str, message: str) -> Finding:
-    return Finding(subject, is_well=True, message=message)
-
-
-def _wrong(subject: str, message: str) -> Finding:
-    return Finding(subject, is_well=False, message=message)
-
-
-def _warning(subject: str, message: str) -> Finding:
-    return Finding(subject, is_well=False, message=message, is_warning=True)
+_well = partial(Finding, is_well=True)
+_wrong = partial(Finding, is_well=False)
+_warning = partial(Finding, is_well=False, is_warning=True)
 
 
 @click.command(cls=HomeCommand, needs_home=False, prints_result=True)
@@ -118,10 +112,9 @@ def _show(findings: Sequence[Finding], output_format: str | None) -> int:
         print_records(output_format, ("subject", "is_well", "message", "is_warning"), findings)
     else:
         for finding in findings:
-            line = f"{finding.subject:<10} {finding.message}"
             warning = paint(WARNING, YELLOW)
             icon = warning if finding.is_warning else mark(is_well=finding.is_well)
-            print(f"{icon} {printable_lines(line)}")
+            print(f"{icon} {finding.subject:<10} {printable_lines(finding.message)}")
     wrong = [finding.subject for finding in findings if not (finding.is_well or finding.is_warning)]
     if SETTINGS in wrong:
         return WRONG_USAGE
@@ -175,8 +168,7 @@ def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding
         return check()
     except Exception as error:  # noqa: BLE001 - doctor reports every error
         message = str(error) if is_ours(error) else disk_message(error, Path("the home"))
-        message = message or f"{type(error).__name__}: {error}"
-        return [_wrong(subject, message)]
+        return [_wrong(subject, message or f"{type(error).__name__}: {error}")]
 
 
 def _without_api(nightbook: Nightbook) -> Settings | None:
@@ -309,10 +301,8 @@ def _warehouse(layout: Layout, now: datetime, first: str, *, is_reader: bool = F
     books = list(snapshots.books(landed).values())
     if not books:
         return _wrong("warehouse", "no night has a book: see nightbook snapshots")
-    newest = books[-1]
-    started = snapshot_time(newest.snapshot_id)
-    hours = (now - started).total_seconds() / 3600
-    nights = count_of(len(books), "night")
+    newest, nights = books[-1], count_of(len(books), "night")
+    hours = (now - snapshot_time(newest.snapshot_id)).total_seconds() / 3600
     # The number of hours is negative if the demo simulates future nights, or if this machine's
     # clock is slow.
     future = "dated after this machine's current time"
@@ -354,9 +344,8 @@ def _schedule(nightbook: Nightbook, settings: Settings) -> Finding:
 def _turned_on(nightbook: Nightbook) -> Finding:
     layout = nightbook.layout
     names = change_record(layout, "turn-on") if layout.dagster.is_dir() else ()
-    if not names:
-        return _well("schedule", "nothing was turned off in Dagster, so nothing was turned on")
-    return _well("schedule", f"turned on in Dagster: {', '.join(names)}")
+    nothing = "nothing was turned off in Dagster, so nothing was turned on"
+    return _well("schedule", f"turned on in Dagster: {', '.join(names)}" if names else nothing)
 
 
 def _shelf(lakehouse: "Lakehouse", *, is_reader: bool) -> Finding:
@@ -404,10 +393,10 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     """Send a test message through every channel, including the fallbacks."""
     layout = Layout(settings.home)
     if not settings.alerts:
-        message = (
+        missing = (
             "NIGHTBOOK_ALERTS is not set, so nobody gets a message if a night is held or fails"
         )
-        yield _wrong("alerts", message)
+        yield _wrong("alerts", missing)
     test = Alert(
         cause="test",
         title="a test",

@@ -13,13 +13,13 @@ from click import option
 from assets.console.command import HomeCommand
 from assets.console.invocation import program_version
 from assets.console.parameters import Choice, as_of_option
+from assets.console.rows import print_lines
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.contract.model import count_of
 from warehouse.database.part import build_part
 from warehouse.export.export import DATABASE_FORMAT, FORMATS, export
-from warehouse.query.formats import printable
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.storage.layout import DATABASE
 
@@ -82,8 +82,5 @@ def export_command(
     # one venue.
     counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in exported.rows.items())
     print(f"Book of {exported.as_of} (snapshot {exported.snapshot_id}): {counts}")
-    for notice in exported.notices:
-        print(f"  {printable(notice)}")
-    for file in exported.files:
-        print(f"  {file}")
+    print_lines((*exported.notices, *exported.files))
     return 0

@@ -12,7 +12,7 @@ from assets.console.command import HomeCommand
 from assets.console.completion import HELD, SNAPSHOTS, complete_from
 from assets.console.invocation import command_for, user_name
 from assets.console.parameters import Choice, Decorator, dry_run_options, flag
-from assets.console.rows import print_records
+from assets.console.rows import print_lines, print_records
 from assets.console.terminal import is_terminal
 from assets.home.rehearsal import ROWS, Change, changes, rehearsing, state_changes
 from assets.home.writer_lock import writing, writing_with_progress
@@ -174,8 +174,7 @@ def print_changes(before: Layout, after: Layout, output_format: str | None) -> N
     for state in states:
         print(f"  {state.date}  snapshot {state.name}: {state.before or NOTHING} -> {state.after}")
     lines = list(map(_change_line, differences))
-    for line in first_lines(lines, MAX_SHOWN, "change", "--format csv lists all of them"):
-        print(f"  {line}")
+    print_lines(first_lines(lines, MAX_SHOWN, "change", "--format csv lists all of them"))
     if not differences:
         print("  no changes to rows or totals")
 
@@ -232,8 +231,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     snapshot = _record(nightbook, snapshot_id, state, why, shelf_error)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     if snapshot.state == states.HELD and snapshot.decision:
-        for reason in snapshot.decision.reasons:
-            print(f"  {printable(reason)}")
+        print_lines(snapshot.decision.reasons)
     if snapshot.state != state:
         return 1
     if snapshot.state == states.ACCEPTED:
@@ -330,8 +328,7 @@ def _print_lessons(snapshot: Snapshot) -> None:
     """
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (to revoke one: nightbook reject LESSON):")
-        for lesson in taught:
-            print(f"  {lesson.name}  {printable(lesson.reason.words)}")
+        print_lines(f"{lesson.name}  {lesson.reason.words}" for lesson in taught)
 
 
 def _print_released_nights(layout: Layout, held: set[str]) -> None:
@@ -343,14 +340,13 @@ def _print_released_nights(layout: Layout, held: set[str]) -> None:
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
     """Print the lessons that no longer apply and the files made from a rejected night."""
-    for lesson in _lessons_in_force(before):
-        print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
+    lost = (f"{lesson.name} {lesson.reason.words}" for lesson in _lessons_in_force(before))
+    print_lines(lost, "No longer known to be harmless: ")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
         count = count_of(len(files), "file")
         print(f"Wrote a note next to {count} made from this night (see ops.withdrawn):")
-    for file in files:
-        print(f"  {printable(str(layout.home / file))}")
+    print_lines(layout.home / file for file in files)
 
 
 def _next_command(nightbook: Nightbook, day: date) -> str:

@@ -16,6 +16,7 @@ from click import option
 from assets.console.command import HomeCommand
 from assets.console.exit_codes import A_PERSON_MUST_DECIDE
 from assets.console.parameters import flag
+from assets.console.rows import print_lines
 from assets.home.daemon_state import DagsterFailed, change_record
 from assets.home.writer_lock import writing
 from assets.night import run_log
@@ -188,8 +189,7 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
     if files.count:
         count = count_of(files.count, "file")
         print(f"{count} from exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
-    logs = [] if dry_run else run_log.logs_of(layout, result.gone)
-    for path in logs:
+    for path in [] if dry_run else run_log.logs_of(layout, result.gone):
         path.unlink(missing_ok=True)
     if not (layout.dagster / "dagster.yaml").is_file():
         return
@@ -215,8 +215,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
     """Print the deleted nights. Call this before publishing, because publishing may fail."""
     nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
     print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
-    for snapshot_id in result.snapshots:
-        print(f"  {snapshot_id}")
+    print_lines(result.snapshots)
 
 
 def _bytes(text: str | None) -> int | None:

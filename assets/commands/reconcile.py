@@ -12,7 +12,7 @@ from assets.console.command import CommandGroup, HomeCommand
 from assets.console.completion import BREAKS, complete_from
 from assets.console.invocation import command_for, program_version, user_name
 from assets.console.parameters import Choice, Day, as_of_option, flag, format_option
-from assets.console.rows import print_rows
+from assets.console.rows import print_lines, print_rows
 from assets.console.terminal import mark
 from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
@@ -75,8 +75,7 @@ def init_command(nightbook: Nightbook) -> int:
     """Create recon.toml and a ledger template."""
     created = service.init(nightbook.layout.database, _folder(nightbook))
     print(f"The newest book has {count_of(created.keys, 'position')}. Files written:")
-    for file in created.files:
-        print(f"  {file}")
+    print_lines(created.files)
     inbox = _folder(nightbook) / "inbox"
     next_command = f"{command_for(nightbook.layout)} reconcile run"
     print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then type: {next_command}")
@@ -92,8 +91,7 @@ def preview_command(nightbook: Nightbook, *, file: str) -> int:
     answer them.
     """
     ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
-    for line in ledger.lines:
-        print(printable(line))
+    print_lines(ledger.lines, "")
     return Ambiguous.exit_code if ledger.question else 0
 
 
@@ -117,8 +115,7 @@ def setup_command(nightbook: Nightbook, *, file: str) -> int:
         with writing(nightbook, "settling"):
             service.settle(folder, answer)
         print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
-    for line in ledger.lines:
-        print(printable(line))
+    print_lines(ledger.lines, "")
     print("There are no open questions.")
     return 0
 
@@ -175,8 +172,7 @@ def compare(
             publish.refresh(nightbook)
     print(printable_lines(summary.message))
     _print_list([notice.line for notice in summary.notices if summary.run_id], "notice")
-    for file in summary.files:
-        print(f"  {file}")
+    print_lines(summary.files)
     return summary.exit_code
 
 
@@ -207,8 +203,7 @@ def status_command(
     else:
         _print_status(status_of_run)
     stream = sys.stderr if output_format else sys.stdout
-    for pack in damage:
-        print(f"{mark(is_well=False, stream=stream)} {printable(str(pack))}", file=stream)
+    print_lines(damage, f"{mark(is_well=False, stream=stream)} ", stream)
     return 1 if damage else result.exit_code
 
 
@@ -230,8 +225,7 @@ def history_command(
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
         print_rows(output_format, HISTORY_COLUMNS, rows)
         return 0
-    for line in history_lines(entries):
-        print(printable(line))
+    print_lines(history_lines(entries), "")
     return 0
 
 
@@ -326,10 +320,8 @@ def verify_command(
         return _print_proof(output_format, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
         print(f"{mark(is_well=True)} {checked.message}")
-    for difference in checked.differences:
-        print(f"{mark(is_well=False)} {printable(difference)}")
-    for line in (*checked.uncompared, *signatures):
-        print(f"  {printable(line)}")
+    print_lines(checked.differences, f"{mark(is_well=False)} ")
+    print_lines((*checked.uncompared, *signatures))
     return 0 if checked.is_whole else 1
 
 
@@ -369,12 +361,9 @@ def _print_status(status_of_run: service.RunStatus) -> None:
     _print_list([_break(break_) for break_ in result.breaks], "break")
     if result.accepted_by_rule:
         print(f"  {result.accepted_by_rule}")
-    for signature in status_of_run.signatures:
-        print(printable(f"  {signature.description}"))
-    if status_of_run.void:
-        print(f"  {printable(status_of_run.void)}")
-    if closing:
-        print(printable(f"  {closing.description}"))
+    print_lines(signature.description for signature in status_of_run.signatures)
+    closed = closing.description if closing else ""
+    print_lines(filter(None, (status_of_run.void, closed)))
 
 
 def _break(break_: Break) -> str:
@@ -385,8 +374,7 @@ def _break(break_: Break) -> str:
 
 
 def _print_list(lines: list[str], noun: str) -> None:
-    for line in first_lines(lines, MAX_SHOWN, noun, "the workbook lists them all"):
-        print(f"  {printable(line)}")
+    print_lines(first_lines(lines, MAX_SHOWN, noun, "the workbook lists them all"))
 
 
 def _print_proof(
@@ -406,13 +394,11 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
         return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
     result = "all compared parts are unchanged" if check.is_whole else "has differences"
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}: {result}')}")
-    for difference in check.differences:
-        print(f"{mark(is_well=False)} {printable(difference)}")
+    print_lines(check.differences, f"{mark(is_well=False)} ")
     for title, parts in (("Compared", check.compared), ("Not compared", check.uncompared)):
         if parts:
             print(f"  {title}:")
-        for part in parts:
-            print(f"    {printable(part)}")
+        print_lines(parts, "    ")
     print(f"  SHA-256 {check.sha256} (must equal the value that `close` printed)")
     return 0 if check.is_whole else 1
 

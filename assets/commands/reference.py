@@ -16,7 +16,7 @@ from assets.console.command import CommandGroup, HomeCommand, Invocation
 from assets.console.exit_codes import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, user_name
 from assets.console.parameters import Choice, Day, flag, format_option
-from assets.console.rows import print_rows
+from assets.console.rows import print_lines, print_rows
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -29,7 +29,7 @@ from warehouse.reference.child import ReadRequest
 from warehouse.reference.dropped_file import display_name
 from warehouse.reference.inbox import Acceptance, receive, receive_book
 from warehouse.reference.own_checks import OwnFinding, run_own_checks
-from warehouse.storage.layout import Layout, written_aside
+from warehouse.storage.layout import Layout, write_bytes
 
 COLUMNS = ("table", "file", "received_at", "rows", "rejects", "is_present", "sha256", "state")
 NAMES = ("list", "check", "load", "init", "import")
@@ -111,13 +111,11 @@ def check_command(nightbook: Nightbook) -> int:
             else reject.reason
             for reject in file.rejects
         ]
-        for line in first_lines(lines, MAX_SHOWN, "reject"):
-            print(f"  {printable(line)}")
+        print_lines(first_lines(lines, MAX_SHOWN, "reject"))
     for problem in inbox.problems:
         print(printable(f"{problem.table}/{problem.file}: not read, {problem.reject.reason}"))
     found = _run_checks(nightbook.layout)
-    for finding in found:
-        print(printable(f"{finding.severity}: {finding.words}"))
+    print_lines((f"{finding.severity}: {finding.words}" for finding in found), "")
     print(f"{count_of(len(now), 'file')} in {_root(nightbook)}. Nothing was changed.")
     return FAILED if rejects or inbox.problems or found else DONE
 
@@ -148,8 +146,7 @@ def init_command(nightbook: Nightbook, *, table: str, quote: str) -> int:
     for asset, is_custom, price, day in rows:
         writer.writerow((asset, str(is_custom).lower(), quote, price, day, ""))
     file = nightbook.layout.exports / f"{table}-{rows[0][-1]}.csv"
-    with written_aside(file) as out:
-        out.write(text.getvalue().encode())
+    write_bytes(file, text.getvalue().encode())
     print(f"{count_of(len(rows), 'asset')} without a valid price in {quote}: {file}")
     print(f"Fill in price_text, then move the file to {_root(nightbook) / table}")
     return DONE
@@ -179,10 +176,8 @@ def import_command(
             publish.catch_up(nightbook)
         book = read_old_book(layout.database, layout.home / "reconcile", path, as_of)
         is_open = bool(book.preview.question)
-        for line in book.preview.lines if is_preview or is_open else ():
-            print(printable(line))
-        for line in first_lines(book.notices, MAX_SHOWN, "notice"):
-            print(printable(f"  {line}"))
+        print_lines(book.preview.lines if is_preview or is_open else (), "")
+        print_lines(first_lines(book.notices, MAX_SHOWN, "notice"))
         if is_preview or is_open:
             print("Nothing was imported.")
             return A_PERSON_MUST_DECIDE if is_open else DONE

@@ -9,7 +9,7 @@ from click import option
 
 from assets.console.command import HomeCommand
 from assets.console.parameters import format_option
-from assets.console.rows import print_rows
+from assets.console.rows import print_lines, print_rows
 from assets.nightbook import Nightbook
 from pipelines.sandbox.faults import EXAMPLE, FAULTS, SCOPES, parse
 from pipelines.sandbox.options import describe_choices, parse_choices
@@ -20,6 +20,13 @@ from warehouse.query.formats import printable
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65535
 PORT: dict[str, Any] = {"type": click.IntRange(0, LAST_PORT), "metavar": "N"}
+HOST_NAMES = click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="Also accept requests for this host name, used by your proxy",
+)
 """The type of the option `--port`."""
 
 
@@ -112,11 +119,8 @@ def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     elif output_format:
         print_rows(output_format, ("fault", "description"), faults)
     elif is_choices:
-        for name, may_be, default in choices:
-            print(f"{name:<30} {default:<32} {may_be}")
+        print_lines((f"{name:<30} {default:<32} {may_be}" for name, may_be, default in choices), "")
     else:
-        for name, description in faults:
-            print(f"{name:<32} {description}")
+        print_lines((f"{name:<32} {description}" for name, description in faults), "")
         print(f"\nA SCOPE limits a fault, for example: --fault {EXAMPLE}")
-        for example, meaning in SCOPES.items():
-            print(f"  {example:<30} {meaning}")
+        print_lines(f"{example:<30} {meaning}" for example, meaning in SCOPES.items())

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from assets.commands.sandbox import LOOPBACK, PORT, require_free
+from assets.commands.sandbox import HOST_NAMES, LOOPBACK, PORT, require_free
 from assets.commands.trace import trace_figures
 from assets.console.command import HomeCommand
 from assets.console.errors import is_ours
@@ -155,13 +155,7 @@ def application(nightbook: Nightbook, names: tuple[str, ...] = ()) -> tuple[Guar
 
 @click.command(cls=HomeCommand)
 @option("--port", **PORT, default=3001, show_default=True, help="Port of the pages")
-@option(
-    "--host-name",
-    "host_names",
-    multiple=True,
-    metavar="NAME",
-    help="Also accept requests for this host name, used by your proxy",
-)
+@HOST_NAMES
 def serve_command(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
     """Show the published book in a browser on this machine.
 

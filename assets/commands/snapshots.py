@@ -98,8 +98,7 @@ def _print_lesson_rows(output_format: str, nights: list[Snapshot]) -> None:
     rows = []
     for lesson in lessons.all_lessons(nights):
         decision = lesson.taken_back or lesson.taught
-        is_in_force = lesson.taken_back is None
-        start = (lesson.name, is_in_force, lesson.snapshot.snapshot_id)
+        start = (lesson.name, lesson.taken_back is None, lesson.snapshot.snapshot_id)
         rows.append((*start, decision.at, decision.by, lesson.reason.words))
     print_rows(output_format, LESSON_COLUMNS, rows)
 

@@ -93,28 +93,23 @@ def _read_status(nightbook: Nightbook) -> HomeStatus:
 def _row(status: HomeStatus) -> tuple[object, ...]:
     last, book = status.last, status.books[-1] if status.books else None
     is_off = SCHEDULE in status.dagster.off
-    wrong = [
-        {"cause": alert.cause, "title": alert.title, "command": alert.command}
-        for alert in status.alerts
-    ]
+    names = ("cause", "title", "command")
+    wrong = [{name: getattr(alert, name) for name in names} for alert in status.alerts]
     return (
         *((last.snapshot_date, last.snapshot_id, last.state) if last else (None, None, None)),
         *((book.snapshot_date, book.snapshot_id) if book else (None, None)),
-        len(status.books),
-        status.unpublished,
-        status.gaps,
-        None if is_off else status.tick,
-        status.dagster.seen,
-        len(status.settings.alerts),
-        bool(status.settings.heartbeat),
-        wrong,
+        *(len(status.books), status.unpublished, status.gaps),
+        *(None if is_off else status.tick, status.dagster.seen),
+        *(len(status.settings.alerts), bool(status.settings.heartbeat), wrong),
         *((status.failed.day, _reason(status.failed)) if status.failed else (None, None)),
     )
 
 
 def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     settings, dagster, alerts = status.settings, status.dagster, status.alerts
-    last = _line(status.last) if status.last else _none(layout)
+    first = "none yet. Pull the first one: nightbook run"
+    nothing = "the landing folder is empty" if layout.database.exists() else first
+    last = _line(status.last) if status.last else nothing
     if status.failed is not None:
         reason = printable(_reason(status.failed))
         print(f"last night  {paint(f'{status.failed.day} was not read: {reason}', RED)}")
@@ -148,20 +143,13 @@ def _failed_run(layout: Layout, nights: Sequence[Snapshot]) -> LoggedRun | None:
     newest = next(newest_runs(layout), None)
     if newest is None or newest.is_alive:
         return None
-    is_there = any(night.snapshot_date >= newest.day for night in nights)
-    return None if is_there else newest
+    return None if any(night.snapshot_date >= newest.day for night in nights) else newest
 
 
 def _reason(run: LoggedRun) -> str:
     """Return why a run did not read its night, as one sentence."""
     message = next((failure.message for failure in run.failures), ENDED_EARLY)
     return message.partition("\n")[0].partition(". ")[0].rstrip(".")
-
-
-def _none(layout: Layout) -> str:
-    if layout.database.exists():
-        return "the landing folder is empty"
-    return "none yet. Pull the first one: nightbook run"
 
 
 def _line(snapshot: Snapshot) -> str:

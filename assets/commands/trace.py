@@ -337,8 +337,9 @@ def _join(
     landed = defaultdict(list)
     for position in positions:
         for candidate in position.accounts:
-            key = candidate.venue_id, candidate.name, _content(candidate.texts)
-            landed[key].append(candidate)
+            landed[(candidate.venue_id, candidate.name, _content(candidate.texts))].append(
+                candidate
+            )
     for account in accounts:
         same = landed[account.venue_id, account.account_name, _content(account.texts)]
         landed_account = same.pop(0) if same else None

@@ -13,12 +13,13 @@ from assets.console.command import HomeCommand
 from assets.console.exit_codes import DONE, FAILED
 from assets.console.invocation import spell_for
 from assets.console.parameters import Choice, FingerprintText, as_of_option, flag, format_option
-from assets.console.rows import print_rows
+from assets.console.rows import print_lines, print_rows
 from assets.console.terminal import mark
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.lakehouse import entrance
 from pipelines.landing import snapshots
+from pipelines.landing.damage import Damage
 from pipelines.landing.fingerprint import NIGHT, ChainEntry, differences, entries_up_to
 from pipelines.maintenance.verify import verify
 from warehouse.contract.model import count_of
@@ -62,33 +63,29 @@ def verify_command(
             "--fingerprint checks this home, and --shelf checks the object store. Use one of them."
         )
     covered = entries_up_to(layout, fingerprint) if fingerprint else []
+    found: list[Damage | RecordDamage] = []
     if is_shelf:
-        files, packs = list(require_shelf(nightbook, "verify --shelf").verify()), []
+        found += require_shelf(nightbook, "verify --shelf").verify()
     else:
-        files = list(dict.fromkeys([*differences(layout, covered), *verify(layout)]))
-        packs = list(_find_other_damage(layout))
+        found += dict.fromkeys([*differences(layout, covered), *verify(layout)])
+        found += _find_other_damage(layout)
     if output_format:
         rows = [
-            (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
-            for damage in files
-        ]
-        rows += [
-            (str(pack.file), None, pack.what, spell_for(layout, pack.remedy)) for pack in packs
+            (str(item.file), item.night, item.what, spell_for(layout, item.remedy))
+            for item in found
         ]
         print_rows(output_format, COLUMNS, rows)
         return FAILED if rows else DONE
-    for damage in (*files, *packs):
-        print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
-    if count := len(files) + len(packs):
-        verb = "is" if count == 1 else "are"
-        print(f"{count_of(count, 'file')} {verb} damaged or missing.", file=sys.stderr)
+    print_lines(found, f"{mark(is_well=False, stream=sys.stderr)} ", sys.stderr)
+    if found:
+        verb = "is" if len(found) == 1 else "are"
+        print(f"{count_of(len(found), 'file')} {verb} damaged or missing.", file=sys.stderr)
         return FAILED
     if is_shelf:
         print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
         return 0
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
-    result = "every file in landing, lake and warehouse is unchanged."
-    print(f"{mark(is_well=True)} {nights}: {result}")
+    print(f"{mark(is_well=True)} {nights}: every file in landing, lake and warehouse is unchanged.")
     if covered:
         print(f"{mark(is_well=True)} {_coverage_text(layout, covered)}")
     print(f"  {layout.home}")
@@ -99,10 +96,8 @@ def _find_other_damage(layout: Layout) -> Iterator[RecordDamage]:
     """Yield the damage of reconciliations, of kept reference files and of stored findings."""
     for record in records_of(layout.home):
         yield from find_damage(record.root)
-    for path, problem in (
-        *damaged_files(layout.home / "reference"),
-        *damaged_findings(layout.home),
-    ):
+    kept = damaged_files(layout.home / "reference")
+    for path, problem in (*kept, *damaged_findings(layout.home)):
         yield RecordDamage(path, problem, "restore reference/kept from the backup")
 
 
@@ -161,14 +156,8 @@ def prove_command(
 
 def _row(engine: str, proof: "Proof") -> tuple[object, ...]:
     return (
-        proof.snapshot.snapshot_date,
-        proof.snapshot.snapshot_id,
-        engine,
-        proof.is_equal,
-        proof.rows,
-        proof.stated_rows,
-        proof.assets,
-        proof.texts,
+        *(proof.snapshot.snapshot_date, proof.snapshot.snapshot_id, engine, proof.is_equal),
+        *(proof.rows, proof.stated_rows, proof.assets, proof.texts),
         tuple(asdict(difference) for difference in proof.differences),
     )
 

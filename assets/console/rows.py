@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from assets.nightbook import DEFAULT_EVENT, INFO
-from warehouse.query.formats import FORMATS, QueryResult, printable_json
+from warehouse.query.formats import FORMATS, QueryResult, printable, printable_json
 
 print_at_once = partial(print, flush=True)
 
@@ -28,6 +28,12 @@ class JsonLog:
         """Write one event as a line of JSON."""
         facts = {**self.facts, "snapshot": snapshot}
         self.write(json_line(self.now(), level, event, message, facts))
+
+
+def print_lines(lines: Iterable[object], start: str = "  ", file: TextIO | None = None) -> None:
+    """Print a line for each item, without control characters."""
+    for line in lines:
+        print(f"{start}{printable(str(line))}", file=file)
 
 
 def print_records(output_format: str, columns: Sequence[str], records: Iterable[object]) -> None:

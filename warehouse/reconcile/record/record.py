@@ -257,8 +257,7 @@ class Record:
             connection.execute("begin immediate")
             tables.import_rows(connection, lambda name: _lines(self.root / f"{name}.jsonl"))
             for path in sorted((self.root / "written").glob("*.json.gz")):
-                identity = path.name.removesuffix(".json.gz")
-                imprint = [identity, path.read_bytes()]
+                imprint = [path.name.removesuffix(".json.gz"), path.read_bytes()]
                 connection.execute("insert into imprints values (?, ?)", imprint)
             connection.execute("commit")
 
@@ -423,6 +422,7 @@ class RecordDamage:
     file: Path
     what: str
     remedy: str
+    night: None = None
 
     def __str__(self) -> str:
         return f"{self.what}; {self.remedy}"
@@ -516,5 +516,4 @@ def _add_missing(connection: sqlite3.Connection) -> None:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    schema = _SCHEMA.read_text("utf-8")
-    connection.executescript(f"begin immediate; {schema} commit;")
+    connection.executescript(f"begin immediate; {_SCHEMA.read_text('utf-8')} commit;")
