@@ -131,8 +131,10 @@ class Desk:
         """Return the breaks of the newest result, or of a day."""
         return tuple(map(to_json, service.status(self.folder.root, day=day).run.breaks))
 
-    def edit(self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path) -> Path:
-        """Fill in the yellow cells of breaks as a person would, and save a copy."""
+    def edit(
+        self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path, who: str = ""
+    ) -> Path:
+        """Fill in the yellow cells of breaks as a person would, and save a copy as `who`."""
         made = openpyxl.load_workbook(book)
         sheet = made["Breaks"]
         titles = {sheet.cell(2, n).value: n for n in range(1, sheet.max_column + 1)}
@@ -141,6 +143,7 @@ class Desk:
                 cell = sheet.cell(row, titles[title], text)
                 cell.data_type = "s"
         copy.parent.mkdir(parents=True, exist_ok=True)
+        made.properties.lastModifiedBy = who or made.properties.lastModifiedBy
         made.save(copy)
         return copy
 
