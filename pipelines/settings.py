@@ -119,8 +119,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         merged = merged_environment(directory, os.environ if process is None else process)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        complaint = f".env cannot be read: {reason}. Correct or remove it."
-        raise InvalidSettings((complaint,)) from None
+        raise InvalidSettings((f".env cannot be read: {reason}. Correct or remove it.",)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {name: value for name, value in merged.items() if not _KUBERNETES.search(name)}
     has_lakehouse = _has_lakehouse(merged)
@@ -292,8 +291,7 @@ def _pairs(
 
 def _names(variables: Mapping[str, str], setting: str) -> tuple[str, ...]:
     """Read a list of names that are separated by commas."""
-    names = variables.get(setting, "").split(",")
-    return tuple(name.strip() for name in names if name.strip())
+    return tuple(name.strip() for name in variables.get(setting, "").split(",") if name.strip())
 
 
 def _max_age(variables: Mapping[str, str], complaints: list[str]) -> int | None:

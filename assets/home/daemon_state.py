@@ -52,8 +52,7 @@ def read_daemon_state(layout: Layout) -> DaemonState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        message = f"{path} cannot be read ({type(error).__name__}: {error})"
-        raise ValueError(message) from error
+        raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def is_daemon_locked(layout: Layout) -> bool | None:

@@ -13,7 +13,7 @@ from assets.night import landing, reports, tables, transfers, warehouse
 from assets.night.results import AssetCheck, Result
 from assets.night.run_log import FAILURE, SUCCESS, RunLog
 from assets.night.step import NightStep, StepFailure, explain
-from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
+from assets.nightbook import EventCallback, Nightbook
 from assets.publishing import shelf
 from warehouse.query.pandas_blocker import leave_pandas_out
 
@@ -85,8 +85,8 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
     if cron started the run, so another run may follow on the same date.
     """
     leave_pandas_out()
-    layout, tell, failed = nightbook.layout, nightbook.tell or _ignore, set[str]()
-    failures = list[StepFailure]()
+    layout, failed, failures = nightbook.layout, set[str](), list[StepFailure]()
+    tell: EventCallback = nightbook.tell or (lambda *_, **__: None)
     with RunLock() as lock, RunLog(nightbook, run_id, day, is_tick=is_tick) as log:
         context = NightStep(nightbook=nightbook, layout=layout, day=day, tell=tell, lock=lock)
         for step in steps_of(nightbook):
@@ -103,12 +103,6 @@ def run_night(nightbook: Nightbook, day: date, run_id: str, *, is_tick: bool = F
                 log.add_failure(failures[-1])
         log.end(FAILURE if failures else SUCCESS)
     return NightRun(is_judged=WAREHOUSE not in failed, failures=tuple(failures))
-
-
-def _ignore(
-    message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
-) -> None:
-    del message, event, level, snapshot
 
 
 def _require_gates(results: Sequence[Result]) -> None:

@@ -180,8 +180,7 @@ def following(nightbook: Nightbook) -> "Iterator[OnFollowed]":
             print(printable_lines(message), file=sys.stderr)
         else:
             level = WARNING if night.is_conflict else INFO
-            name = night.after.snapshot_id
-            nightbook.tell(message, event=MERGED, level=level, snapshot=name)
+            nightbook.tell(message, event=MERGED, level=level, snapshot=night.after.snapshot_id)
 
     try:
         yield tell

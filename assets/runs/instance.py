@@ -31,8 +31,7 @@ def make_instance(layout: Layout) -> Path:
     make_directory(layout.dagster)
     configuration = layout.dagster / "dagster.yaml"
     if not configuration.exists():
-        shipped = files("assets") / "deploy" / "dagster.yaml"
-        shutil.copyfile(str(shipped), configuration)
+        shutil.copyfile(str(files("assets") / "deploy" / "dagster.yaml"), configuration)
     os.environ["DAGSTER_HOME"] = str(layout.dagster)
     return layout.dagster
 

@@ -94,8 +94,7 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
     with open_instance(layout) as instance:
         for state in instance.all_instigator_state():
             if state.name in MEANING and not state.is_running:
-                running = type(state.status)["RUNNING"]
-                instance.update_instigator_state(state.with_status(running))
+                instance.update_instigator_state(state.with_status(type(state.status)["RUNNING"]))
                 turned_on.append(state.name)
         # Do not change the time of the daemon's last report, because no daemon may be running.
         if (reported := read_daemon_state(layout)) is not None:

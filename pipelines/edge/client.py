@@ -215,8 +215,7 @@ class EdgeClient:
 
     def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
         """Return the venue with the given ID (§4.4)."""
-        call = requests.get_venue(venue_id, instruments=instruments)
-        return self._record(call, venue_id, Venue)
+        return self._record(requests.get_venue(venue_id, instruments=instruments), venue_id, Venue)
 
     def instruments(self, venue_id: str, kind: str | None = None) -> list[Instrument]:
         """Return a venue's instruments (§4.5). `kind` is `spot`, `future`, or None for both."""
@@ -254,8 +253,7 @@ class EdgeClient:
     def _record(self, call: Call, requested_id: str, model: type[_Resource]) -> _Resource:
         record = self._decode(self.fetch(call), model)
         if not is_same_id(requested_id, record.id):
-            defect = "the ID differs from the requested ID"
-            raise MalformedResponseError(defect, f"GET {call.path}")
+            raise MalformedResponseError("the ID differs from the requested ID", f"GET {call.path}")
         return record
 
     def _decode(self, response: ApiResponse, model: type[_Model]) -> _Model:

@@ -192,8 +192,7 @@ def count_per_account(accounts: Level) -> pa.Array:
     valid = [
         accounts.columns[part.source].is_valid().to_numpy(zero_copy_only=False) for part in PARTS
     ]
-    counts = np.sum(valid, axis=0, dtype=np.int32)
-    return pa.array(counts, pa.int32())
+    return pa.array(np.sum(valid, axis=0, dtype=np.int32), pa.int32())
 
 
 def locate_amount(value: UnfitValue, amounts: Amounts) -> UnfitValue:

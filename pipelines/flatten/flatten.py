@@ -79,8 +79,7 @@ class _Instruments:
         """Write the instruments that are in a venue's record but not in its instrument lists."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
-            ids = self._known.setdefault(venue_id, set())
-            ids.update(rows["instrument_id"].to_pylist())
+            self._known.setdefault(venue_id, set()).update(rows["instrument_id"].to_pylist())
         for venue_id in sorted(embedded.keys() & whole_venues(self._manifest)):
             known = self._known.get(venue_id, set())
             batch = listings.rows_beyond(day, venue_id, embedded[venue_id], known)

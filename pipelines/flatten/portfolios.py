@@ -107,8 +107,7 @@ def _merge_repeats(record: dict[str, Any], reader: TolerantReader, place: JsonPa
 def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: dict[tuple[str, bool], dict[str, Any]] = {}
     for position in positions:
-        key = (position["assetId"], position["isCustomAsset"])
-        first = merged.setdefault(key, position)
+        first = merged.setdefault((position["assetId"], position["isCustomAsset"]), position)
         if first is not position:
             _join(first, position)
     for position in merged.values():

@@ -85,8 +85,7 @@ def _tolerant_rows(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> dict[str, pa.RecordBatch]:
     kind = pa.struct(arrow_fields(resource.shape, tolerant=True))
-    clean = list(_tolerant_records(batch, resource, notes))
-    return resource.fill(pa.array(clean, kind)).tables
+    return resource.fill(pa.array(list(_tolerant_records(batch, resource, notes)), kind)).tables
 
 
 def _tolerant_records(

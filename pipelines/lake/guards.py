@@ -129,8 +129,7 @@ def _everywhere(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
         if defect not in known:
             message = facts.defect_messages.get(defect, defect)
             words = f"every record has the same defect, so the API has changed: {message}"
-            key = f"everywhere: {shape_of(defect)}"
-            yield Reason(key, words, is_teachable=True, share="1")
+            yield Reason(f"everywhere: {shape_of(defect)}", words, is_teachable=True, share="1")
 
 
 def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator[Reason]:

@@ -116,8 +116,7 @@ def without_secrets(message: str, options: Mapping[str, str], *secrets: str | No
     known = {secret for secret in secrets if secret}
     for name, value in (*os.environ.items(), *options.items()):
         if _SECRET.search(name):  # A credential may have the form key:secret. Hide both parts.
-            parts = (value, *value.split(":"))
-            known |= {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
+            known |= {part for part in (value, *value.split(":")) if len(part) >= MIN_SECRET_LENGTH}
     text = " ".join(message.split())
     for secret in sorted(known, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):

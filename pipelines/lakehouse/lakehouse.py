@@ -52,8 +52,7 @@ class Lakehouse:
 
     def shelve(self, say: ProgressCallback, on_followed: OnFollowed) -> Transfer:
         """Upload new and changed nights to the shelf, and merge decisions from other machines."""
-        nights = snapshots.landed_snapshots(self.layout)
-        return self._shelver().shelve(nights, say, on_followed)
+        return self._shelver().shelve(snapshots.landed_snapshots(self.layout), say, on_followed)
 
     def fetch(
         self, say: ProgressCallback, on_followed: OnFollowed, *, with_landing: bool

@@ -73,8 +73,7 @@ class NightManifest(
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """The decisions on the night in this generation, oldest first."""
-        content = self.parse(Document.DECIDED)
-        return msgspec.convert(content["decisions"], tuple[Decision, ...])
+        return msgspec.convert(self.parse(Document.DECIDED)["decisions"], tuple[Decision, ...])
 
     def parse(self, document: Document) -> dict[str, Any]:
         """Parse one of the night's documents. Raises `DamagedFile` if it was changed."""

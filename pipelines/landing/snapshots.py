@@ -92,8 +92,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def token(self) -> str:
         """The decision's fingerprint, which is the same on all machines."""
-        encoded = msgspec.json.encode(self)
-        return self.original or hashlib.sha256(encoded).hexdigest()[:TOKEN_DIGITS]
+        return self.original or hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:TOKEN_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,7 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
         folder = night.folder
         stored = {} if night.manifest is None else night.manifest.stored
         bodies = {folder / name: digest for name, digest in stored.items()}
-        own = {folder / MANIFEST, folder / DECISION}
-        expected |= own | set(bodies)
+        expected |= {folder / MANIFEST, folder / DECISION} | set(bodies)
         if night.manifest is None:
             yield _broken_file(folder / MANIFEST, folder.name, LANDED)
             expected |= set(folder.iterdir())
@@ -148,8 +147,7 @@ def _read(folder: Path) -> _LandedNight:
 
 def _is_as_written(path: Path) -> bool:
     """Return whether a sealed JSON file is exactly as nightbook wrote it, including white space."""
-    content = night_folders.read(path)
-    return path.read_bytes() == json_bytes(night_folders.with_seal(content))
+    return path.read_bytes() == json_bytes(night_folders.with_seal(night_folders.read(path)))
 
 
 def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
@@ -261,8 +259,7 @@ def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
     """Yield damage for unexpected files below a folder, except for leftovers of killed runs."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        is_leftover = any(_LEFTOVER.fullmatch(part) for part in parts)
+        is_leftover = any(_LEFTOVER.fullmatch(part) for part in path.relative_to(root).parts)
         if path not in expected and not is_leftover and (path.is_symlink() or not path.is_dir()):
             yield Damage(path, SURPLUS, _night_of(path), STRANGE)
 

@@ -158,8 +158,7 @@ def _invalid(
         if name in parameters and values and parameters[name] not in values
         for allowed in [" or ".join(values)]
     ]
-    ids = parameters.get("id", "").split(",")
-    if choices.max_ids is not None and len(ids) > choices.max_ids:
+    if choices.max_ids is not None and len(parameters.get("id", "").split(",")) > choices.max_ids:
         errors.append((code, f"The list 'id' has more than {choices.max_ids} identifiers."))
     return errors
 

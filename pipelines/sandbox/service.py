@@ -84,8 +84,7 @@ def _respond(service: Service, request: SignedParts, query: bytes) -> bytes:
     _check_rate(service)
     operation, raw_id = find(request.path, choices)
     check_method(request.method, choices)
-    parsed = understand(operation, raw_id, query, choices)
-    return _envelope(service, parsed, caller)
+    return _envelope(service, understand(operation, raw_id, query, choices), caller)
 
 
 def _envelope(service: Service, query: Query, caller: Caller) -> bytes:

@@ -344,8 +344,7 @@ def insert_rows(
     connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """Insert rows into a small table in the ops schema."""
-    batch = rows_batch(table, list(rows))
-    connection.register("nightbook_rows", pa.Table.from_batches([batch]))
+    connection.register("nightbook_rows", pa.Table.from_batches([rows_batch(table, list(rows))]))
     names = ", ".join(map(quote_identifier, table.names))
     connection.execute(f"insert into {stored_as(table)} select {names} from nightbook_rows")
     connection.unregister("nightbook_rows")

@@ -145,8 +145,7 @@ class _WarehouseBuild:
         if window.is_set:
             move_window(connection, self.contents, window, unchanged, self.say)
             return
-        files = (file for book in books for file in book.files.values())
-        check_digests(self.contents, files)
+        check_digests(self.contents, (file for book in books for file in book.files.values()))
         remove_days(connection, removed)
         add_books(connection, books, self.say)
         materialize_holdings(connection, books)

@@ -344,8 +344,7 @@ def book_query(day: date, fields: Key) -> str:
 
 def amounts_of(connection: DuckDBPyConnection, day: date, fields: Key) -> dict[Key, str]:
     """Return the amounts in a day's book by key."""
-    rows = connection.execute(book_query(day, fields)).fetchall()
-    return {row[:-1]: row[-1] for row in rows}
+    return {row[:-1]: row[-1] for row in connection.execute(book_query(day, fields)).fetchall()}
 
 
 def read_reference(source: OpenBook, config: Config) -> Reference:

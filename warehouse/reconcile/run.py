@@ -252,8 +252,7 @@ def _at_stable_level(given: MatchInputs, prior: Run | None) -> MatchInputs:
 def _megabytes(given: MatchInputs) -> int:
     """Return DuckDB's memory limit in megabytes. It is low, because the ledger is in memory too."""
     accounts = count_rows(given.connection, "accounts", given.source.day)
-    larger = max(accounts, len(given.ledger.lines))
-    return max(_MIN_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
+    return max(_MIN_MEGABYTES, max(accounts, len(given.ledger.lines)) // _KEYS_PER_MEGABYTE)
 
 
 def _resolved_breaks(

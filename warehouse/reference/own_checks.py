@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import msgspec
 
 from warehouse.contract.model import count_of
-from warehouse.isolation import ChildLimits
 from warehouse.query.child import LIMITS, attempt, raise_error, run_query
 from warehouse.query.errors import QueryFailed
 from warehouse.query.formats import text
@@ -100,24 +100,16 @@ def _cells(names: Sequence[str], row: Sequence[object]) -> dict[str, str | None]
     """Return the texts of a row: two keys, and all other columns as words."""
     cells = {name: None if cell is None else text(cell) for name, cell in zip(names, row)}  # noqa: B905 - two columns may have the same name
     keys = {name: cells.pop(name, None) for name in ("portfolio_id", "venue_id")}
-    words = [cells.pop("words", None) or ""]
-    words.append(
-        ", ".join(f"{name}={'NULL' if cell is None else cell}" for name, cell in cells.items())
-    )
+    words = cells.pop("words", None) or ""
+    others = (f"{name}={'NULL' if cell is None else cell}" for name, cell in cells.items())
     cut = {name: cell and cell[:MAX_CHARACTERS] for name, cell in keys.items()}
-    return cut | {"words": _one_line(" ".join(words))}
+    return cut | {"words": _one_line(f"{words} {', '.join(others)}")}
 
 
 def _run(check: OwnCheck, database: Path, seconds: float) -> Iterator[OwnFinding]:
-    limits = ChildLimits(
-        seconds=seconds,
-        memory_bytes=LIMITS.memory_bytes,
-        threads=LIMITS.threads,
-        open_files=LIMITS.open_files,
-    )
+    limits = replace(LIMITS, seconds=seconds)
     try:
-        reply = run_query(f"{__name__}:answer", database, check.sql, MAX_ROWS, limits)
-        result = json.loads(reply)
+        result = json.loads(run_query(f"{__name__}:answer", database, check.sql, MAX_ROWS, limits))
         raise_error(result)
     except (QueryFailed, OSError) as error:
         yield check.failure(str(error))
@@ -138,12 +130,9 @@ def _run(check: OwnCheck, database: Path, seconds: float) -> Iterator[OwnFinding
 
 
 def _failure(name: str, reason: str, *, is_alert: bool = False) -> OwnFinding:
+    words = _one_line(f"{name} could not be used: {reason}")
     return OwnFinding(
-        kind="own_check_failed",
-        name=name,
-        severity="high",
-        words=_one_line(f"{name} could not be used: {reason}"),
-        is_alert=is_alert,
+        kind="own_check_failed", name=name, severity="high", words=words, is_alert=is_alert
     )
 
 

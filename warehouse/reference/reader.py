@@ -114,8 +114,7 @@ def _cells(titles: Sequence[str], rows: Iterable[Row]) -> Iterator[tuple[int, Ma
 
 def _labels(titles: Sequence[str], rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     for line, cells in rows:
-        values = (cell or None for cell in cells)
-        yield dict(zip(titles, values, strict=True)) | {"line": line}
+        yield dict(zip(titles, (cell or None for cell in cells), strict=True)) | {"line": line}
 
 
 def _grid(request: ReadRequest) -> tuple[list[str], list[Row]]:

@@ -31,18 +31,6 @@ Column = tuple[str, Callable[..., Any], *tuple[str, ...]]
 Columns = tuple[Column, ...]
 
 
-def _finding_message(message: str) -> str:
-    return printable(message, 200)
-
-
-def _meaning(text: str) -> str:
-    return printable(text, 600)
-
-
-def _yes_or_no(value: object) -> str:
-    return "yes" if value else "no"
-
-
 _ASSET: Column = ("Asset", asset, "asset_id", "is_custom_asset")
 _PORTFOLIO: Column = ("Portfolio", name, "portfolio", "portfolio_id")
 _VENUE: Column = ("Venue", name, "venue", "venue_id")
@@ -60,7 +48,7 @@ _FINDING: Columns = (
     _PORTFOLIO,
     _VENUE,
 )
-_MESSAGE: Column = ("Finding", _finding_message, "words")
+_MESSAGE: Column = ("Finding", lambda message: printable(message, 200), "words")
 
 MOVED: Columns = (
     _ASSET,
@@ -144,7 +132,7 @@ REJECTS: Columns = (
     ("Path", name, "path"),
     ("Expected", name, "reason"),
     ("Received", name, "value"),
-    ("Money", _yes_or_no, "carries_money"),
+    ("Money", lambda value: "yes" if value else "no", "carries_money"),
     ("Request", digits, "request_no"),
 )
 INEXACT: Columns = (
@@ -165,7 +153,7 @@ FAILED_CHECKS: Columns = (
     ("Check", name, "check_name"),
     ("Severity", name, "severity"),
     ("Rows", digits, "wrong_rows"),
-    ("Meaning", _meaning, "meaning"),
+    ("Meaning", lambda text: printable(text, 600), "meaning"),
     ("First example", name, "example"),
 )
 # The tables of a statement.

@@ -138,8 +138,7 @@ def run_query(connection: DuckDBPyConnection, name: str, **values: str) -> Query
     fails.
     """
     most = _MOST.get(name)
-    text = (_QUERIES / f"{name}.sql").read_text("utf-8")
-    query = Template(text).substitute(values).strip()
+    query = Template((_QUERIES / f"{name}.sql").read_text("utf-8")).substitute(values).strip()
     try:
         result = connection.execute(query)
         names = [str(column[0]) for column in result.description or ()]
@@ -228,6 +227,5 @@ def _load_values(connection: DuckDBPyConnection, nights: Nights) -> dict[str, An
 
 def _pinned_first(pinned: Sequence[str]) -> str:
     """Return the SQL sort key that puts the pinned assets first, in the given order."""
-    names = ", ".join(map(literal, pinned))
-    position = f"list_position([{names}]::varchar[], asset_id)"
+    position = f"list_position([{', '.join(map(literal, pinned))}]::varchar[], asset_id)"
     return f"case when not is_custom_asset then {position} end nulls last"

@@ -129,7 +129,7 @@ def environment(folder: Path = _HERE / "templates") -> Environment:
         optimized=False,
     )
     templates.filters["markdown"] = _markdown
-    templates.filters["thousands"] = _thousands
+    templates.filters["thousands"] = lambda number: _with_gaps(f"{number:,}")
     templates.globals |= {function.__name__: function for function in _FUNCTIONS}
     templates.globals |= {
         "count_of": lambda number, noun: _with_gaps(count_of(number, noun)),
@@ -145,10 +145,6 @@ def environment(folder: Path = _HERE / "templates") -> Environment:
 def _with_gaps(count: str) -> str:
     """Separate thousands by narrow gaps, as in the amounts of the page."""
     return count.replace(",", "\u202f")
-
-
-def _thousands(number: int) -> str:
-    return _with_gaps(f"{number:,}")
 
 
 def _cell(row: Record, column: Column) -> Markup:

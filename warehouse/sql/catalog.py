@@ -76,8 +76,7 @@ def history_views() -> tuple[SqlFile, ...]:
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return the `names` that a query reads with `from` or `join`, in alphabetical order."""
-    read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
-    return tuple(sorted(names & set(read_names)))
+    return tuple(sorted(names & set(re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql))))
 
 
 def _macro(sql_file: SqlFile, schema: str) -> Macro:

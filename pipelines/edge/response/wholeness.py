@@ -206,8 +206,7 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
     """Yield the path, name and example of each undocumented member in the envelope or in `meta`."""
     for name, raw in envelope.other_members.items():
         yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
-    members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
-    for name, raw in members.items():
+    for name, raw in msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw]).items():
         yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
 
 

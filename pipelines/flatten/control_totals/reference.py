@@ -65,8 +65,7 @@ def portfolio(raw: Raw) -> PortfolioCount | None:
         for account in _accounts(position):
             accounts += 1
             for bucket, stated in _balance(account):
-                key = Sum(position["assetId"], position["isCustomAsset"], bucket)
-                texts.append((key, stated))
+                texts.append((Sum(position["assetId"], position["isCustomAsset"], bucket), stated))
     assets = {(position_["assetId"], position_["isCustomAsset"]) for position_ in positions}
     return PortfolioCount(
         identity=tree["id"],

@@ -231,8 +231,7 @@ def write_holdings(
         for table in HOLDINGS:
             query = f"{sql_of[table.name]} order by {', '.join(table.key)}"
             rows = connection.sql(query).to_arrow_table()
-            columns = {name: rows[name] for name in table.names}
-            batch = conform(table, columns, len(rows))
+            batch = conform(table, {name: rows[name] for name in table.names}, len(rows))
             written[table.name] = write(table, [batch], path_of(table.name), snapshot_id)
     return written
 

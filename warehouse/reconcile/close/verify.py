@@ -146,8 +146,7 @@ def _digest(path: Path, result: Run) -> tuple[str, int]:
     table = write.read_positions(path, result.run_id, result.fields)
     table = table.rename_columns([_AMOUNTS.get(name, name) for name in table.column_names])
     with duckdb.connect(":memory:") as connection:
-        numbered = table.append_column("no", [list(range(table.num_rows))])
-        copy_table(connection, "compared", numbered)
+        copy_table(connection, "compared", table.append_column("no", [list(range(table.num_rows))]))
         also = [result.name, str(result.day), result.snapshot_id]
         return compare.digest(connection, result.fields, also), table.num_rows
 

@@ -107,8 +107,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         taken = {fold(title) for title in (*settled, shape.sign, shape.unit_column) if title}
-        titles = enumerate(candidate.titles)
-        free = [index for index, title in titles if fold(title) not in taken]
+        free = [index for index, title in enumerate(candidate.titles) if fold(title) not in taken]
         first = [index for index in free if candidate.field_of(index) == name]
         indexes = first or [index for index in free if candidate.second_field_of(index) == name]
     else:

@@ -190,8 +190,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
     """Yield two patterns for each name in a string: exact, and with wildcards around the name."""
-    parts = list(_PART.finditer(text))[:_MAX_PARTS]
-    for first, last in combinations_with_replacement(parts, 2):
+    for first, last in combinations_with_replacement(list(_PART.finditer(text))[:_MAX_PARTS], 2):
         before, after = text[: first.start()], text[last.end() :]
         name = text[first.start() : last.end()]
         is_other = any(mark in before + after for mark in f"{NAME}{ANY}")

@@ -213,8 +213,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[Header]:
             raise _no_such_sheet(file, wanted)
         tabs = named
     elif unclear:
-        asked = [grid for grid in grids if grid.sheet in unclear]
-        raise _question_of_others(asked, tabs)
+        raise _question_of_others([grid for grid in grids if grid.sheet in unclear], tabs)
     tabs = _tabs_of_day(tabs, context.day)
     if len(tabs) > 1:
         raise _several_tabs(tabs)

@@ -238,8 +238,7 @@ def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
     """Group key values by level and ID, ignoring fields that the ledger does not have."""
     levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
     for id_, (fields, key) in keys.items():
-        pairs = zip(fields, key, strict=True)
-        names = {name: value for name, value in pairs if value != WHOLE}
+        names = {name: value for name, value in zip(fields, key, strict=True) if value != WHOLE}
         levels[tuple(names)][id_] = names
     return levels
 
@@ -337,8 +336,7 @@ def _follow(
         message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognised "
         message += "and keep their history"
         notices.append(Notice("medium", message))
-    earlier = {new: before[old] for new, old in same.items()}
-    return earlier, tuple(not_compared.values()), notices
+    return {new: before[old] for new, old in same.items()}, tuple(not_compared.values()), notices
 
 
 def _cases(

@@ -77,8 +77,7 @@ def apply_limits(
 def largest_first(break_: Break) -> tuple[bool, Decimal]:
     """Return a sort key: breaks without a value, and then the largest value first."""
     # Unlike the minus sign, `copy_negate` does not round.
-    value = exact(break_.value or "0")
-    return break_.value is not None, value.copy_negate()
+    return break_.value is not None, exact(break_.value or "0").copy_negate()
 
 
 def unpriced_notices(breaks: Sequence[Break], limits: Materiality) -> Iterator[Notice]:

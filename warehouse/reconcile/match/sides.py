@@ -126,8 +126,7 @@ def _find(inputs: MatchInputs, field: str, name: str) -> Resolution:
     for days in ("=", "<"):
         query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
         rows = source.connection.execute(query, {"day": source.day, "spellings": spellings})
-        before = dict(rows.fetchall())
-        found = Names(field, before, aliases).resolve(name)
+        found = Names(field, dict(rows.fetchall()), aliases).resolve(name)
         if found.id is not None:
             return found
     return resolution
@@ -148,8 +147,7 @@ def make_covered_rows(inputs: MatchInputs, scope: Scope) -> tuple[int, list[Noti
     Return the number of rows that are not covered, and a notice about them.
     """
     connection, is_covered = inputs.connection, scope.predicate("book_rows")
-    rows_covered = f"select * from book_rows where {is_covered}"
-    connection.execute(f"create temp view covered_rows as {rows_covered}")
+    connection.execute(f"create temp view covered_rows as from book_rows where {is_covered}")
     field = next((name for name in ("venue", "portfolio") if name in inputs.fields), "asset")
     rows = connection.execute(
         f"select {field}, count(*) from book_rows where not ({is_covered}) "
@@ -180,8 +178,7 @@ def _rows_outside(inputs: MatchInputs, scope: Scope) -> tuple[str, list[Notice]]
         is_inside = _is_covered(covered, "ledger_named")
         test = f"(file = {number} and not is_unmapped and not {is_inside})"
         query = f"select count(*) from ledger_named where {test}"
-        count = inputs.connection.execute(query).fetchall()[0][0]
-        if count:
+        if count := inputs.connection.execute(query).fetchall()[0][0]:
             parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
             verb = "is" if count == 1 else "are"
             message = f"{count_of(count, 'row')} {verb} not compared, because recon.toml says that "
@@ -291,9 +288,8 @@ def tolerances(inputs: MatchInputs) -> tuple[dict[str, Decimal], list[Notice]]:
     for written, amount in inputs.config.per_asset.items():
         match = names.resolve(written)
         if match.id is None:
-            message = "the tolerance under [tolerance.asset] is not used: unknown asset"
-            message += match.hint
-            notices.append(Notice("low", message, "", written[:1000]))
+            unused = "the tolerance under [tolerance.asset] is not used: unknown asset"
+            notices.append(Notice("low", f"{unused}{match.hint}", "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
     return limits, notices
@@ -382,8 +378,9 @@ def _aliases(
 ) -> Iterator[Alias]:
     """Yield each name in a field that is unknown or differs from the book, with its row count."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
-    query = f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field})"
-    query += " group by 1"
+    query = (
+        f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
+    )
     counted = dict(connection.execute(query, [list(changed)]).fetchall()) if changed else {}
     for name, match in changed.items():
         yield Alias(
@@ -453,10 +450,8 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
-            rows = count_of(alias.rows, "row")
-            message = (
-                f"{alias.field} read as {alias.name} in {rows}, although capitals or spaces differ"
-            )
+            message = f"{alias.field} read as {alias.name} in {count_of(alias.rows, 'row')}, "
+            message += "although capitals or spaces differ"
             yield Notice("low", message, "", alias.written[:1000])
 
 

@@ -58,8 +58,7 @@ def trends(record: Record, days: Sequence[date]) -> list[TrendNight]:
 def ledgers_by_day(record: Record) -> dict[str, date]:
     """Map every ledger's digest to the last day on which the ledger was used."""
     query = "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
-    rows = record.select(query)
-    return {row["sha256"]: date.fromisoformat(row["day"]) for row in rows}
+    return {row["sha256"]: date.fromisoformat(row["day"]) for row in record.select(query)}
 
 
 def ops_rows(record: Record) -> Rows:
@@ -71,7 +70,7 @@ def ops_rows(record: Record) -> Rows:
         return {
             table: [
                 {"reconciliation": record.reconciliation} | convert(_with_dates(row))
-                for row in record.select(_query(table))
+                for row in record.select((_QUERIES / f"{table}.sql").read_text("utf-8"))
             ]
             for table, convert in _CONVERSIONS.items()
         }
@@ -83,10 +82,6 @@ def ops_rows(record: Record) -> Rows:
             f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and its related tables were "
             "not changed, and the book is not affected. Restore that folder from the backup."
         ) from error
-
-
-def _query(table: str) -> str:
-    return (_QUERIES / f"{table}.sql").read_text("utf-8")
 
 
 def _with_dates(row: Row) -> Row:
@@ -125,12 +120,8 @@ def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailL
 
     `now` is the ID of the current run. It is left out, because its line would change on each run.
     """
-    since = first.isoformat()
-    lines = [
-        *_entries(record, since),
-        *_runs(record, first, last, now),
-        *_statements(record, first, last),
-    ]
+    actions = (*_runs(record, first, last, now), *_statements(record, first, last))
+    lines = (*_entries(record, first.isoformat()), *actions)
     return sorted(lines, key=lambda line: (line.at, line.subject, line.action))
 
 
@@ -204,11 +195,11 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
         "where break_id = ? and state = 'break' order by day",
         break_id,
     )
-    lines: list[dict[str, Any]] = []
-    for row in rows:
-        day = row.pop("day")
-        break_ = msgspec.convert(tables.break_fields(row), Break)
-        lines.append({"at": day, "kind": "break", **to_json(break_)})
+    lines = [
+        {"at": row.pop("day"), "kind": "break"}
+        | to_json(msgspec.convert(tables.break_fields(row), Break))
+        for row in rows
+    ]
     days = {line["at"] for line in lines}
     lines += [
         {"at": note.at, "kind": "said", "who": note.who, **to_json(entry)}

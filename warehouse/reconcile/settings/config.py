@@ -199,8 +199,7 @@ def read_config(path: Path) -> Config:
 
     Raises `NotReconciled` with all errors in one message.
     """
-    content = path.read_bytes() if path.exists() else TEMPLATE.encode()
-    return parse_config(content, path)
+    return parse_config(path.read_bytes() if path.exists() else TEMPLATE.encode(), path)
 
 
 def parse_config(content: bytes, path: Path) -> Config:
@@ -226,8 +225,7 @@ def parse_config(content: bytes, path: Path) -> Config:
         problems = "; ".join(dict.fromkeys(complaints))
         raise NotReconciled(f"{path.name} cannot be used: {problems}. Nothing was reconciled.")
     digest, lines = hashlib.sha256(content).hexdigest(), dict(table.lines())
-    own_words = _own_words(path.with_name(OWN_WORDS))
-    if own_words:
+    if own_words := _own_words(path.with_name(OWN_WORDS)):
         lines[OWN_WORDS] = hashlib.sha256(own_words.encode()).hexdigest()
     return Config(**settings, digest=digest, own_words=own_words, words=lines)
 

@@ -330,8 +330,7 @@ class SheetWriter:
             if heading.kind == "amount":
                 letter = self._letters[column]
                 area = f"{letter}{first + 1}:{letter}{max(last, first) + 1}"
-                decimals = self._decimals.get(column, DECIMALS)
-                sizes(self._draft, self.worksheet, (area,), decimals)
+                sizes(self._draft, self.worksheet, (area,), self._decimals.get(column, DECIMALS))
 
 
 def describe_printed_rows(printed: int, rows: int) -> str:

@@ -184,8 +184,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     sheet.rows(_break_row(break_, fields, row, is_live=is_live) for row, break_ in rows)
     sheet.row += not breaks
     _add_rules(draft, sheet, content)
-    last_column = xl_col_to_name(len(HEADINGS) - 1)
-    area = f"A{FIRST}:{last_column}{content.last}"
+    area = f"A{FIRST}:{xl_col_to_name(len(HEADINGS) - 1)}{content.last}"
     sheet.worksheet.ignore_errors({"number_stored_as_text": area})
     sheet.finish(HEADER - 1, content.footer, frozen=4)
 

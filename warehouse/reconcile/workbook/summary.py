@@ -13,7 +13,6 @@ from warehouse.reconcile.model import (
     TITLES,
     UNASSIGNED,
     Result,
-    Tie,
     TrendNight,
     unused_by_reason,
 )
@@ -239,17 +238,11 @@ def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
     sheet.row += 1
 
 
-def _asset_ties(content: WorkbookContent) -> list[Tie]:
-    return [tie for tie in content.run.ties if tie.level == "asset"]
-
-
 def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Result", "Positions", "", "Since the previous run", "Breaks", ""), (1, 4))
     changes = Counter(break_.change for break_ in content.run.breaks)
-    right = [(change, changes[change]) for change in _CHANGES]
-    right.append(("resolved", len(content.run.resolved)))
-    first = sheet.row + 1
-    counters = iter(right)
+    first, right = sheet.row + 1, [(change, changes[change]) for change in _CHANGES]
+    counters = iter([*right, ("resolved", len(content.run.resolved))])
     for result in Result:
         sheet.add(result.label, content.run.counts[result.value], None, *next(counters, ()))
     sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.run.position_count))
@@ -275,7 +268,7 @@ def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 def _write_assets(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Asset", "Ledger", "Book", "Difference", "Breaks", "Result"), range(1, 5))
-    of_assets = _asset_ties(content)
+    of_assets = [tie for tie in content.run.ties if tie.level == "asset"]
     ties = sorted(of_assets, key=lambda tie: (-tie.breaks, tie.asset))[:_MAX_ASSETS]
     amounts = [(tie.ledger, tie.snapshot, tie.difference) for tie in ties]
     sheet.measure(1, zip(*amounts, strict=True))

@@ -361,8 +361,7 @@ def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, Counts]:
             f"group by {columns} having written <> found order by 1",
             [size],
         ).fetchall()
-    lines = pa.array((line for line, _, _ in counts), pa.int64())
-    rows = both.take(lines).to_pylist()
+    rows = both.take(pa.array((line for line, _, _ in counts), pa.int64())).to_pylist()
     return {
         tuple(map(Cell, row.values())): (written, found)
         for row, (_, written, found) in zip(rows, counts, strict=True)

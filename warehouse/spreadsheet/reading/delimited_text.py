@@ -180,8 +180,7 @@ def _lines(content: bytes) -> pa.StringArray:
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     is_ended = len(ends) > 0 and ends[-1] == len(content)
     bounds = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
-    offsets = pa.py_buffer(bounds)
-    return pa.StringArray.from_buffers(len(bounds) - 1, offsets, pa.py_buffer(content))
+    return pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(content))
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
@@ -191,8 +190,7 @@ def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tup
     the beginning of a file), this raises `ValueError` with the line number.
     """
     csv.field_size_limit(MAX_FIELD_BYTES)
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, strict=is_whole)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=is_whole)
     line = 1
     try:
         for row in reader:

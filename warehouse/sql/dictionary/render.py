@@ -85,8 +85,7 @@ def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 def _label(parent: Table, tables: Sequence[Table]) -> str:
     """Return a parent's key columns that are not in the keys of its own parents."""
     above = {name for other in direct_parents(parent, tables) for name in other.key}
-    names = [name for name in parent.key if name not in above | {DAY}]
-    return ", ".join(names)
+    return ", ".join([name for name in parent.key if name not in above | {DAY}])
 
 
 def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
