@@ -21,6 +21,7 @@ from pipelines.lakehouse.shelf_check import verify_shelf
 from pipelines.lakehouse.shelving import Shelver
 from pipelines.lakehouse.transfer import Transfer
 from pipelines.landing import snapshots
+from pipelines.landing.fingerprint import LIST
 from warehouse.storage.layout import Layout
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -113,12 +114,15 @@ def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[
 
 
 def files(home: Path, snapshot_id: str = "") -> Mapping[str, bytes]:
-    """Return the landing and lake files of all nights of a home, or of one night, by path."""
+    """Return the landing and lake files of all nights of a home, or of one night, by path.
+
+    Each home has its own list of fingerprints, which it writes when it publishes.
+    """
     return {
         path.relative_to(home).as_posix(): path.read_bytes()
         for room in ("landing", "lake")
         for path in sorted((home / room).rglob("*"))
-        if path.is_file() and snapshot_id in path.as_posix()
+        if path.is_file() and snapshot_id in path.as_posix() and path.name != LIST
     }
 
 

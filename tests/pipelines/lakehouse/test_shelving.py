@@ -20,6 +20,7 @@ from pipelines.lakehouse.shelf_check import verify_shelf
 from pipelines.lakehouse.shelf_list import LATEST, newest_manifests, read_night
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.damage import BodiesNotLocal
+from pipelines.landing.fingerprint import differences, entries_up_to, newest_fingerprint
 from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
 from pipelines.maintenance.verify import require_landing, verify_landing
@@ -60,6 +61,20 @@ def test_a_second_home_gets_identical_nights(home: Path, tmp_path: Path) -> None
     assert files(other) == files(home)
     assert take(other, shelf) == ()
     assert shelve(home, shelf).nights == ()
+
+
+def test_a_fingerprint_of_the_first_home_holds_in_the_second(home: Path, tmp_path: Path) -> None:
+    """An alert of one machine proves the nights on another machine, whose list is its own."""
+    shelf, other = MemoryShelf().reached(), Layout(tmp_path / "other")
+    shelve(home, shelf)
+    take(other.home, shelf)
+    fingerprint = newest_fingerprint(Layout(home))
+    assert fingerprint
+    covered = entries_up_to(other, fingerprint)
+    assert {entry.snapshot_id for entry in covered} == {FIRST, SECOND}
+    assert not list(differences(other, covered))
+    (other.snapshot(nights.at(0).date(), FIRST) / "decision.json").unlink()
+    assert [damage.night for damage in differences(other, covered)] == [FIRST]
 
 
 def test_a_home_without_bodies_can_fetch_them_later(home: Path, tmp_path: Path) -> None:
