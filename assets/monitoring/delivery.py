@@ -64,7 +64,8 @@ class Message(NamedTuple):
 def deliver_book(nightbook: Nightbook, send: SendFiles = send_by_apprise) -> list[Alert]:
     """Send the newest book, corrections and reminders. Return an alert for each failed delivery."""
     settings, layout = nightbook.settings(), nightbook.layout
-    if is_demo(layout) or not (settings.deliver or settings.owners):
+    is_wanted = bool(settings.deliver or settings.owners) and not is_demo(layout)
+    if not is_wanted or not layout.database.exists():
         return []
     failed, done = list[Alert](), sent_causes(layout)
     for message in (*_corrections(nightbook, done), *_book(nightbook), *_reminders(nightbook)):

@@ -17,7 +17,7 @@ from assets.monitoring.delivery import deliver_book
 from pipelines.landing.fingerprint import newest_fingerprint
 from pipelines.settings import InvalidSettings, read
 from tests.support.operator import DEAD, Receiver, Watched
-from tests.support.operator_home import SECOND, THIRD
+from tests.support.operator_home import SECOND, THIRD, Keeper, Sandbox
 from tests.system.test_nightly_reconciliation import OPEN, later, planted
 from warehouse.contract.states import ACCEPTED
 
@@ -192,6 +192,15 @@ def test_nothing_is_delivered_without_the_setting(watched: Make, mailbox: Mailbo
     home = watched()
     assert home.third() == ACCEPTED
     assert deliver_book(home.keeper.nightbook) == []
+    assert mailbox.mails == []
+
+
+def test_a_home_without_a_book_delivers_nothing(
+    shown: Sandbox, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    """Before the first book, there is nothing to send and nothing to complain about."""
+    settings = {"NIGHTBOOK_DELIVER": f"both {mailbox.address}", "NIGHTBOOK_OWNERS": f"A={DEAD}"}
+    assert deliver_book(Keeper(tmp_path / "home", shown, settings).nightbook) == []
     assert mailbox.mails == []
 
 
