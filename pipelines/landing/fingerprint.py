@@ -11,7 +11,8 @@ rewrites nights and list together: then the old fingerprint is not found.
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -22,6 +23,7 @@ from pipelines.landing import night_folders, snapshots
 from pipelines.landing.damage import CHANGED, MISSING, SURPLUS, Damage
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
+from warehouse.contract.states import PRUNED
 from warehouse.storage.layout import Layout, written_aside
 
 LIST = "fingerprints.jsonl"
@@ -31,6 +33,7 @@ START = "0" * 64
 UNREADABLE = "unreadable"
 NEWER = "it was added after this fingerprint, although it is older: ask who added it, and why"
 BROKEN_LIST = "its fingerprints do not follow from one another: restore it from a backup"
+REORDERED = "its decisions are in another order: restore it from a backup of that time"
 OTHER = "it is not as it was at this fingerprint: restore it from a backup of that time"
 
 
@@ -104,6 +107,10 @@ def differences(layout: Layout, covered: Sequence[ChainEntry]) -> Iterator[Damag
             folder = nights.get(entry.snapshot_id, layout.landing / entry.snapshot_id)
             named.add(file := folder / FILES[entry.kind])
             yield Damage(file, CHANGED if file.exists() else MISSING, entry.snapshot_id, OTHER)
+    for damage in _check_order(nights, covered):
+        if damage.file not in named:
+            named.add(damage.file)
+            yield damage
     known = {entry.key for entry in covered}
     last_night = max(
         (_age(nights[e.snapshot_id]) for e in covered if e.snapshot_id in nights), default=("", "")
@@ -115,6 +122,36 @@ def differences(layout: Layout, covered: Sequence[ChainEntry]) -> Iterator[Damag
         is_older = _age(folder) <= last_night if is_night else entry.at <= last_decision
         if is_older and entry.key not in known and file not in named:
             yield Damage(file, SURPLUS, entry.snapshot_id, NEWER)
+
+
+def _check_order(nights: Mapping[str, Path], covered: Sequence[ChainEntry]) -> Iterator[Damage]:
+    """Yield the nights whose decisions are not in their order."""
+    decided: dict[str, list[ChainEntry]] = {}
+    for entry in covered:
+        if entry.kind == DECIDED and entry.snapshot_id in nights:
+            decided.setdefault(entry.snapshot_id, []).append(entry)
+    for snapshot_id, entries in decided.items():
+        file = nights[snapshot_id] / DECISION
+        if not _is_in_order(nights[snapshot_id], entries):
+            yield Damage(file, CHANGED, snapshot_id, REORDERED)
+
+
+def _is_in_order(folder: Path, covered: Sequence[ChainEntry]) -> bool:
+    """Return whether a night's decisions are in their order, because the last one applies.
+
+    The order is the one in which this home learned them or, after a merge, their order in time. The
+    decision to prune is always last.
+    """
+    try:
+        night = snapshots.read(folder)
+    except DamagedFile:
+        return True  # This damage has its own name.
+    unpruned = tuple(made for made in night.decisions if made.state != PRUNED)
+    found = [entry.key for entry in _decision_entries(replace(night, decisions=unpruned))]
+    listed = [entry for entry in covered if entry.key in found]
+    in_time = sorted(listed, key=lambda entry: entry.at)
+    known = [entry.key for entry in listed]
+    return [key for key in found if key in known] in (known, [entry.key for entry in in_time])
 
 
 def list_damage(layout: Layout, entries: Sequence[ChainEntry] | None = None) -> Iterator[Damage]:

@@ -62,7 +62,7 @@ def renew(
     if not has_book:
         with _new_folder(exports) as folder:
             _swap(folder, NO_BOOK | facts)
-    elif night.get("sources") == facts["sources"]:
+    elif night.get("sources") == facts["sources"] and _is_unchanged(exports, night):
         with _new_folder(exports) as folder:
             for name in night["files"]:
                 os.link(exports / LATEST / name, folder / name)
@@ -110,6 +110,14 @@ def write(
 
 def _file_facts(file: Path, rows: int | None) -> dict[str, Any]:
     return {"rows": rows, "bytes": file.stat().st_size, "sha256": digest_of(file)}
+
+
+def _is_unchanged(exports: Path, night: Mapping[str, Any]) -> bool:
+    """Return whether nobody has saved another content under the name of a file."""
+    files = {exports / LATEST / name: facts for name, facts in night["files"].items()}
+    return all(
+        file.is_file() and digest_of(file) == facts["sha256"] for file, facts in files.items()
+    )
 
 
 def _read_night(exports: Path) -> dict[str, Any]:

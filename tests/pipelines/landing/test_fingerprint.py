@@ -130,6 +130,13 @@ def insert_decision(layout: Layout, number: int) -> tuple[str, str]:
     return folder.name, SURPLUS
 
 
+def reorder(layout: Layout, number: int) -> tuple[str, str]:
+    """Exchange a night's decisions, so that the first one applies."""
+    night = snapshots.read(folder_of(layout, number))
+    snapshots.write_decisions(night, night.decisions[::-1])
+    return night.snapshot_id, CHANGED
+
+
 def exchange(layout: Layout, number: int) -> tuple[str, str]:
     """Exchange the manifests of two nights."""
     one, other = folder_of(layout, number), folder_of(layout, number + 1)
@@ -175,6 +182,16 @@ def test_each_change_of_a_night_is_named(
     night, what = change(home, number)
     first = found(home, sixty[1])[0]
     assert (first.night, first.what) == (night, what)
+
+
+@pytest.mark.parametrize("number", [3, 13, 43])
+def test_reordered_decisions_are_named(home: Layout, sixty: tuple[Path, str], number: int) -> None:
+    """If a held night's decisions are exchanged, its state changes, and the night is named."""
+    assert snapshots.read(folder_of(home, number)).state == ACCEPTED
+    night, what = reorder(home, number)
+    assert snapshots.read(folder_of(home, number)).state == HELD
+    [damage] = found(home, sixty[1])
+    assert (damage.night, damage.what) == (night, what)
 
 
 def test_a_cut_tail_is_named(home: Layout, sixty: tuple[Path, str]) -> None:

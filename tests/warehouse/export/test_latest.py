@@ -125,6 +125,19 @@ def test_a_version_with_the_same_book_changes_only_the_night_file(layout: Layout
     assert before["files"] == after["files"]
 
 
+def test_an_edited_file_is_replaced_with_the_next_version(layout: Layout) -> None:
+    """If a person saved a file in a spreadsheet, the next version replaces it."""
+    before = renewed(layout)
+    (layout.exports / "latest/holdings.csv").write_bytes(b"saved by hand")
+    (layout.exports / "latest/assets.csv").unlink()
+    publish.refresh(book_at(layout, 2))
+    after = renewed(layout)
+    # The workbook names the version that it was made from.
+    assert {name: facts for name, facts in after["files"].items() if name != "positions.xlsx"} == {
+        name: facts for name, facts in before["files"].items() if name != "positions.xlsx"
+    }
+
+
 def test_a_withdrawn_night_is_replaced_by_the_night_before(layout: Layout) -> None:
     """If the newest night is rejected, the files have the book before it, then none."""
     first = renewed(layout)
